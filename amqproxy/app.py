@@ -33,8 +33,8 @@ from amqproxy.control.service import ControlService, SocketUnavailable, opened
 from amqproxy.log import dropped, logger
 from amqproxy.printing import Printing, PrintSettings
 from amqproxy.proxy.listener import ProxyServer, listen
-from amqproxy.proxy.mirror_drops import DropReason
-from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.mirroring.mirror_drops import DropReason
+from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, mirror_upstreams, renew_certificates
 from amqproxy.rules.engine.evaluator import RuleSet

@@ -18,8 +18,8 @@ from amqproxy.config import Config, ConfigError
 from amqproxy.control.request_handler import NotReloaded
 from amqproxy.log import logger
 from amqproxy.proxy.listener import ProxyServer
-from amqproxy.proxy.mirror_publisher import MirrorLogin
-from amqproxy.proxy.mirrors import Mirrors
+from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
+from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.resources import ConfigResources
 from amqproxy.sockets.tls import renew

@@ -14,7 +14,7 @@ from amqproxy.amqp091.transitions import (
     ConnectionState,
     Peer,
 )
-from amqproxy.proxy.session_state import SESSION_TRANSITIONS
+from amqproxy.proxy.session.session_state import SESSION_TRANSITIONS
 
 PAGE = Path(__file__).parent.parent / "docs" / "states.md"
 
@@ -62,7 +62,7 @@ def page() -> str:
     return f"""# The states of a connection, of a channel, and of a session
 
 See the [glossary](glossary.md) for the words. Drawn from the tables in `amqproxy/amqp091/transitions.py` and
-`amqproxy/proxy/session_state.py`. On an arrow, C marks what the client sends and S what the server sends;
+`amqproxy/proxy/session/session_state.py`. On an arrow, C marks what the client sends and S what the server sends;
 `tests/test_docs.py` compares the pictures with the tables.
 
 ## Connection

@@ -24,7 +24,7 @@ from amqproxy.config import (
     NamedUpstream,
 )
 from amqproxy.control.request_handler import NotReloaded
-from amqproxy.proxy.mirror_publisher import MirrorLogin
+from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.reload import Reloader, differences, mirror_upstreams
 from amqproxy.rules.access.allow import Allow

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.channel_direction import WaitingCommand
+from amqproxy.proxy.interception.channel_direction import WaitingCommand
 from amqproxy.taps.record import arguments, json_mapping
 
 

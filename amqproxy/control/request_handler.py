@@ -20,10 +20,10 @@ from amqproxy.control.request import (
     Subscribe,
     WatchHeld,
 )
-from amqproxy.proxy.channel_direction import ChannelDirection, WaitingCommand
-from amqproxy.proxy.channel_interceptor import ChannelInterceptor
-from amqproxy.proxy.interceptor import Interceptor
-from amqproxy.proxy.session import Session
+from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
+from amqproxy.proxy.interception.channel_interceptor import ChannelInterceptor
+from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.proxy.session.session import Session
 from amqproxy.rules.access.refuse import WAYS, Refuse, Way
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet

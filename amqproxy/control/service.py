@@ -19,7 +19,7 @@ from amqproxy.control.hub import Hub
 from amqproxy.control.request import MAX_LINE, AnyRequest, RequestError, Subscribe, WatchHeld, id_of, parse
 from amqproxy.control.request_handler import ListResponse, RequestHandler, Response
 from amqproxy.control.subscription import Subscription
-from amqproxy.proxy.session import Session
+from amqproxy.proxy.session.session import Session
 from amqproxy.supervision import contained, supervised
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import encoded

@@ -14,9 +14,9 @@ import trio
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.proxy import watchdog
 from amqproxy.proxy.memory_budget import MemoryBudget
-from amqproxy.proxy.mirrors import Mirrors
-from amqproxy.proxy.rule_log import RuleLog
-from amqproxy.proxy.session import Session
+from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.session.rule_log import RuleLog
+from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.sessions import for_each
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.rules.context import Client

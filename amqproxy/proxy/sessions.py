@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from amqproxy.proxy.session import Session
+from amqproxy.proxy.session.session import Session
 
 
 async def for_each(sessions: Mapping[int, Session], do: Callable[[Session], None], a_turn: int) -> None:

@@ -14,7 +14,7 @@ import trio
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.config import Limits
 from amqproxy.proxy.leg import Leg
-from amqproxy.proxy.session import Session
+from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.sessions import for_each
 
 INTERVAL = 1.0

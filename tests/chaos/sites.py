@@ -271,7 +271,7 @@ def install() -> None:
 def mark_sessions(is_victim: Callable[[Any], bool]) -> None:
     """Let the tasks of each session of the proxy, and of its connection to the broker, be known as their owner's."""
     from amqproxy.broker.server.connection_task import ConnectionTask
-    from amqproxy.proxy.session import Session
+    from amqproxy.proxy.session.session import Session
 
     serve_session, serve_client = Session.run, ConnectionTask.run
 

@@ -21,9 +21,9 @@ from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.interceptor import Interceptor
+from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.proxy.interception.session_rules import CachedPassing, SessionRules
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
-from amqproxy.proxy.session_rules import CachedPassing, SessionRules
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.transcripts.lines import parse

@@ -21,7 +21,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import Limits
 from amqproxy.proxy.memory_budget import MemoryBudget
-from amqproxy.proxy.session import Session
+from amqproxy.proxy.session.session import Session
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics

@@ -15,9 +15,9 @@ from trio.testing import wait_all_tasks_blocked
 from amqproxy.config import Limits
 from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.listener import ProxyServer, listen
-from amqproxy.proxy.session import Session
-from amqproxy.proxy.session_report import SessionReport
-from amqproxy.proxy.traffic import Traffic
+from amqproxy.proxy.session.session import Session
+from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold

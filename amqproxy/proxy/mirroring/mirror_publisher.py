@@ -1,0 +1,359 @@
+"""Publishes copies to a broker on a connection of its own, and never makes anybody wait for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import NamedTuple
+
+import trio
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, METHOD, OVERHEAD, encode_frame, encode_method
+from amqproxy.amqp091.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
+from amqproxy.log import logger
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
+from amqproxy.proxy.mirroring.mirror_drops import DropReason, MirrorDrops
+from amqproxy.proxy.upstream import Unreachable
+from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.supervision import contained, describe
+
+BATCH = 256
+"""Copies put together for one write."""
+
+BATCH_SIZE = 256 * 1024
+"""Bytes put together for one write; a larger copy is written in pieces of that size."""
+
+HANDSHAKE_TIMEOUT = 10.0
+SEND_TIMEOUT = 30.0
+"""Seconds that the broker may take to read one write."""
+
+IDLE_TIMEOUT = 60.0
+"""Seconds without a copy after which the connection is closed."""
+
+CLOSE_TIMEOUT = 1.0
+"""Seconds for the broker to answer our connection.close."""
+
+FIRST_PAUSE, LAST_PAUSE = 0.5, 30.0
+"""Seconds before the broker is tried again: doubled each time it was in vain, up to the last."""
+
+CHANNEL = 1
+
+COPY_COST = 512
+"""Bytes that a copy costs besides its own, about."""
+
+
+class MirrorLogin(NamedTuple):
+    """Who a copyist is to its broker: how it answers connection.start, and the virtual host that it enters."""
+
+    start: ConnectionStartOk
+    vhost: str
+
+
+class MirrorRejected(Exception):
+    """The broker has closed the connection; the text is its reply code and text."""
+
+
+class EncodedPublish(NamedTuple):
+    """A publish as it is sent: the frames of its method and header, and its body, which is still to be split."""
+
+    method: bytes
+    header: bytes
+    body: bytes
+
+    @property
+    def cost(self) -> int:
+        return COPY_COST + len(self.method) + len(self.header) + len(self.body)
+
+    def pieces(self, frame_max: int) -> Iterator[bytes]:
+        """Its bytes in pieces of at most one frame, or BATCH_SIZE; whole frames all the same."""
+        yield self.method + self.header
+        step = frame_max - OVERHEAD if frame_max else BATCH_SIZE
+        for start in range(0, len(self.body), step):
+            yield encode_frame(BODY, CHANNEL, self.body[start : start + step])
+
+
+class MirrorPublisher:
+    """Sends what it is given as soon as it can; what it has to drop is counted in `drops`, of `upstream`.
+
+    It connects when there is something to send, and again when the connection is lost. Once it `is_retired` it takes
+    nothing more: it was idle for a time, or was stopped. At most `backlog` copies wait, and no more bytes than its
+    share of `memory`.
+    """
+
+    def __init__(
+        self,
+        dial: Callable[[], Awaitable[Transport]],
+        login: MirrorLogin,
+        backlog: int,
+        memory: MemoryBudget,
+        drops: MirrorDrops,
+        upstream: str | None = None,
+    ) -> None:
+        self.is_retired = False
+        self.used_at = trio.current_time()
+        """When it was last given a copy."""
+        self._dial = dial
+        self._login = login
+        self._backlog = backlog
+        self._share = MemoryShare(memory)
+        self._drops = drops
+        self._upstream = upstream
+        self._waiting: deque[EncodedPublish] = deque()
+        self._something = trio.Event()
+        self._lock = trio.Lock()
+        self._scope = trio.CancelScope()
+        self._was_open = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Is there nothing to send?"""
+        return not self._waiting
+
+    def put(self, command: Command) -> None:
+        """Copy a publish, unless too many wait, or it cannot be sent at all."""
+        self.used_at = trio.current_time()
+        if len(self._waiting) >= self._backlog:
+            self._drop(DropReason.BACKLOG, f"{self._backlog} copies are waiting (limits.mirror_backlog)")
+            return
+        try:
+            copy = _encoded(command)
+        except Exception as error:  # noqa: BLE001 - rules may have put anything into it
+            self._drop(DropReason.INVALID, f"cannot be encoded: {error}")
+            return
+        if not self._share.has_room(copy.cost):
+            self._drop(DropReason.MEMORY, "too many bytes are waiting (limits.mirror_memory)")
+            return
+        self._share.add(copy.cost)
+        self._waiting.append(copy)
+        self._something.set()
+
+    @property
+    def waiting(self) -> int:
+        """How many copies wait to be sent."""
+        return len(self._waiting)
+
+    def retire(self) -> None:
+        """Take nothing more, and close the connection in good order."""
+        self.is_retired = True
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Send, until it is retired, or cancelled."""
+        try:
+            with self._scope:
+                await self._send_all()
+        finally:
+            self._forget_waiting()
+
+    async def _send_all(self) -> None:
+        pause = FIRST_PAUSE
+        while await self._has_something():
+            reason = await self._serve_once()
+            if not reason:
+                return
+            lost = self._forget_waiting()
+            self._something = trio.Event()
+            self._drops.count(DropReason.CONNECTION, lost)
+            if self._was_open:
+                pause = FIRST_PAUSE
+            logger().warning("copies not sent", upstream=self._upstream, dropped=lost, reason=reason, pause=pause)
+            await trio.sleep(pause)
+            pause = min(2 * pause, LAST_PAUSE)
+
+    async def _serve_once(self) -> str:
+        """One connection: why it was lost, or "" when this copyist is retired."""
+        reasons: list[str] = []
+        with contained("mirror failed", upstream=self._upstream, then=lambda error: reasons.append(describe(error))):
+            reasons.append(await self._serve())
+        return reasons[0]
+
+    async def _has_something(self) -> bool:
+        """Wait for a copy; False when none has come for so long that this copyist is retired."""
+        with trio.move_on_after(IDLE_TIMEOUT):
+            await self._something.wait()
+        self.is_retired = self.is_retired or not self._something.is_set()
+        return not self.is_retired
+
+    def _forget_waiting(self) -> int:
+        """Forget the copies that wait: how many those were."""
+        lost = len(self._waiting)
+        self._waiting.clear()
+        self._share.clear()
+        return lost
+
+    def _drop(self, reason: DropReason, detail: str) -> None:
+        self._drops.add(self._upstream, reason, detail)
+
+    async def _serve(self) -> str:
+        """One connection, from its first byte to its last: why it was lost, or "" when this copyist is retired."""
+        self._was_open = False
+        try:
+            transport = await self._dial()
+        except Unreachable as error:
+            return str(error)
+        connection = Connection(tracks_deliveries=False)
+        reasons: list[str] = []
+        try:
+            with trio.fail_after(HANDSHAKE_TIMEOUT):
+                await self._open(transport, connection)
+            self._was_open = True
+            async with trio.open_nursery() as nursery:
+
+                async def attempt(do: Callable[[Transport, Connection], Awaitable[None]]) -> None:
+                    try:
+                        await do(transport, connection)
+                    except _LOST as error:
+                        reasons.append(str(error))
+                    nursery.cancel_scope.cancel()
+
+                nursery.start_soon(attempt, self._send)
+                nursery.start_soon(attempt, self._listen)
+        except _LOST as error:
+            reasons.append(str(error) or "no answer")
+        finally:
+            with trio.CancelScope(shield=True):
+                if self.is_retired:
+                    await _send_close(transport, connection)
+                await transport.aclose()
+        return reasons[0] if reasons else ""
+
+    async def _open(self, transport: Transport, connection: Connection) -> None:
+        connection.receive_header(CLIENT, PROTOCOL_HEADER)
+        await transport.send(PROTOCOL_HEADER)
+        start, vhost = self._login
+        answers: dict[str, Callable[[Method], tuple[tuple[int, Method], ...]]] = {
+            "connection.start": lambda method: ((0, start),),
+            "connection.tune": lambda method: ((0, _agreed(method)), (0, ConnectionOpen(vhost))),
+            "connection.open-ok": lambda method: ((CHANNEL, ChannelOpen()),),
+        }
+        while CHANNEL not in connection.channels or connection.channels[CHANNEL].state != "open":
+            for method in await _receive(transport, connection):
+                _check_close(method)
+                if method.name in answers:
+                    for channel, answer in answers[method.name](method):
+                        await transport.send(connection.send(CLIENT, channel, answer))
+
+    async def _send(self, transport: Transport, connection: Connection) -> None:
+        """Send what waits, and a heartbeat where nothing does; until there has been nothing for a long time."""
+        interval = connection.heartbeat / 2 or float("inf")
+        while True:
+            idle_at = self.used_at + IDLE_TIMEOUT
+            with trio.move_on_at(min(trio.current_time() + interval, idle_at)) as silence:
+                await self._something.wait()
+            if silence.cancelled_caught:
+                if trio.current_time() >= self.used_at + IDLE_TIMEOUT:
+                    self.is_retired = True
+                    return
+                await _write(transport, HEARTBEAT_FRAME)
+                continue
+            while self._waiting and CHANNEL in connection.channels:
+                async with self._lock:
+                    await self._send_batch(transport, connection)
+            self._something = trio.Event()
+
+    async def _send_batch(self, transport: Transport, connection: Connection) -> None:
+        """Send the copies that have waited longest, in writes of about BATCH_SIZE."""
+        frame_max = connection.frame_max
+        pieces: list[bytes] = []
+        size = count = 0
+        for copy in list(islice(self._waiting, BATCH)):
+            if size >= BATCH_SIZE:
+                break
+            count += 1
+            if frame_max and max(len(copy.method), len(copy.header)) > frame_max:
+                self._drop(DropReason.INVALID, f"its header does not fit a frame of {frame_max} bytes")
+                continue
+            for piece in copy.pieces(frame_max):
+                if size >= BATCH_SIZE:
+                    await _write(transport, b"".join(pieces))
+                    pieces, size = [], 0
+                pieces.append(piece)
+                size += len(piece)
+        await _write(transport, b"".join(pieces))
+        for _ in range(count):  # no sooner, so that they are counted where they could not be sent
+            self._share.remove(self._waiting.popleft().cost)
+
+    async def _listen(self, transport: Transport, connection: Connection) -> None:
+        """Read what the broker sends: an exchange that is not there closes the channel, which is then opened again."""
+        while connection.state is ConnectionState.OPEN:
+            for method in await _receive(transport, connection):
+                if isinstance(method, ConnectionClose):
+                    await _write(transport, connection.send(CLIENT, 0, ConnectionCloseOk()))
+                _check_close(method)
+                if isinstance(method, ChannelClose):
+                    self._drop(DropReason.REJECTED, f"{method.reply_code} {method.reply_text}")
+                    async with self._lock:  # not between the frames of a copy
+                        await _write(transport, connection.send(CLIENT, CHANNEL, ChannelCloseOk()))
+                        await _write(transport, connection.send(CLIENT, CHANNEL, ChannelOpen()))
+                    self._something.set()  # what came while there was no channel has waited for this one
+
+
+_LOST = (TransportBroken, MirrorRejected, ProtocolError, trio.TooSlowError)
+"""How a connection may end without a fault of ours."""
+
+
+def _encoded(command: Command) -> EncodedPublish:
+    """A publish as it is sent on our own channel. Raises what encoding raises."""
+    copy = Command(CHANNEL, command.method, command.properties, command.body)
+    header = copy.header
+    assert header is not None
+    return EncodedPublish(
+        encode_method(CHANNEL, copy.method), encode_frame(HEADER, CHANNEL, header.encode()), copy.body
+    )
+
+
+async def _write(transport: Transport, data: bytes) -> None:
+    """Send `data`; `TransportBroken` when the broker does not read it in time."""
+    with trio.move_on_after(SEND_TIMEOUT) as patience:
+        await transport.send(data)
+    if patience.cancelled_caught:
+        raise TransportBroken(f"the broker has read nothing for {SEND_TIMEOUT:g} s")
+
+
+async def _send_close(transport: Transport, connection: Connection) -> None:
+    """Close the connection in good order, if the broker answers soon."""
+    if connection.state is not ConnectionState.OPEN:
+        return
+    with trio.move_on_after(CLOSE_TIMEOUT), suppress(*_LOST):
+        await transport.send(connection.send(CLIENT, 0, ConnectionClose(200, "nothing to send", 0, 0)))
+        while not any(isinstance(method, ConnectionCloseOk) for method in await _receive(transport, connection)):
+            pass
+
+
+def _agreed(tune: Method) -> ConnectionTuneOk:
+    assert isinstance(tune, ConnectionTune)
+    return ConnectionTuneOk(tune.channel_max, tune.frame_max, tune.heartbeat)
+
+
+async def _receive(transport: Transport, connection: Connection) -> list[Method]:
+    """The next methods: none, where those frames are heartbeats or contents. `TransportBroken` after a long silence."""
+    with trio.move_on_after(2 * connection.heartbeat or float("inf")) as patience:
+        data = await transport.receive()
+    if patience.cancelled_caught:
+        raise TransportBroken(f"the broker has sent nothing for {2 * connection.heartbeat} s")
+    if not data:
+        raise TransportBroken("closed by the broker")
+    return [frame.method for frame in connection.feed(SERVER, data) if frame.kind == METHOD]
+
+
+def _check_close(method: Method) -> None:
+    if isinstance(method, ConnectionClose):
+        raise MirrorRejected(f"{method.reply_code} {method.reply_text}")

@@ -1,0 +1,14 @@
+"""One client's connection and the one to the broker that serves it, joined frame by frame.
+
+- `session` is the composition: a `Session` holds a leg for each side. `session_state` has the table of its states.
+- `opening` receives the protocol header. A protocol other than AMQP 0-9-1 is relayed unread by a `tunnel`.
+- Between the legs there is a `Passage` (`passage`), sans-IO: a `PassThrough` (`pass_through`), or with rules an
+  `Interceptor`. A `Relay` (`relay`) for each direction receives, feeds, lets the frames pass, and sends; reading
+  waits for the write, so a slow reader slows only its own writer. A `PacedHandshake` (`handshake`) accepts a client
+  that sends ahead of the broker's replies.
+- `traffic` carries out what the passage wants besides: log lines and copies (`session_effects`, `rule_log`), delayed
+  commands when their time comes (`release_timer`), other rules, and a `Drain` (`drain`), which decides what still
+  passes before the client is asked to close.
+- `closing` keeps how the session ends, and sends each peer its connection.close; `session_report` reports to the
+  metrics, the log and the taps.
+"""

@@ -1,0 +1,96 @@
+"""How a session begins: the client finishes its TLS handshake, and sends its protocol header."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
+from amqproxy.proxy.session.session_report import SessionEnd
+from amqproxy.rules.context import Client
+from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
+
+HEADER_SIZE = len(HEADER)
+
+OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)"})
+"""The protocols, as `recognise` names them, after whose headers RabbitMQ speaks 0-8, which we do not read.
+
+Its frames look the same; but connection.close is another method there, and channel.open-ok has no field, among others.
+"""
+
+
+class Opening(NamedTuple):
+    """The first bytes of a client, which begin with a protocol header, and the protocol that this names."""
+
+    data: bytes
+    protocol: str
+
+    @property
+    def header(self) -> bytes:
+        """The protocol header."""
+        return self.data[:HEADER_SIZE]
+
+    @property
+    def rest(self) -> bytes:
+        """What came with it, after it."""
+        return self.data[HEADER_SIZE:]
+
+    @property
+    def is_opaque(self) -> bool:
+        """Is it a protocol that we do not read?"""
+        return self.protocol in OPAQUE
+
+    def refusal(self, *, is_seen: bool) -> SessionEnd | None:
+        """Why the client is not served, if so. `is_seen` is whether rules or taps are to see its frames."""
+        if self.protocol in LIKE_0_9_1 or (self.is_opaque and not is_seen):
+            return None
+        why = ", which the proxy does not decode, as rules or records require" if self.is_opaque else ""
+        return SessionEnd("proxy", 0, f"the client speaks {self.protocol}, not AMQP {NAME}{why}")
+
+
+async def receive_opening(transport: Transport, tls_timeout: float) -> Opening | SessionEnd:
+    """Receive the protocol header, after the TLS handshake if there is one; or how the session ended before that.
+
+    Section 4.2.2.
+    """
+    end = await _finish_tls_handshake(transport, tls_timeout)
+    if end is not None:
+        return end
+    data = b""
+    while True:
+        reason = ""
+        try:
+            received = await transport.receive()
+        except TransportBroken as error:
+            received, reason = b"", f": {error}"
+        if not received:
+            reason = f"closed before a protocol header{reason}"
+            return SessionEnd("client", 0, reason, is_abnormal=bool(data), is_probe=not data)
+        data += received
+        protocol = recognise(data)
+        if protocol is not None:
+            return Opening(data, protocol)
+
+
+def with_tls(client: Client, transport: Transport) -> Client:
+    """What is known of a client, with what its TLS handshake has shown."""
+    if not isinstance(transport, StreamTransport):
+        return client
+    return msgspec.structs.replace(client, tls_subject=transport.tls_subject, sni=transport.tls_server_name)
+
+
+async def _finish_tls_handshake(transport: Transport, timeout: float) -> SessionEnd | None:
+    """Let a TLS client finish its handshake, in a time of its own; how the session ended when it has not."""
+    if not isinstance(transport, StreamTransport):
+        return None
+    try:
+        with trio.fail_after(timeout):
+            if await transport.handshake():
+                return None
+        return SessionEnd("client", 0, "closed before the end of the TLS handshake", is_abnormal=False, is_probe=True)
+    except trio.TooSlowError:
+        return SessionEnd("proxy", 0, f"no TLS handshake within {timeout:g} s")
+    except TransportBroken as error:
+        return SessionEnd("client", 0, f"TLS handshake failed: {error}")

@@ -1,0 +1,191 @@
+"""One direction of a session: reads from one leg, has the frames pass, and sends to the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum, auto
+
+import trio
+
+from amqproxy.amqp091.errors import ProtocolError, ResourceError
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE, Frame
+from amqproxy.proxy.interception.effects import InterceptorFault
+from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.session.closing import culprit_of
+from amqproxy.proxy.session.drain import Drain
+from amqproxy.proxy.session.handshake import PacedHandshake
+from amqproxy.proxy.session.passage import Passage
+from amqproxy.sockets.transport import TransportBroken
+
+QUANTUM = 0.002
+"""Seconds of work of one direction after which all other tasks have their turn."""
+
+
+class DirectionEnding(Enum):
+    """How one direction came to its end."""
+
+    EOF = auto()
+    """The source has closed its half."""
+    TARGET_GONE = auto()
+    """The target takes no more. What it sent last may still be on its way, in the other direction."""
+    ANSWERED = auto()
+    """The client has answered the close that ended its drain."""
+
+
+class Relay:
+    """Passes on what `source` sends to `target`, through `passage`, which may be replaced between two chunks.
+
+    `handshake` receives from the client until it may send without waiting. `drain` is set once the session drains.
+    `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `observe`
+    takes the seconds from receiving a chunk to having sent it. What is held of an incomplete frame counts for `share`.
+    After a `ProtocolError`, `culprit` is the frame that it is about, if that is known.
+    """
+
+    __slots__ = (
+        "_follow_up",
+        "_observe",
+        "_room",
+        "_share",
+        "culprit",
+        "drain",
+        "handshake",
+        "passage",
+        "source",
+        "target",
+    )
+
+    def __init__(
+        self,
+        source: Leg,
+        target: Leg,
+        passage: Passage,
+        share: MemoryShare,
+        follow_up: Callable[[], None],
+        observe: Callable[[float], None],
+        handshake: PacedHandshake | None = None,
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.passage = passage
+        self.handshake = handshake
+        self.drain: Drain | None = None
+        self.culprit: Frame | None = None
+        self._share = share
+        self._follow_up = follow_up
+        self._observe = observe
+        self._room: trio.Event | None = None
+
+    async def run(self) -> DirectionEnding:
+        """Pass frames on until there are no more.
+
+        `TransportBroken` when the source is gone. `ProtocolError` when it sent what it may not, `InterceptorFault` when
+        what has waited cannot go on: what came before that has then been passed on.
+        """
+        source, target = self.source, self.target
+        reader = source.reader
+        observe = self._observe
+        handshake = self.handshake
+        busy = 0.0
+        held = 0
+        data = await (handshake or source.transport).receive()
+        while data:
+            began = time.perf_counter()
+            if reader.is_paused:
+                frames = reader.resume()
+            else:
+                received = began
+                frames = reader.feed(data)
+            output, error = self._pass_on(frames)
+            if reader.is_paused and error is None:
+                frames, output, error = self._pass_on_more(frames, output, began + QUANTUM)
+            try:
+                await target.transport.send(output)
+            except TransportBroken:
+                return DirectionEnding.TARGET_GONE
+            if not self.passage.relays_unseen:
+                await self._answer()
+            if error is not None:
+                self.culprit = culprit_of(frames, error)
+                raise error
+            if self.drain is not None and self.drain.is_leaving and await self.drain.is_answered():
+                return DirectionEnding.ANSWERED
+            if reader.held_size != held:
+                self._count_held(held)
+                held = reader.held_size
+            now = time.perf_counter()
+            observe(now - received)
+            busy += now - began
+            if busy > QUANTUM:
+                busy = 0.0
+                await trio.lowlevel.checkpoint()
+            if reader.is_paused:
+                continue
+            if handshake is None:
+                data = await source.transport.receive()
+                continue
+            data = await handshake.receive()
+            if handshake.is_over:
+                handshake = self.handshake = None
+        return DirectionEnding.EOF
+
+    def make_room(self) -> None:
+        """Read again from the source, if that stopped since too much waited and there is room now."""
+        if self._room is not None and not self.passage.is_full(self.source.peer):
+            self._room.set()
+            self._room = None
+
+    def _pass_on(self, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
+        """What is to be sent on of what was read with these frames, and what is wrong after it."""
+        passage, reader = self.passage, self.source.reader
+        if not frames and passage.relays_unseen:
+            return reader.taken, reader.error
+        error: ProtocolError | InterceptorFault | None = reader.error
+        try:
+            passage.take(self.source.peer, frames, trio.current_time())
+        except ProtocolError as found:
+            error = found
+        self._follow_up()
+        return passage.take_output(self.target.peer), passage.refusal or error or passage.fault
+
+    def _pass_on_more(
+        self, frames: list[Frame], output: bytes | memoryview, until: float
+    ) -> tuple[list[Frame], bytes | memoryview, ProtocolError | InterceptorFault | None]:
+        """Continue with a reader that is paused, until a time, so that what it read is sent on in one piece: the frames
+        looked at last, all that is to be sent on, and what is wrong after it.
+
+        It ends where something has to be done about the peers first.
+        """
+        reader = self.source.reader
+        error: ProtocolError | InterceptorFault | None = None
+        gathered = [output]
+        while reader.is_paused and error is None and time.perf_counter() < until:
+            if (self.drain is not None and self.drain.is_leaving) or self.passage.is_full(self.source.peer):
+                break
+            frames = reader.resume()
+            output, error = self._pass_on(frames)
+            gathered.append(output)
+        return frames, b"".join(gathered), error
+
+    async def _answer(self) -> None:
+        """Send queued replies to the source; and wait while too much of what it sent waits."""
+        source = self.source
+        replies = self.passage.take_output(source.peer)
+        if replies:
+            with suppress(TransportBroken):  # its own direction reports what happened
+                await source.transport.send(replies)
+        while self.passage.is_full(source.peer):
+            self._room = trio.Event()
+            await self._room.wait()
+
+    def _count_held(self, before: int) -> None:
+        """Count the bytes of a frame that is not whole yet, of which `before` are counted already.
+
+        `ResourceError` when there is no room for them, unless the frame is of a size that every peer must take.
+        """
+        size = self.source.reader.held_size
+        self._share.add(size - before)
+        if size > FRAME_MIN_SIZE and self._share.is_over:
+            raise ResourceError("there is no memory now for the rest of a frame")

@@ -1,0 +1,399 @@
+"""One client's connection and the one to the broker that serves it.
+
+A session receives the client's protocol header, connects to the broker, relays both directions, and closes both
+connections. A `Relay` for each direction passes frames on through a `Passage`: as they came, or as rules decide.
+However a session ends, each peer is sent a close that it understands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, suppress
+
+import trio
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
+from amqproxy.config import Limits
+from amqproxy.proxy.faulty_transport import FaultyTransport
+from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
+from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.proxy.leg import Leg, new_leg
+from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
+from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.session.closing import Closing
+from amqproxy.proxy.session.drain import DrainStart, drain_start
+from amqproxy.proxy.session.handshake import PacedHandshake
+from amqproxy.proxy.session.opening import Opening, receive_opening, with_tls
+from amqproxy.proxy.session.relay import DirectionEnding, Relay
+from amqproxy.proxy.session.rule_log import RuleLog
+from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
+from amqproxy.proxy.session.traffic import Traffic, end_soon
+from amqproxy.proxy.session.tunnel import Tunnel
+from amqproxy.proxy.upstream import Unreachable
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.verdict import Verdict
+from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.tap import Tap
+
+
+class Session:
+    """One client's connection, from its first byte to the last one of the broker's.
+
+    `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
+    them, its own first. `dial` connects to the broker. `client` is what is known of the client so far,
+    `rules` what is applied to it; without any, frames pass as they came. `on_hold` is called with the number of each
+    command that waits for an operator from then on.
+    """
+
+    __slots__ = (
+        "_closing",
+        "_dial",
+        "_directions",
+        "_is_beating",
+        "_life",
+        "_limits",
+        "_metrics",
+        "_nursery",
+        "_on_hold",
+        "_report",
+        "_rules",
+        "_scope",
+        "_share",
+        "_traffic",
+        "_tunnel",
+        "legs",
+        "name",
+        "number",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        transport: Transport,
+        name: str,
+        dial: Callable[[], Awaitable[Transport]],
+        limits: Limits,
+        metrics: Metrics,
+        tap: Tap | None = None,
+        *,
+        rules: RuleSet | None = None,
+        client: Client | None = None,
+        mirrors: Mirrors | None = None,
+        memory: MemoryBudget | None = None,
+        on_hold: Callable[[Session, int], None] = lambda session, number: None,
+        rule_log: RuleLog | None = None,
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.legs: dict[Peer, Leg] = {CLIENT: new_leg(CLIENT, transport, limits, metrics)}
+        self._dial = dial
+        self._limits = limits
+        self._metrics = metrics
+        self._rules = rules
+        self._on_hold = on_hold
+        self._report = SessionReport(
+            number, name, metrics, tap, rule_log, is_tls=isinstance(transport, StreamTransport)
+        )
+        self._closing = Closing(self.legs, self._report)
+        self._share = MemoryShare(memory or MemoryBudget(share_limit=SESSION_MEMORY))
+        self._life = SessionLife()
+        self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self._tunnel: Tunnel | None = None
+        self._traffic = Traffic(
+            self.legs,
+            client or Client(session=number),
+            self._life,
+            self._closing,
+            self._report,
+            self._scope,
+            limits,
+            self._share,
+            mirrors,
+        )
+        self._directions = 2
+        self._is_beating = False
+
+    @property
+    def phase(self) -> SessionState:
+        """Where the session is in its life."""
+        return self._life.state
+
+    @property
+    def client(self) -> Leg:
+        return self.legs[CLIENT]
+
+    @property
+    def interceptor(self) -> Interceptor | None:
+        """What there is between the legs, if there are rules."""
+        passage = self._traffic.passage
+        return passage if isinstance(passage, Interceptor) else None
+
+    @property
+    def known(self) -> Client:
+        """What is known of the client so far."""
+        return self._traffic.passage.client
+
+    @property
+    def shown(self) -> Client:
+        """The same as logs and operators may see it, as redactions leave it."""
+        return self._traffic.passage.shown_client
+
+    @property
+    def state(self) -> ConnectionState:
+        """Where the client's leg is in its life."""
+        return self.client.connection.state
+
+    # --- from beginning to end
+
+    async def run(self) -> None:
+        """Serve the client until it is gone, or until the session is ended."""
+        self._scope.deadline = trio.current_time() + self._limits.handshake_timeout
+        try:
+            with self.contained(), self._scope:
+                await self._serve()
+            self._life.move(SessionEvent.ENDED)
+            if self._scope.cancelled_caught:
+                self._report.finish(
+                    SessionEnd("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
+                )
+            with self.contained():
+                await self._closing.reset_lost()
+                await self._traffic.settle()
+                await self._closing.send_closes(self.known, self._limits.close_timeout)
+                await self._closing.linger()
+        finally:
+            with trio.CancelScope(shield=True):
+                for leg in self.legs.values():
+                    with self.contained():
+                        await leg.transport.aclose()
+            with self.contained():
+                self._report.close(trio.current_time())
+            with self.contained():
+                self._traffic.end()
+            self._share.clear()
+            self._life.state = SessionState.OVER
+
+    def contained(self) -> AbstractContextManager[None]:
+        """What goes wrong inside ends this session with 541, and is no other client's trouble."""
+        return self._report.contained("session failed", self._fail)
+
+    def _fail(self, failure: Exception) -> None:
+        self._closing.fail()
+        self._scope.cancel()
+
+    async def _serve(self) -> None:
+        opening = await self._open()
+        if opening is None:
+            return
+        self._life.move(SessionEvent.HEADER)
+        began = trio.current_time()
+        try:
+            transport = await self._dial()
+        except Unreachable as error:
+            self._metrics.upstream_failures.labels(error.kind).inc()
+            self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
+            return
+        self._metrics.connect_seconds.observe(trio.current_time() - began)
+        self.legs[SERVER] = upstream = new_leg(SERVER, transport, self._limits, self._metrics)
+        for leg in self.legs.values():
+            leg.connection.receive_header(CLIENT, HEADER)
+        if opening.is_opaque:
+            await self._serve_unread(upstream, opening)
+            return
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._life.move(SessionEvent.CONNECTED)
+                handshake = PacedHandshake(self.client, self._limits.initial_frame_max, opening.rest)
+                inbound, outbound = self._traffic.begin(self._nursery, self._rules, handshake, self._announce_hold)
+                with suppress(TransportBroken):  # its own direction reports what happened
+                    await upstream.transport.send(opening.header)
+                del opening, handshake  # a connection may be idle for long
+                self._nursery.start_soon(self._carry, outbound, self._nursery.cancel_scope)
+                await self._carry(inbound, self._nursery.cancel_scope)
+        finally:
+            self._nursery = None
+            self._traffic.stop()
+
+    def _announce_hold(self, number: int) -> None:
+        self._on_hold(self, number)
+
+    async def _serve_unread(self, upstream: Leg, opening: Opening) -> None:
+        """Relay a protocol that is not decoded."""
+        self._scope.deadline = math.inf
+        self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
+        self._report.log("info", f"{opening.protocol} passes without being read")
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._life.move(SessionEvent.UNREAD)
+                await self._tunnel.run(self._nursery, opening.data)
+        finally:
+            self._nursery = None
+        if self._tunnel.ended_by is not None:
+            by, reason = self._tunnel.ended_by
+            self._report.finish(SessionEnd(by, 0, f"{reason}, after {opening.protocol}", is_abnormal=False))
+
+    async def _open(self) -> Opening | None:
+        """Receive the protocol header; None when the client is not served."""
+        transport = self.client.transport
+        opening = await receive_opening(transport, self._limits.tls_handshake_timeout)
+        if isinstance(opening, SessionEnd):
+            self._report.finish(opening)
+            return None
+        self._report.note_protocol_header(opening.header)
+        self._traffic.know(with_tls(self.known, transport))
+        has_rules = self._rules is not None and bool(self._rules.rules)
+        refusal = opening.refusal(is_seen=has_rules or self._report.tap is not None)
+        if refusal is None:
+            return opening
+        self._metrics.refused.labels("protocol").inc()
+        self._report.finish(refusal)
+        await self.client.turn_away(self._limits.close_timeout)
+        return None
+
+    async def _carry(self, relay: Relay, scope: trio.CancelScope) -> None:
+        """One direction, from its first frame to its end, and what that end means for the session."""
+        source, target = relay.source, relay.target
+        try:
+            reason = "closed without connection.close"
+            try:
+                ending = await relay.run()
+                if ending is DirectionEnding.TARGET_GONE:
+                    await self._outlast(target, source, scope)
+            except ConnectionRefusal as refusal:
+                self._closing.refuse_by_rule(refusal)
+                scope.cancel()
+                return
+            except ProtocolError as error:
+                self._closing.refuse(source.peer, error, relay.culprit)
+                scope.cancel()
+                return
+            except InterceptorFault as fault:
+                self._closing.refuse(fault.sender, fault.error)
+                scope.cancel()
+                return
+            except TransportBroken as error:
+                ending, reason = DirectionEnding.EOF, str(error)
+            if source.peer is SERVER:
+                self._traffic.end_handshake()
+            if self.phase is SessionState.LEAVING:
+                if source.peer is CLIENT:
+                    await self._traffic.release_all()  # what it had sent before still goes to the broker
+                    with suppress(TransportBroken):
+                        await self.client.transport.send_eof()
+                    scope.cancel()
+                return  # whatever becomes of the upstream, the client has its time to answer
+            if source.peer is SERVER and self.client.takes_close and self._report.end is None:
+                self._closing.lose_upstream(reason)
+                scope.cancel()
+                return
+            self._report.finish(SessionEnd(str(source.peer), 0, f"{source.name} {reason}"))
+            end_soon(scope, self._limits.close_timeout)
+            with suppress(TransportBroken):
+                if ending is DirectionEnding.EOF:
+                    await self._traffic.release_all()
+                    await target.transport.send(source.reader.held)
+                await target.transport.send_eof()
+        finally:
+            self._directions -= 1
+            if not self._directions:  # what runs besides has nothing more to do
+                scope.cancel()
+
+    async def _outlast(self, target: Leg, source: Leg, scope: trio.CancelScope) -> None:
+        """Wait for what `target`, which takes no more, may still send, or for the end of `source`.
+
+        `TransportBroken` when the source is gone.
+        """
+        with trio.move_on_after(self._limits.close_timeout) as patience:
+            await source.linger()
+        if patience.cancelled_caught:
+            if target.peer is SERVER:
+                self._closing.lose_upstream("takes no more")
+            self._report.finish(SessionEnd(str(target.peer), 0, f"{target.name} takes no more"))
+            end_soon(scope, 0)
+
+    # --- rules
+
+    def apply_rules(self, rules: RuleSet) -> None:
+        """Go by other rules from here on."""
+        kept = rules.continued_from(self._rules) if self._rules is not None else set()
+        self._rules = rules
+        for leg in self.legs.values():
+            if isinstance(leg.transport, FaultyTransport):
+                leg.transport.lift(kept)
+        if self._tunnel is not None and rules.rules:
+            self.abort("rules cannot read 0-8")
+        else:
+            self._traffic.apply_rules(rules, self._announce_hold)
+
+    def apply_tap(self, tap: Tap | None) -> None:
+        """Show another tap what passes from here on; None: show it to no tap."""
+        if self._report.tap is not tap:
+            self._report.tap = tap
+            self._traffic.apply_tap()
+
+    def count_unseen(self) -> None:
+        """Have the rules count what passed without being looked at."""
+        self._traffic.passage.count_unseen()
+
+    def release(self, number: int, verdict: Verdict | None) -> None:
+        """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
+        if self._nursery is None or number not in self._traffic.passage.waiting:
+            raise KeyError(number)
+        with self.contained():
+            self._traffic.release(number, verdict, self._nursery)
+
+    # --- the session is ended from outside
+
+    def drain(self) -> None:
+        """End the session with 320 as soon as the contents in progress are complete."""
+        nursery = self._nursery
+        start = drain_start(self.phase, self.state)
+        if start is DrainStart.NOT_AGAIN:
+            return
+        if start is DrainStart.ABORT or nursery is None:
+            self.abort("drained")
+        elif start is DrainStart.AWAIT_CLOSE:
+            end_soon(nursery.cancel_scope, self._limits.close_timeout)
+        else:
+            self._traffic.drain(nursery)
+
+    def abort(self, reason: str) -> None:
+        """End the session where it stands."""
+        self._closing.abort(reason)
+        self._scope.cancel()
+
+    def lose(self, peer: Peer, reason: str) -> None:
+        """End the session because `peer` is silent or does not read. It is reset."""
+        if self._nursery is None:
+            return  # it is ending already
+        self._closing.reset(peer, reason)
+        self._scope.cancel()
+
+    # --- heartbeats
+
+    @property
+    def owes_heartbeats(self) -> bool:
+        """Does the broker expect heartbeats that the client does not send, since a rule has limited its interval?"""
+        upstream = self.legs.get(SERVER)
+        if upstream is None or not upstream.connection.heartbeat or not upstream.takes_close:
+            return False
+        return not 0 < self.client.connection.heartbeat <= upstream.connection.heartbeat
+
+    def send_heartbeat(self) -> None:
+        """Send the broker a heartbeat, unless the last one is still on its way."""
+        if self._nursery is not None and not self._is_beating:
+            self._is_beating = True
+            self._nursery.start_soon(self._send_heartbeat)
+
+    async def _send_heartbeat(self) -> None:
+        with suppress(TransportBroken):  # its own direction reports what happened
+            await self.legs[SERVER].transport.send(HEARTBEAT_FRAME)
+        self._is_beating = False

@@ -1,0 +1,196 @@
+"""Reports one session: to the counters, to the log, and to a tap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import structlog
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import AccessRefused, ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.methods import (
+    ChannelClose,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    Method,
+)
+from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.proxy.session.passage import Passage
+from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
+from amqproxy.rules.context import Client
+from amqproxy.rules.verdict import Verdict
+from amqproxy.supervision import contained
+from amqproxy.taps.metrics import Metrics, code_label
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.tap import Tap
+
+NORMAL = (0, 200)
+"""The reply codes of a normal connection.close: 200, and 0 as py-amqp and Kombu have it."""
+
+
+class SessionEnd(NamedTuple):
+    """Who ended a session ("client", "server" or "proxy"), with which reply code (0: none), and why."""
+
+    by: str
+    code: int
+    reason: str
+    is_abnormal: bool = True
+    is_probe: bool = False
+    """Whether the client closed before it sent anything, as health checks do."""
+
+
+class SessionReport:
+    """Keeps the account of a session until it is closed. `end` is how the session ended, once it has.
+
+    `number`, `name` and `is_tls` are the session's; taps know it by them.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        metrics: Metrics,
+        tap: Tap | None,
+        rule_log: RuleLog | None = None,
+        *,
+        is_tls: bool = False,
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.is_tls = is_tls
+        self.metrics = metrics
+        self.tap = tap
+        self._rule_log = rule_log
+        self.end: SessionEnd | None = None
+        self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
+        self._channel_count = 0
+        self._is_open = False
+        self._blocked_since: float | None = None
+
+    def introduce(self, client: Client) -> None:
+        """Add the client to every log line from here on; `client` is what people may see of it."""
+        properties = client.properties
+        found = {"user": client.user, "name": properties.get("connection_name"), "product": properties.get("product")}
+        self._log = self._log.try_unbind(*found).bind(**{field: str(value) for field, value in found.items() if value})
+
+    def finish(self, end: SessionEnd) -> None:
+        """Note how the session ends; only the first end counts."""
+        if self.end is None:
+            self.end = end
+
+    def close(self, now: float) -> None:
+        """Nothing of the session is left: count its end, and log why it came; `now` is in seconds."""
+        self.note_channels(0)
+        self._end_blocking(now)
+        end = self.end or SessionEnd("proxy", 0, "cancelled")
+        self.metrics.closes.labels(end.by, code_label(end.code) if end.code else "none").inc()
+        log = self._log.warning if end.is_abnormal else self._log.info
+        if self.end is not None and self.end.is_probe:
+            log = self._log.debug
+        if self.tap is not None:
+            with self._shown_to_tap():
+                self.tap.saw_end(self, end.reason)
+        log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
+
+    def log(self, level: str, text: str) -> None:
+        """Log a rule's text about this session."""
+        getattr(self._log, level)(text)
+
+    def note_failed_rules(self, rules: Iterable[str], counts: Mapping[str, RuleFailures]) -> None:
+        """Log that rules have failed."""
+        if self._rule_log is not None:
+            with self.contained("rules not reported"):
+                self._rule_log.note_failures(rules, counts)
+
+    def note_refusal(self, passage: Passage, sender: Peer, command: Command, verdict: Verdict) -> None:
+        """Log that a rule has let a command go no further."""
+        if self._rule_log is not None:
+            with self.contained("refusal not logged"):
+                self._rule_log.note_refusal(
+                    self._log,
+                    sender,
+                    command,
+                    verdict,
+                    client=lambda: passage.shown_client,
+                    covered=lambda: passage.covered_method(sender, command),
+                )
+
+    def note_protocol_header(self, data: bytes) -> None:
+        if self.tap is not None:
+            with self._shown_to_tap():
+                self.tap.saw_protocol_header(self, data)
+
+    def note_frames(self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        """Show a tap frames that have passed, with what rules have made of their command."""
+        if self.tap is not None and frames:
+            with self._shown_to_tap():
+                self.tap.saw_frames(self, sender, frames, note)
+
+    def note_violation(self, sender: Peer, error: ProtocolError) -> None:
+        """What `sender` did wrong, which ends the session."""
+        self.metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
+        if self.tap is not None:
+            with self._shown_to_tap():
+                self.tap.saw_violation(self, sender, error)
+        self.finish(SessionEnd("proxy", error.code, f"the {sender} broke the protocol: {error}"))
+
+    def contained(self, event: str, then: Callable[[Exception], None] | None = None) -> AbstractContextManager[None]:
+        """Contain exceptions of our own: one line in the log, with who this session is; `then` is called with it."""
+        return contained(event, log=self._log, then=then)
+
+    def note_failure(self, code: int) -> None:
+        """An exception of our own ends the session."""
+        self.finish(SessionEnd("proxy", code, "internal error"))
+
+    def note_open(self, connection: Connection) -> None:
+        self._is_open = True
+        self.metrics.opened.inc()
+        self._log.info("connection open", vhost=connection.virtual_host, heartbeat=connection.heartbeat)
+
+    def note_method(self, sender: Peer, method: Method, now: float) -> None:
+        """A method that counts for more than a frame, if it does; `now` is in seconds."""
+        match method:
+            case ConnectionClose() as close:
+                if sender is SERVER and close.reply_code == AccessRefused.code and not self._is_open:
+                    self.metrics.logins_refused.inc()
+                reason = close.reply_text or "closed"
+                self.finish(
+                    SessionEnd(str(sender), close.reply_code, reason, is_abnormal=close.reply_code not in NORMAL)
+                )
+            case ConnectionBlocked():
+                if self._blocked_since is None:
+                    self._blocked_since = now
+                    self.metrics.blocked.inc()
+            case ConnectionUnblocked():
+                self._end_blocking(now)
+            case ChannelOpenOk():
+                self.metrics.channels_opened.inc()
+            case ChannelClose() as close:
+                self.metrics.channel_closes.labels(str(sender), code_label(close.reply_code)).inc()
+            case _:
+                pass
+
+    def _end_blocking(self, now: float) -> None:
+        if self._blocked_since is not None:
+            self.metrics.blocked.dec()
+            self.metrics.blocked_seconds.inc(max(0.0, now - self._blocked_since))
+            self._blocked_since = None
+
+    def note_channels(self, count: int) -> None:
+        """How many channels are open now."""
+        if count != self._channel_count:
+            self.metrics.channels.inc(count - self._channel_count)
+            self._channel_count = count
+
+    def _shown_to_tap(self) -> AbstractContextManager[None]:
+        """A tap that fails is shown no more of this session, and is no trouble to it."""
+        return self.contained("tap failed", self._lose_tap)
+
+    def _lose_tap(self, failure: Exception) -> None:
+        self.tap = None

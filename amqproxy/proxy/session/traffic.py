@@ -1,0 +1,341 @@
+"""What passes between the legs of one session, and what follows from it besides sending."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+import trio
+
+from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
+from amqproxy.config import Limits
+from amqproxy.proxy.faulty_transport import FaultyTransport
+from amqproxy.proxy.interception.effects import InterceptorEffects
+from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.session.closing import SHUTDOWN, Closing
+from amqproxy.proxy.session.drain import Drain
+from amqproxy.proxy.session.handshake import PacedHandshake
+from amqproxy.proxy.session.pass_through import PassThrough
+from amqproxy.proxy.session.passage import Passage
+from amqproxy.proxy.session.relay import Relay
+from amqproxy.proxy.session.release_timer import ReleaseTimer
+from amqproxy.proxy.session.session_effects import log_effects, send_copies
+from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.verdict import Impairment, Verdict
+from amqproxy.sockets.transport import TransportBroken
+
+
+class Traffic:
+    """Carries out what the `passage` between `legs` wants, from the first frame on and until all that waited is sent.
+
+    The session's `scope` is cancelled where that ends the session; `closing` and `report` know why then.
+    """
+
+    __slots__ = (
+        "_announce",
+        "_closing",
+        "_drain",
+        "_legs",
+        "_life",
+        "_limits",
+        "_met",
+        "_mirrors",
+        "_nursery",
+        "_relays",
+        "_report",
+        "_rules",
+        "_scope",
+        "_share",
+        "_timer",
+        "passage",
+    )
+
+    def __init__(
+        self,
+        legs: Mapping[Peer, Leg],
+        client: Client,
+        life: SessionLife,
+        closing: Closing,
+        report: SessionReport,
+        scope: trio.CancelScope,
+        limits: Limits,
+        share: MemoryShare,
+        mirrors: Mirrors | None,
+    ) -> None:
+        self._legs = legs
+        self._life = life
+        self._closing = closing
+        self._report = report
+        self._scope = scope
+        self._limits = limits
+        self._share = share
+        self._mirrors = mirrors
+        self._announce: Callable[[int], None] = _ignore
+        self._nursery: trio.Nursery | None = None
+        self._relays: tuple[Relay, ...] = ()
+        self._rules: RuleSet | None = None
+        self._drain: Drain | None = None
+        self._timer = ReleaseTimer()
+        self._met: list[tuple[Peer, Method]] = []
+        self.passage: Passage
+        self.know(client)
+
+    def know(self, client: Client) -> None:
+        """More is known of the client, before its first frame."""
+        self.passage = PassThrough(self._legs, client, self._met, is_tapped=self._report.tap is not None)
+
+    # --- from beginning to end
+
+    def begin(
+        self,
+        nursery: trio.Nursery,
+        rules: RuleSet | None,
+        handshake: PacedHandshake,
+        announce: Callable[[int], None],
+    ) -> tuple[Relay, Relay]:
+        """Both legs are connected: what relays the client's frames, and what relays the server's."""
+        self._nursery = nursery
+        self.passage.ask_for_frames()
+        if rules is not None:
+            self.apply_rules(rules, announce)
+        client, server = self._legs[CLIENT], self._legs[SERVER]
+        follow_up, observe = self._follow_up, self._report.metrics.latency.observe
+        relays = (
+            Relay(client, server, self.passage, self._share, follow_up, observe, handshake),
+            Relay(server, client, self.passage, self._share, follow_up, observe),
+        )
+        self._relays = relays
+        return relays
+
+    def stop(self) -> None:
+        """Nothing is relayed any more."""
+        self._nursery = None
+        self._relays = ()
+
+    async def settle(self) -> None:
+        """Send what a client that is gone by now has sent, and that is not to be refused: as if its time had come."""
+        passage = self.passage
+        if not passage.waiting or passage.is_over or not self._closing.upstream_takes_more:
+            return
+        passage.release_all(trio.current_time())
+        self._apply_effects()
+        with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
+            await self._legs[SERVER].transport.send(passage.take_output(SERVER))
+
+    def end(self) -> None:
+        """The session is over: nothing is kept of what rules had."""
+        self._announce = _ignore
+        self.passage.end()
+        self.know(self.passage.client)
+
+    # --- what follows from what has passed
+
+    def _follow_up(self) -> None:
+        """Do what follows from the frames that the passage has just taken, but for sending."""
+        self._apply_effects()
+        if self._drain is not None:
+            self._close_if_drained(self._drain)
+
+    def _apply_effects(self) -> None:
+        """Do what follows from what has passed, but for sending it."""
+        passage = self.passage
+        for sender, method in self._met:
+            self._on_method(sender, method)
+        self._met.clear()
+        self._report.note_channels(len(self._legs[CLIENT].connection.channels))
+        effects = passage.take_effects()
+        if effects is not None or self._report.tap is not None:
+            for peer in (CLIENT, SERVER):
+                for note, frames in passage.take_passed(peer):
+                    self._report.note_frames(peer, frames, note)
+        if effects is not None:
+            self._carry_out(effects)
+
+    def _carry_out(self, effects: InterceptorEffects) -> None:
+        """Do what rules want besides, and note what may have changed of what waits."""
+        self._impair(effects.impairments)
+        log_effects(effects, self.passage, self._report, self._rules)
+        if effects.mirrored:
+            send_copies(effects.mirrored, self._mirrors, self._legs[SERVER].connection, self._report)
+        for number in effects.held:
+            with self._report.contained("hold not announced"):
+                self._announce(number)
+        for relay in self._relays:
+            relay.make_room()
+        if self._nursery is not None and self._timer.move(self.passage.next_deadline):
+            self._nursery.start_soon(self._keep_time)
+
+    def _on_method(self, sender: Peer, method: Method) -> None:
+        """Do what follows from a method for the session itself."""
+        if sender is SERVER:
+            for relay in self._relays:
+                if relay.handshake is not None:
+                    relay.handshake.note_answer()
+        if isinstance(method, ConnectionStartOk):
+            self._report.introduce(self.passage.shown_client)
+        elif isinstance(method, ConnectionTuneOk):
+            for leg in self._legs.values():  # none takes a frame above our own limit, whatever they agreed on
+                agreed = leg.connection.frame_max or self._limits.frame_max
+                leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
+        elif isinstance(method, ConnectionClose) and self._closing.is_for_silence(sender, method):
+            self._scope.cancel()
+        elif isinstance(method, ConnectionOpenOk):
+            self._scope.deadline = math.inf
+            self._report.note_open(self._legs[CLIENT].connection)
+            self._impair(self.passage.start(trio.current_time(), is_open=True))
+        else:
+            self._report.note_method(sender, method, trio.current_time())
+
+    def end_handshake(self) -> None:
+        """The server moves the handshake on no more."""
+        for relay in self._relays:
+            if relay.handshake is not None:
+                relay.handshake.end()
+
+    def _impair(self, impairments: Iterable[Impairment]) -> None:
+        if self._nursery is None:
+            return  # nothing is left that they could be about
+        for impairment in impairments:
+            leg = self._legs[impairment.to]
+            if not isinstance(leg.transport, FaultyTransport):
+                leg.transport = FaultyTransport(leg.transport, random.random)
+                self._nursery.start_soon(leg.transport.run)
+            leg.transport.impair(impairment)
+
+    # --- rules
+
+    def apply_rules(self, rules: RuleSet, announce: Callable[[int], None]) -> None:
+        """Apply rules, or other ones, to what passes from here on.
+
+        `announce` is called with the number of each command that waits for an operator from then on.
+        """
+        self._rules = rules
+        if isinstance(self.passage, Interceptor):
+            self.passage.evaluator = self.passage.evaluator.moved(rules)
+            self.passage.ask_for_frames()
+        elif rules.rules and self._life.state is SessionState.RELAYING:
+            self._announce = announce
+            self.passage = self._new_interceptor(rules)
+            for relay in self._relays:
+                relay.passage = self.passage
+        if self._nursery is not None:
+            is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
+            self._impair(self.passage.start(trio.current_time(), is_open=is_open))
+
+    def apply_tap(self) -> None:
+        """Show the report's tap, if it has one now, what passes from here on."""
+        self.passage.is_tapped = self._report.tap is not None
+        if self._relays:
+            self.passage.ask_for_frames()
+
+    def _new_interceptor(self, rules: RuleSet) -> Interceptor:
+        client, met = self.passage.client, self._met
+        return Interceptor(
+            {peer: leg.connection for peer, leg in self._legs.items()},
+            rules.evaluator(client),
+            client,
+            random=random.random,
+            time=time.time,
+            met=lambda sender, method: met.append((sender, method)),
+            is_tapped=self._report.tap is not None,
+            share=self._share,
+            body_limit=self._limits.rule_body,
+        )
+
+    # --- commands that wait
+
+    async def _keep_time(self) -> None:
+        """Send on what has waited long enough, until nothing waits."""
+        while await self._timer.wait(self.passage.next_deadline):
+            self.passage.tick(trio.current_time())
+            self._apply_effects()
+            await self._send_output()
+
+    def release(self, number: int, verdict: Verdict | None, nursery: trio.Nursery) -> None:
+        """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
+        self.passage.release(number, verdict, trio.current_time())
+        self._apply_effects()
+        nursery.start_soon(self._send_output)
+
+    async def release_all(self) -> None:
+        """Send all that waits, since there is nothing more to wait for."""
+        self.passage.release_all(trio.current_time())
+        await self._go_on_releasing()
+
+    async def _go_on_releasing(self) -> None:
+        """Send what is released, and release the rest of it, with a turn for all others in between."""
+        while True:
+            self._apply_effects()
+            if self._life.state is SessionState.LEAVING:
+                self.passage.take_output(CLIENT)  # it was sent connection.close
+            await self._send_output()
+            if not self.passage.is_releasing:
+                break
+            await trio.lowlevel.checkpoint()
+            self.passage.go_on_releasing(trio.current_time())
+        if self._drain is not None:
+            self._close_if_drained(self._drain)
+
+    async def _send_output(self) -> None:
+        """Send what has waited, and end the session if that is what it comes to."""
+        for peer, leg in self._legs.items():
+            output = self.passage.take_output(peer)
+            if output:
+                with suppress(TransportBroken):  # its own direction reports what happened
+                    await leg.transport.send(output)
+        if self.passage.refusal is not None:
+            self._closing.refuse_by_rule(self.passage.refusal)
+            self._scope.cancel()
+        elif self.passage.fault is not None:
+            self._closing.refuse(self.passage.fault.sender, self.passage.fault.error)
+            self._scope.cancel()
+
+    # --- draining
+
+    def drain(self, nursery: trio.Nursery) -> None:
+        """Complete the contents in progress, then send the client connection.close."""
+        self._life.move(SessionEvent.DRAIN)
+        self._drain = drain = Drain(self._legs[CLIENT], {peer: leg.reader for peer, leg in self._legs.items()})
+        for relay in self._relays:
+            relay.drain = drain
+        self.passage.gate = drain.passes
+        self.passage.ask_for_frames()
+        self.passage.release_all(trio.current_time())
+        self._apply_effects()
+        nursery.start_soon(self._go_on_releasing)
+        self._close_if_drained(drain)
+
+    def _close_if_drained(self, drain: Drain) -> None:
+        """Send the client connection.close, once the contents in progress at the start of the drain are complete."""
+        nursery = self._nursery
+        if nursery is None or self._life.state is not SessionState.DRAINING:
+            return
+        if self.passage.is_over or self.passage.is_releasing:
+            return  # it ends for that, or is asked again
+        close = drain.close(SHUTDOWN)
+        if close is None:
+            return
+        self._life.move(SessionEvent.DRAINED)
+        self.passage.is_draining = True
+        self._closing.drained()
+        end_soon(nursery.cancel_scope, self._limits.close_timeout)
+        nursery.start_soon(drain.send_close, bytes(self.passage.take_output(CLIENT)) + close)
+
+
+def end_soon(scope: trio.CancelScope, seconds: float) -> None:
+    """Give what is left of two directions so long."""
+    scope.deadline = min(scope.deadline, trio.current_time() + seconds)
+
+
+def _ignore(number: int) -> None:
+    """No operator is waiting for held commands."""

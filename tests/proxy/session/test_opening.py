@@ -1,0 +1,67 @@
+"""How a session begins, in what the client sends first."""
+
+import pytest
+
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.proxy.session.opening import Opening, receive_opening, with_tls
+from amqproxy.proxy.session.session_report import SessionEnd
+from amqproxy.rules.context import Client
+from amqproxy.sockets.transport import TransportBroken
+
+HEADER_0_8 = b"AMQP\x01\x01\x08\x00"
+
+
+class Chunks:
+    """A transport from which these chunks come; None breaks it."""
+
+    def __init__(self, *chunks: bytes | None) -> None:
+        self._chunks = list(chunks)
+
+    async def receive(self) -> bytes:
+        chunk = self._chunks.pop(0) if self._chunks else b""
+        if chunk is None:
+            raise TransportBroken("reset by the peer")
+        return chunk
+
+
+@pytest.mark.parametrize("size", [1, 4, 8, 11])
+async def test_a_header_in_pieces_and_what_came_with_it(size: int) -> None:
+    data = HEADER + b"abc"
+    opening = await receive_opening(Chunks(*[data[i : i + size] for i in range(0, len(data), size)]), 1.0)
+    assert isinstance(opening, Opening)
+    assert (opening.protocol, opening.header, opening.is_opaque) == ("0-9-1", HEADER, False)
+    assert (HEADER + opening.rest) == data[: len(opening.data)]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "end"),
+    [
+        ([], SessionEnd("client", 0, "closed before a protocol header", is_abnormal=False, is_probe=True)),
+        ([b"AMQ"], SessionEnd("client", 0, "closed before a protocol header")),
+        ([b"A", None], SessionEnd("client", 0, "closed before a protocol header: reset by the peer")),
+    ],
+)
+async def test_a_client_that_goes_before_its_header(chunks: list[bytes | None], end: SessionEnd) -> None:
+    assert await receive_opening(Chunks(*chunks), 1.0) == end
+
+
+@pytest.mark.parametrize(
+    ("data", "is_seen", "refused"),
+    [
+        (HEADER, False, False),
+        (HEADER, True, False),
+        (b"AMQP\x01\x01\x00\x09", True, False),
+        (HEADER_0_8, False, False),
+        (HEADER_0_8, True, True),
+        (b"GET / HTTP/1.1", False, True),
+    ],
+)
+async def test_which_protocols_are_served(data: bytes, *, is_seen: bool, refused: bool) -> None:
+    opening = await receive_opening(Chunks(data), 1.0)
+    assert isinstance(opening, Opening)
+    assert (opening.refusal(is_seen=is_seen) is not None) == refused
+
+
+def test_a_plain_transport_shows_nothing_of_tls() -> None:
+    client = Client(session=1)
+    assert with_tls(client, Chunks()) is client
