@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ssl
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from queue import SimpleQueue
+from contextlib import contextmanager
 from typing import TypeVar
-
-import trio
 
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.server import serve
+from amqproxy.trio_thread import TrioThread
 
 Answer = TypeVar("Answer")
 
@@ -21,11 +18,11 @@ Answer = TypeVar("Answer")
 class Background:
     """A broker that runs, on `port` of `host`. Its model is the other thread's: reach for it through `do` only."""
 
-    def __init__(self, broker: Broker, host: str, port: int, token: trio.lowlevel.TrioToken) -> None:
+    def __init__(self, broker: Broker, host: str, port: int, thread: TrioThread[int]) -> None:
         self.host = host
         self.port = port
         self._broker = broker
-        self._token = token
+        self._thread = thread
 
     @property
     def url(self) -> str:
@@ -35,7 +32,7 @@ class Background:
 
     def do(self, action: Callable[[Broker, float], Answer]) -> Answer:
         """What `action` returns or raises, of the broker and the time in seconds; nothing else happens meanwhile."""
-        return trio.from_thread.run_sync(lambda: action(self._broker, current_time()), trio_token=self._token)
+        return self._thread.call(lambda: action(self._broker, current_time()))
 
 
 @contextmanager
@@ -47,30 +44,9 @@ def serve_in_thread(
     Port 0 takes a free one. `OSError` when the address cannot be had. In the end, connections that are left are cut.
     """
     served = Broker() if broker is None else broker
-    started: SimpleQueue[Background | BaseException] = SimpleQueue()
-    is_over = trio.Event()
-
-    async def run() -> None:
-        try:
-            async with serve(served, host, port, context=context) as bound:
-                started.put(Background(served, host, bound, trio.lowlevel.current_trio_token()))
-                await is_over.wait()
-        except BaseException as error:
-            started.put(error)
-            raise
-
-    def stay() -> None:
-        with suppress(OSError):  # which is raised where the broker was wanted
-            trio.run(run)
-
-    thread = threading.Thread(target=stay, name="broker", daemon=True)
-    thread.start()
-    background = started.get()
-    if isinstance(background, BaseException):
-        thread.join()
-        raise background
+    thread = TrioThread(lambda: serve(served, host, port, context=context), "broker")
+    bound = thread.start()
     try:
-        yield background
+        yield Background(served, host, bound, thread)
     finally:
-        background.do(lambda broker, now: is_over.set())
-        thread.join()
+        thread.stop()

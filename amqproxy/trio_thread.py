@@ -1,0 +1,80 @@
+"""A trio loop in a thread of its own, for programs and tests that know nothing of trio, or have another loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Generic, TypeVar
+
+import trio
+
+Value = TypeVar("Value")
+Answer = TypeVar("Answer")
+
+
+class TrioThread(Generic[Value]):
+    """Keeps what `enter` opens open, from `start` to `stop`; `call` reaches into its thread."""
+
+    def __init__(self, enter: Callable[[], AbstractAsyncContextManager[Value]], name: str) -> None:
+        self._enter = enter
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._opened: Future[Value] = Future()
+        self._ended: Future[None] = Future()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._is_over = trio.Event()
+
+    def start(self) -> Value:
+        """What the context manager gave; raises what kept it from opening, and then nothing is left to be stopped."""
+        self._thread.start()
+        try:
+            return self._opened.result()
+        except Exception:
+            self._thread.join()
+            raise
+
+    @property
+    def value(self) -> Value:
+        """What the context manager gave. It is the other thread's: reach for it through `call` only."""
+        return self._opened.result()
+
+    def call(self, function: Callable[[], Answer]) -> Answer:
+        """What `function`, called in the loop's thread, returns or raises; nothing else happens there meanwhile.
+
+        May be called in any thread, also in one that runs a loop itself: that one waits.
+        """
+        assert self._token is not None, "started"
+        answer: Future[Answer] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(function())
+            except BaseException as error:  # noqa: BLE001 - the caller's
+                answer.set_exception(error)
+
+        self._token.run_sync_soon(run)
+        return answer.result()
+
+    def stop(self) -> None:
+        """Close what was opened, and wait for the end of the thread; raises what went wrong since it was opened."""
+        if self._thread.is_alive() and self._token is not None:
+            with suppress(trio.RunFinishedError):  # ended by itself; why is raised below
+                self._token.run_sync_soon(self._is_over.set)
+        self._thread.join()
+        self._ended.result()
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._stay_open)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for this thread is to have it
+            failed: Future[Value] | Future[None] = self._ended if self._opened.done() else self._opened
+            failed.set_exception(error)
+        else:
+            self._ended.set_result(None)
+
+    async def _stay_open(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        async with self._enter() as value:
+            self._opened.set_result(value)
+            await self._is_over.wait()
