@@ -12,5 +12,5 @@ Rooms, from the top:
   methods that change a connection; `memory_budget` bounds what waits; `timers`; `faulty_transport` applies stream
   faults; `filtered_tap` shows a tap only what a filter matches.
 
-Imports: `amqproxy.amqp091`, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`, `amqproxy.config`, trio, structlog.
+Imports: `amqproxy.amqp091`, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`, `amqproxy.config`, trio.
 """

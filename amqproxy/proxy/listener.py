@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from itertools import count
 
-import structlog
 import trio
 
 from amqproxy.config import Limits, join_address, split_address
+from amqproxy.log import logger
 from amqproxy.proxy import watchdog
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
@@ -72,7 +72,7 @@ class ProxyServer:
         self._metrics = metrics
         self._tap = tap
         self._numbers = count(1)
-        self._log = structlog.get_logger()
+        self._log = logger()
         self._is_empty = trio.Event()
         self._rule_log = RuleLog(trio.current_time)
         self._to_move: deque[Session] = deque()

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-import structlog
-
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.log import logger
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.outcome import outcome
 from amqproxy.rules.verdict import Verdict
@@ -41,7 +40,7 @@ class RuleLog:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._log = structlog.get_logger()
+        self._log = logger()
         self._windows: dict[str, _RefusalWindow] = {}
         self._failed: dict[str, tuple[int, float]] = {}
 

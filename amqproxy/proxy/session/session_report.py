@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-import structlog
-
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import AccessRefused, ProtocolError
@@ -21,6 +19,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.log import logger
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
 from amqproxy.rules.context import Client
@@ -68,7 +67,7 @@ class SessionReport:
         self.tap = tap
         self._rule_log = rule_log
         self.end: SessionEnd | None = None
-        self._log = structlog.get_logger().bind(session=number, client=name.partition("-")[0])
+        self._log = logger().bind(session=number, client=name.partition("-")[0])
         self._channel_count = 0
         self._is_open = False
         self._blocked_since: float | None = None
