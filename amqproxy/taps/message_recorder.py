@@ -134,6 +134,14 @@ class MessageRecorder:
                     overdue.append(msgspec.structs.replace(record))
         return overdue
 
+    def pending(self) -> list[MessageRecord]:
+        """The messages that are open now, as pending; what is reported of them later does not depend on it."""
+        return [
+            msgspec.structs.replace(record, outcome="pending")
+            for open_messages in self._open_messages()
+            for record in open_messages.values()
+        ]
+
     def _taken(self) -> list[MessageRecord]:
         records, self._records = self._records, []
         return records

@@ -16,6 +16,11 @@ class Note(NamedTuple):
     verdict: str = ""
     leg: str = ""
 
+    @property
+    def ends_content(self) -> bool:
+        """Is nothing shown of the command's content but what comes with it? So it is where it goes no further."""
+        return self.leg == "client" and self.verdict in ("refused", "dropped")
+
 
 NOTHING = Note()
 """Of a frame that passed as it came, and that no rule acted on."""

@@ -67,7 +67,10 @@ class Observer:
         """Take frames, with what rules did to the command that they belong to; what is to be reported now."""
         if self._recorder is not None:
             self._recorder.learn(sender, frames)
-        return self._reports(self._trace.feed(sender, frames, ts_ns), note)
+        events = self._trace.feed(sender, frames, ts_ns)
+        if note.ends_content and frames:
+            events += self._trace.end_content(sender, frames[-1].channel, ts_ns)
+        return self._reports(events, note)
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[Report]:
         """Bytes of `sender` are missing, or could not be read."""
@@ -80,6 +83,10 @@ class Observer:
     def overdue(self, now_ns: int) -> list[MessageRecord]:
         """The messages that have been open for long."""
         return [] if self._recorder is None else self._recorder.overdue(now_ns)
+
+    def pending(self) -> list[MessageRecord]:
+        """The messages that are open now."""
+        return [] if self._recorder is None else self._recorder.pending()
 
     def _reports(self, events: list[TraceEvent], note: Note = NOTHING) -> list[Report]:
         if not events:

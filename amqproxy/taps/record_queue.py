@@ -57,6 +57,10 @@ class RecordQueue:
         self._taken_size, self._waiting_size = self._waiting_size, 0
         return records
 
+    def waiting_records(self) -> list[PrintedRecord]:
+        """The records that wait, which they go on doing."""
+        return [record for record, _ in self._waiting]
+
     def take_dropped(self) -> int:
         """How many records there was no room for since the last call."""
         dropped, self._dropped = self._dropped, 0

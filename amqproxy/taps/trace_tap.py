@@ -72,6 +72,10 @@ class TraceTap:
         for observer in self._observers.values():
             self._add(observer.overdue(now_ns))
 
+    def pending(self) -> list[MessageRecord]:
+        """The messages that are open now, as pending."""
+        return [record for observer in self._observers.values() for record in observer.pending()]
+
     def _add(self, reports: Sequence[Report]) -> None:
         queue = self._queue
         for made, report in enumerate(reports):

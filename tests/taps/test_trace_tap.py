@@ -6,7 +6,16 @@ from typing import Any
 
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ChannelOpenOk, ConfirmSelect, Method, QueueDeclare
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    Method,
+    QueueDeclare,
+)
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
@@ -79,6 +88,38 @@ def test_what_rules_changed_is_as_the_client_sent_it() -> None:
     (record,) = tapped.queue.take_records()
     assert isinstance(record, MessageRecord)
     assert (record.exchange, record.rules) == ("before", ("r",))
+
+
+def test_a_refused_publish_of_which_the_rest_is_not_shown() -> None:
+    tapped = Tapped()
+    tapped.saw(CLIENT, ConfirmSelect(no_wait=True))
+    tapped.queue.take_records()
+    refused = Note(leg="client", rules=("r",), verdict="refused")
+    for tag in (1, 2):
+        frames = frames_of(1, BasicPublish(), body=b"hello")[:tag]
+        tapped.tap.saw_frames(tapped.session, CLIENT, frames, refused)
+        tapped.tap.saw_frames(tapped.session, SERVER, frames_of(1, BasicNack(delivery_tag=tag)), refused)
+    tapped.saw(CLIENT, BasicPublish(), body=b"hello")
+    assert [each.confirm_tag for each in tapped.tap.pending()] == [3]
+    tapped.saw(SERVER, BasicAck(delivery_tag=3))
+    assert tapped.outcomes() == [("publish", "nacked"), ("publish", "nacked"), ("publish", "confirmed")]
+
+
+def test_open_messages_are_pending() -> None:
+    tapped = Tapped()
+    tapped.saw(CLIENT, ConfirmSelect(no_wait=True), BasicPublish(), BasicPublish())
+    tapped.queue.take_records()
+    assert [(each.confirm_tag, each.outcome) for each in tapped.tap.pending()] == [(1, "pending"), (2, "pending")]
+    assert tapped.outcomes() == []
+    tapped.saw(SERVER, BasicAck(delivery_tag=2))
+    assert [each.confirm_tag for each in tapped.tap.pending()] == [1]
+    assert tapped.outcomes() == [("publish", "confirmed")]
+
+
+def test_where_only_findings_are_reported_no_message_is_pending() -> None:
+    tapped = Tapped(messages=False, findings=True)
+    tapped.saw(CLIENT, ConfirmSelect(no_wait=True), BasicPublish())
+    assert tapped.tap.pending() == []
 
 
 def test_a_violation() -> None:

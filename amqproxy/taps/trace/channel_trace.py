@@ -138,6 +138,11 @@ class ChannelTrace:
             return self._feed_method(sender, frame.method, frame.size, ts_ns)
         return False
 
+    def end_content(self, sender: Peer, ts_ns: int) -> None:
+        """Nothing more is shown of the content that `sender` has begun, if there is one."""
+        if sender in self._contents:
+            self._complete(sender, ts_ns)
+
     def stop_reading(self) -> None:
         """The broker does not read what the client sends any more."""
         self._context.is_unread = True

@@ -125,6 +125,13 @@ class Trace:
                 self._lose(sender, error.reply_text, ts_ns)
         return self._taken()
 
+    def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
+        """Nothing more is shown of the content that `sender` has begun on a channel, if there is one."""
+        channel = self.channels.get(number)
+        if channel is not None:
+            channel.end_content(sender, ts_ns)
+        return self._taken()
+
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Bytes of `sender` are missing, or could not be read as frames."""
         self._lose(sender, reason, ts_ns)
