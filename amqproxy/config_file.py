@@ -26,7 +26,17 @@ def load(path: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
+    return read(text, path)
+
+
+def read(text: str, path: Path) -> Config:
+    """The config that `load` would find in `path`, if this were its text."""
     return _resolved(_placed(parse(text, path), path.parent), text, path)
+
+
+def from_data(data: Any, path: Path) -> Config:
+    """The config that `load` would find in `path`, if this were its data. Errors name no line."""
+    return _resolved(_placed(_converted(data, "", path), path.parent), "", path)
 
 
 def _resolved(config: Config, text: str, path: Path) -> Config:
@@ -94,6 +104,10 @@ def parse(text: str, path: Path) -> Config:
             raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml")
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {error}") from None
+    return _converted(data, text, path)
+
+
+def _converted(data: Any, text: str, path: Path) -> Config:
     try:
         _check_values(data, "")
         data = numbered(Config, data)
