@@ -19,14 +19,17 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `control` is the socket through which a running proxy is queried, and held commands are released.
 
+`testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.
+
 `config` is the configuration file as types, `resources` what rules in it read from outside; `hints` and `suggestions`
 name the word that was perhaps meant; `log` writes the log, through a `line_writer` that never waits; `supervision`
-keeps a failure with its owner, `printing` carries records to standard output, `preflight` looks before a start at what
-a config needs, `app` wires everything up in one nursery, and `cli` is the command.
+keeps a failure with its owner, `trio_thread` runs a trio loop in a thread, `printing` carries records to standard
+output, `preflight` looks before a start at what a config needs, `app` wires everything up in one nursery, and `cli` is
+the command.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 
-Later come AMQP 0-10, a pipeline for Spark and a pytest plugin, each on a separate floor.
+Later come AMQP 0-10 and a pipeline for Spark, each on a separate floor.
 """
 
 from amqproxy import _pure

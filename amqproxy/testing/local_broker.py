@@ -1,0 +1,127 @@
+"""The integrated broker on a loopback port, in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import TypeVar
+
+import trio
+
+from amqproxy import __version__
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.from_config import configured
+from amqproxy.broker.server.server import BACKLOG, BrokerServer
+from amqproxy.config import BrokerConfig, BrokerLimits, join_address
+from amqproxy.trio_thread import TrioThread
+
+Answer = TypeVar("Answer")
+
+HOST = "127.0.0.1"
+
+CLOSE_TIMEOUT = 0.2
+"""Seconds that clients have, at a restart, to answer connection.close."""
+
+_CAUSE = "block"
+
+
+class LocalBroker:
+    """A broker while its `with` block runs, on `host` and `port`; the login is guest, guest.
+
+    What is durable is kept in a temporary directory, so that it outlives a `restart`.
+    """
+
+    def __init__(self) -> None:
+        self.host = HOST
+        self.port = 0
+        self._thread: TrioThread[BrokerServer] | None = None
+        self._is_restarting = False
+        self._data: TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> LocalBroker:
+        self._data = TemporaryDirectory(prefix="amqproxy-")
+        try:
+            self._start()
+        except BaseException:
+            self._data.cleanup()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._data is not None
+        try:
+            if self._thread is not None:
+                self._thread.stop()
+        finally:
+            self._thread = None
+            self._data.cleanup()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return join_address(self.host, self.port)
+
+    @property
+    def url(self) -> str:
+        """Where clients connect, as the user guest."""
+        return f"amqp://guest:guest@{self.address}/%2F"
+
+    def restart(self) -> None:
+        """Stop, as RabbitMQ stops, and start again on the same port: what is durable is there again, nothing else.
+
+        Clients get a connection.close with 320. Blocking ends.
+        """
+        thread = self._running()
+        self._is_restarting = True
+        try:
+            thread.stop()
+            self._thread = None
+        finally:
+            self._is_restarting = False
+        self._start()
+
+    def block(self) -> AbstractContextManager[object]:
+        """Block connections that publish, as when memory is short: they get connection.blocked, and are not read.
+
+        Until `unblock`, or the end of the `with` block that this is used in.
+        """
+        self.do(lambda broker, now: broker.set_alarm("memory", True, now, cause=_CAUSE))
+        ending = ExitStack()
+        ending.callback(self.unblock)
+        return ending
+
+    def unblock(self) -> None:
+        """Read on: clients that were blocked get connection.unblocked."""
+        self.do(lambda broker, now: broker.set_alarm("memory", False, now, cause=_CAUSE))
+
+    def do(self, action: Callable[[Broker, float], Answer]) -> Answer:
+        """What `action` returns or raises, of the broker's model and the time; nothing else happens there meanwhile."""
+        thread = self._running()
+        return thread.call(lambda: action(thread.value.broker, current_time()))
+
+    def _running(self) -> TrioThread[BrokerServer]:
+        if self._thread is None:
+            raise RuntimeError("the broker does not run")
+        return self._thread
+
+    def _start(self) -> None:
+        thread = TrioThread(self._served, "amqproxy broker")
+        thread.start()
+        self._thread = thread
+
+    @asynccontextmanager
+    async def _served(self) -> AsyncIterator[BrokerServer]:
+        assert self._data is not None
+        limits = BrokerLimits(disk_free=0)
+        async with configured(BrokerConfig(data=self._data.name, limits=limits), __version__) as server:
+            for listener in await trio.open_tcp_listeners(self.port, host=self.host, backlog=BACKLOG):
+                self.port = listener.socket.getsockname()[1]
+                server.listen(listener)
+            yield server
+            if self._is_restarting:
+                await server.close(CLOSE_TIMEOUT)

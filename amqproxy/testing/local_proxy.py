@@ -1,0 +1,278 @@
+"""The proxy on a loopback port, in a thread of its own, and what tests ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from itertools import count as counted
+from types import TracebackType
+from typing import Any, TypeVar
+
+import trio
+
+from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.config import Limits, UpstreamConfig, join_address
+from amqproxy.control.hub import Hub
+from amqproxy.proxy.listener import ProxyServer, listen
+from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.upstream import Dialer
+from amqproxy.rules.actions import AnyRule
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.supervision import supervised
+from amqproxy.taps.findings.finding import Finding, Severity
+from amqproxy.taps.metrics import Metrics
+from amqproxy.testing.active_rules import ActiveRules, fault_rule, rules_of
+from amqproxy.testing.messages import Messages
+from amqproxy.testing.recorder import Recorder, Recording
+from amqproxy.testing.trace_text import finding_lines, last_lines, message_lines
+from amqproxy.trio_thread import TrioThread
+
+Answer = TypeVar("Answer")
+
+HOST = "127.0.0.1"
+
+PAUSE = 0.01
+"""Seconds between two looks at what was recorded."""
+
+SETTLING_TIME = 1.0
+"""Seconds that an assertion waits for messages that are still open."""
+
+_CONFIRMED = ("confirmed", "committed")
+_ACKED = ("acked", "auto-acked")
+
+
+class LocalProxy:
+    """A proxy while its `with` block runs, on `host` and `port`, in front of the broker at `upstream` (HOST:PORT).
+
+    It records what passes: `messages`, with what became of them, and `findings`.
+    """
+
+    def __init__(self, upstream: str) -> None:
+        self.upstream = upstream
+        self.host = HOST
+        self.port = 0
+        self._rules = ActiveRules()
+        self._numbers = counted(1)
+        self._thread = TrioThread(self._served, "amqproxy proxy")
+
+    def __enter__(self) -> LocalProxy:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._thread.stop()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return join_address(self.host, self.port)
+
+    @property
+    def url(self) -> str:
+        """Where clients connect, as the user guest."""
+        return f"amqp://guest:guest@{self.address}/%2F"
+
+    # --- what was recorded
+
+    @property
+    def messages(self) -> Messages:
+        """The messages, requests and events up to now; the outcome of those that are still open is "pending"."""
+        return self._recording().messages
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What an expert would point out, up to now."""
+        return self._recording().findings
+
+    def clear(self) -> None:
+        """Forget what was recorded, but for messages that are still open."""
+        self._thread.call(lambda: self._recorder.clear())
+
+    def last_lines(self, streams: Collection[int] | None = None) -> str:
+        """The last messages and frames of the connections with these numbers, or of all, for a person."""
+        return last_lines(self._recording(), streams)
+
+    def _recording(self) -> Recording:
+        return self._thread.call(lambda: self._recorder.recording())
+
+    def wait_for(self, expression: str = "", count: int = 1, timeout: float = 5.0, **fields: Any) -> Messages:
+        """Wait until there are so many messages as `messages.where` finds, and return them; else `AssertionError`.
+
+        Not for code in an event loop, which would wait, too: that has `wait_for_async`.
+        """
+        __tracebackhide__ = True
+        if _is_in_event_loop():
+            raise RuntimeError("wait_for would stop the event loop that it is called in: await wait_for_async instead")
+        end = time.monotonic() + timeout
+        while len(found := self.messages.where(expression, **fields)) < count:
+            if time.monotonic() >= end:
+                raise self._not_seen(found, expression, count, timeout, fields)
+            time.sleep(PAUSE)
+        return found
+
+    async def wait_for_async(
+        self, expression: str = "", count: int = 1, timeout: float = 5.0, **fields: Any
+    ) -> Messages:
+        """The same in asyncio or trio, where other tasks run meanwhile."""
+        __tracebackhide__ = True
+        sleep = trio.sleep if trio.lowlevel.in_trio_run() else asyncio.sleep
+        end = time.monotonic() + timeout
+        while len(found := self.messages.where(expression, **fields)) < count:
+            if time.monotonic() >= end:
+                raise self._not_seen(found, expression, count, timeout, fields)
+            await sleep(PAUSE)
+        return found
+
+    def _not_seen(
+        self, found: Messages, expression: str, count: int, timeout: float, fields: Mapping[str, Any]
+    ) -> AssertionError:
+        wanted = ", ".join([expression or "any message", *(f"{name}={value!r}" for name, value in fields.items())])
+        return self._failure(f"{len(found)} of {count} seen within {timeout:g} s: {wanted}", message_lines(found))
+
+    # --- assertions
+
+    def assert_all_confirmed(self, expression: str = "", *, timeout: float = SETTLING_TIME) -> None:
+        """Was each publish, of those for which `expression` holds, confirmed by the broker, or committed?
+
+        Those that are still open have `timeout` seconds for it.
+        """
+        __tracebackhide__ = True
+        self._assert_all("publish", _CONFIRMED, "confirmed", expression, timeout)
+
+    def assert_all_acked(self, expression: str = "", *, timeout: float = SETTLING_TIME) -> None:
+        """Was each delivery, of those for which `expression` holds, acknowledged by its consumer, or auto-acked?
+
+        Those that are still open have `timeout` seconds for it.
+        """
+        __tracebackhide__ = True
+        self._assert_all("deliver", _ACKED, "acked", expression, timeout)
+
+    def assert_no_findings(self, severity: str = "warning", *, ignore: Collection[str] = ()) -> None:
+        """Is there no finding of this severity ("info", "warning", "error") or worse, but for the kinds to `ignore`?"""
+        __tracebackhide__ = True
+        least = Severity(severity).rank
+        recording = self._recording()
+        self._check_complete(recording)
+        found = [each for each in recording.findings if each.severity.rank >= least and each.kind not in ignore]
+        if found:
+            streams = {each.stream for each in found}
+            raise self._failure(f"{_number(len(found), 'finding')}", finding_lines(found), streams)
+
+    def _assert_all(self, type: str, wanted: Collection[str], outcome: str, expression: str, timeout: float) -> None:
+        __tracebackhide__ = True
+        end = time.monotonic() + timeout
+        while True:
+            recording = self._recording()
+            self._check_complete(recording)
+            messages = _of_type(recording.messages, type).where(expression)
+            others = [each for each in messages if each.outcome not in wanted]
+            if not others:
+                return
+            if any(each.outcome != "pending" for each in others) or time.monotonic() >= end:
+                break
+            time.sleep(PAUSE)
+        what = "publishes" if type == "publish" else "deliveries"
+        title = f"{len(others)} of {len(messages)} {what} not {outcome}"
+        raise self._failure(title, message_lines(others), {each.stream for each in others})
+
+    def _check_complete(self, recording: Recording) -> None:
+        """`AssertionError` where older records were dropped: nothing holds of all messages then."""
+        __tracebackhide__ = True
+        if recording.dropped:
+            text = f"{_number(recording.dropped, 'older record')} not kept: call clear() between the parts of a test"
+            raise AssertionError(text)
+
+    def _failure(self, title: str, lines: str, streams: Collection[int] | None = None) -> AssertionError:
+        around = self.last_lines(streams) or "no connection has come to the proxy"
+        return AssertionError("\n".join([part for part in (title, lines, around) if part]))
+
+    # --- what goes wrong
+
+    @contextmanager
+    def rules(self, *rules: str | Mapping[str, Any]) -> Iterator[None]:
+        """Go by more rules within the block: each is a mapping, or a text with `[[rules]]` as in a TOML config file.
+
+        They apply to open connections too. `ConfigError`, or `ValueError`, when they are wrong.
+        """
+        added = tuple(rule for each in rules for rule in rules_of(each))
+        self._thread.call(lambda: self._apply(self._rules.add(added)))
+        try:
+            yield
+        finally:
+            self._thread.call(lambda: self._apply(self._rules.remove(added)))
+
+    def fault(self, kind: str, **settings: Any) -> AbstractContextManager[None]:
+        """Inject a fault within the block: `kind` and `settings` are those of docs/rules/fault.md.
+
+        with proxy.fault("latency", delay=0.2, to="client"):
+        with proxy.fault("nack", match={"exchange": "orders"}, nth=3):
+        """
+        return self.rules(fault_rule(kind, next(self._numbers), settings))
+
+    def cut(self) -> int:
+        """Reset all connections of clients, as when their network is gone; how many there were."""
+
+        def lose() -> int:
+            sessions = list(self._server.sessions.values())
+            for session in sessions:
+                session.lose(CLIENT, "cut by a test")
+            return len(sessions)
+
+        return self._thread.call(lose)
+
+    def _apply(self, rules: tuple[AnyRule, ...]) -> None:
+        self._server.apply_rules(self._server.rules.replaced(rules))
+
+    # --- the proxy's thread
+
+    @property
+    def _server(self) -> ProxyServer:
+        return self._thread.value[0]
+
+    @property
+    def _recorder(self) -> Recorder:
+        return self._thread.value[1]
+
+    @asynccontextmanager
+    async def _served(self) -> AsyncIterator[tuple[ProxyServer, Recorder]]:
+        limits, metrics = Limits(), Metrics()
+        dial = Dialer(UpstreamConfig(address=self.upstream), limits.connect_timeout)
+        mirrors = Mirrors({None: dial}, {}, limits.mirror_backlog, limits.mirror_memory, lambda reason, copies: None)
+        server = ProxyServer(dial, limits, metrics, rules=RuleSet(()), upstream=self.upstream, mirrors=mirrors)
+        recorder = Recorder(metrics)
+        hub = Hub(None, server.apply_tap)
+        for tap in recorder.taps:
+            hub.add(tap)
+        async with AsyncExitStack() as stack:
+            listeners = [await stack.enter_async_context(each) for each in await listen(f"{self.host}:0")]
+            self.port = listeners[0].socket.getsockname()[1]
+            async with trio.open_nursery() as nursery:
+                await nursery.start(mirrors.run)
+                accepted = [(each, None) for each in listeners]
+                nursery.start_soon(supervised, "proxy failed", server.serve, accepted, trio.Event())
+                yield server, recorder
+                nursery.cancel_scope.cancel()
+
+
+def _is_in_event_loop() -> bool:
+    if trio.lowlevel.in_trio_run():
+        return True
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _of_type(messages: Messages, type: str) -> Messages:
+    """The publishes, or the deliveries, those of basic.get included."""
+    types = ("deliver", "get") if type == "deliver" else (type,)
+    return messages.only(lambda each: each.type in types)
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

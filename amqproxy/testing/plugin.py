@@ -1,0 +1,112 @@
+"""The fixtures of pytest: `amqp_broker` and `amqp_proxy`, each also for a module or the whole session.
+
+What they need is imported when a test first asks for one: a run without them is as fast as if this were not installed.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from amqproxy.testing.local_broker import LocalBroker
+    from amqproxy.testing.local_proxy import LocalProxy
+
+PROXIES = ("amqp_proxy", "amqp_proxy_module", "amqp_proxy_session")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("amqproxy").addoption(
+        "--amqp-upstream",
+        type=_address,
+        metavar="HOST:PORT",
+        help="the broker behind the fixture amqp_proxy (default: the one of amqp_broker)",
+    )
+
+
+def _address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise ArgumentTypeError(f"{text!r} is not of the form HOST:PORT")
+    return text
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failed test what its proxies saw last."""
+    report = yield
+    if report.when == "call" and report.failed:
+        fixtures = getattr(item, "funcargs", {})
+        for name in PROXIES:
+            if name in fixtures:
+                lines = fixtures[name].last_lines() or "no connection has come to the proxy"
+                report.sections.append((f"AMQP through {name}", lines))
+    return report
+
+
+@pytest.fixture
+def amqp_broker() -> Iterator[LocalBroker]:
+    """A broker of the test's own, on a free port: host, port, url, restart(), block(), unblock()."""
+    with _broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def amqp_broker_module() -> Iterator[LocalBroker]:
+    """The same for all tests of a module."""
+    with _broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def amqp_broker_session() -> Iterator[LocalBroker]:
+    """The same for all tests."""
+    with _broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def amqp_proxy(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
+    """A proxy in front of amqp_broker: it records messages and findings, and injects faults."""
+    with _proxy(request, "amqp_broker") as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def amqp_proxy_module(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
+    """The same for all tests of a module, in front of amqp_broker_module."""
+    with _proxy(request, "amqp_broker_module") as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="session")
+def amqp_proxy_session(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
+    """The same for all tests, in front of amqp_broker_session."""
+    with _proxy(request, "amqp_broker_session") as proxy:
+        yield proxy
+
+
+@contextmanager
+def _broker() -> Iterator[LocalBroker]:
+    from amqproxy.testing.local_broker import LocalBroker
+
+    with LocalBroker() as broker:
+        yield broker
+
+
+@contextmanager
+def _proxy(request: pytest.FixtureRequest, broker: str) -> Iterator[LocalProxy]:
+    upstream = request.config.getoption("--amqp-upstream")
+    if upstream is None:
+        upstream = request.getfixturevalue(broker).address
+
+    from amqproxy.testing.local_proxy import LocalProxy
+
+    with LocalProxy(upstream) as proxy:
+        yield proxy

@@ -1,0 +1,114 @@
+"""Does a message or a request, as it was recorded, match an expression? It has the names that rules have in `when`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from amqproxy.rules.context import Client
+from amqproxy.rules.matching.filters import FilterFailed, compiled
+from amqproxy.taps.message_record import MessageRecord
+
+_METHODS = {
+    "publish": "basic.publish",
+    "deliver": "basic.deliver",
+    "get": "basic.get-ok",
+    "return": "basic.return",
+}
+"""The methods of records that are about a message."""
+
+_FIELDS = ("exchange", "routing_key", "queue", "consumer_tag", "delivery_tag", "redelivered", "mandatory")
+"""The fields of a record about a message that are its method's."""
+
+
+class RecordFilter:
+    """A CEL expression. `ValueError` when it is wrong; the text says where."""
+
+    def __init__(self, expression: str) -> None:
+        self._filter = compiled(expression)
+
+    def holds(self, record: MessageRecord, client: Client) -> bool:
+        """Is it true of this message or request of `client`? What it cannot be evaluated for does not match."""
+        if record.type not in _METHODS and record.type != "request":
+            return False
+        try:
+            return self._filter.holds(lambda path: _value(path, record, client))
+        except FilterFailed:
+            return False
+
+
+def _value(path: str, record: MessageRecord, client: Client) -> Any:
+    """The value of an attribute; None where the record does not have it."""
+    group, _, name = path.partition(".")
+    if group == "properties":
+        return (record.properties or {}).get(name)
+    if group == "client":
+        return getattr(client, name) or None
+    read = _READ.get(path)
+    if read is not None:
+        return read(record)
+    if path in ("user", "vhost", "listener", "upstream"):
+        return getattr(client, path) or None
+    fields = _fields(record)
+    if path == "exchange":
+        return fields.get("exchange", fields.get("source"))
+    return fields.get(path) if path in ("destination", "queue", "routing_key", "consumer_tag", "arguments") else None
+
+
+def _fields(record: MessageRecord) -> Mapping[str, Any]:
+    if record.type == "request":
+        return record.arguments or {}
+    return {name: value for name in _FIELDS if (value := getattr(record, name)) is not None}
+
+
+def _names(record: MessageRecord, *fields: str) -> list[str]:
+    found = _fields(record)
+    return [found[field] for field in fields if isinstance(found.get(field), str)]
+
+
+def _headers(record: MessageRecord) -> Mapping[str, Any] | None:
+    return None if record.size is None else (record.properties or {}).get("headers", {})
+
+
+def _body(record: MessageRecord) -> bytes | None:
+    """The body, where all of it was recorded."""
+    if isinstance(record.body, dict):
+        body = base64.b64decode(record.body["base64"])
+    elif record.body is not None:
+        body = str(record.body).encode()
+    else:
+        body = b""
+    return body if len(body) == record.size else None
+
+
+def _text(record: MessageRecord) -> str | None:
+    body = _body(record)
+    return None if body is None else body.decode("utf-8", "replace")
+
+
+def _json(record: MessageRecord) -> Any:
+    body = _body(record)
+    try:
+        return None if body is None else msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+_READ: dict[str, Callable[[MessageRecord], Any]] = {
+    "sender": lambda record: record.sender,
+    "method": lambda record: _METHODS.get(record.type, record.method),
+    "exchanges": lambda record: _names(record, "exchange", "source", "destination"),
+    "queues": lambda record: _names(record, "queue"),
+    "routing_keys": lambda record: _names(record, "routing_key"),
+    "fields": _fields,
+    "channel.number": lambda record: record.channel or 0,
+    "tags": lambda record: list(record.tags or ()),
+    "time": lambda record: record.ts_ns / 1e9,
+    "size": lambda record: record.size,
+    "headers": _headers,
+    "body": _text,
+    "json": _json,
+}

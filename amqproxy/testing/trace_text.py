@@ -1,0 +1,64 @@
+"""What passed last on some connections, as lines for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.text import FindingLines
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.message_text import message_line
+from amqproxy.taps.text import line
+from amqproxy.testing.recorder import Recording
+
+MOST_CONNECTIONS = 5
+"""Connections that are shown, the newest."""
+
+MOST_LINES = 15
+"""Messages, and frames, that are shown of each."""
+
+LONGEST_LINE = 400
+"""Characters of a line."""
+
+
+def last_lines(recording: Recording, streams: Collection[int] | None = None) -> str:
+    """The last messages and frames of the connections with these numbers, or of all; "" when there was nothing."""
+    names = {each.stream: each.connection for each in [*recording.frames, *recording.messages]}
+    chosen = sorted(names if streams is None else names.keys() & set(streams))[-MOST_CONNECTIONS:]
+    parts = []
+    for stream in chosen:
+        messages = [message_line(each) for each in recording.messages if each.stream == stream]
+        frames = [line(each) for each in recording.frames if each.stream == stream]
+        parts.append(f"connection #{stream}, {names[stream].replace('-', ' → ', 1)}")
+        parts += _section("last messages", messages)
+        parts += _section("last frames", frames)
+    return "\n".join(parts)
+
+
+def message_lines(records: Iterable[MessageRecord]) -> str:
+    """The messages themselves, the first of them."""
+    return _listed([message_line(each) for each in records])
+
+
+def finding_lines(findings: Iterable[Finding]) -> str:
+    """The findings themselves, with why they matter, the first of them."""
+    lines = FindingLines()
+    return _listed([lines.line(each) for each in findings])
+
+
+def _listed(lines: list[str]) -> str:
+    shown = [f"  {_cut(each)}" for each in lines[:MOST_LINES]]
+    if len(lines) > MOST_LINES:
+        shown.append(f"  and {len(lines) - MOST_LINES} more")
+    return "\n".join(shown)
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    if not lines:
+        return []
+    shown = [f"    {_cut(each)}" for each in lines[-MOST_LINES:]]
+    return [f"  {title} ({len(shown)} of {len(lines)}):" if len(lines) > len(shown) else f"  {title}:", *shown]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"

@@ -1,0 +1,207 @@
+"""The fixtures, as a user of pytest has them. What the tests in here import is loaded once, and not by each run."""
+
+import sys
+
+import aio_pika
+import pika
+import pytest
+
+import amqproxy.testing.local_broker
+import amqproxy.testing.local_proxy
+from amqproxy.rules.matching.filters import compiled
+from amqproxy.testing import LocalBroker
+
+pytest_plugins = ["pytester"]
+
+assert aio_pika, pika
+assert amqproxy.testing.local_broker, amqproxy.testing.local_proxy
+compiled("true")  # imports the library for expressions, which can be imported only once
+
+PUBLISHER = """
+    import pika
+    import pytest
+
+    def published(url, *keys, confirmed=True):
+        with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+            channel = connection.channel()
+            if confirmed:
+                channel.confirm_delivery()
+            channel.queue_declare("orders")
+            for key in keys:
+                channel.basic_publish("", key, b"an order")
+"""
+
+
+def passed(pytester: pytest.Pytester, code: str, *options: str, count: int = 1) -> None:
+    pytester.makepyfile(code)
+    pytester.runpytest(*options).assert_outcomes(passed=count)
+
+
+def test_a_sync_test_with_pika(pytester: pytest.Pytester) -> None:
+    passed(
+        pytester,
+        f"""{PUBLISHER}
+    def test_orders(amqp_broker, amqp_proxy):
+        assert amqp_proxy.upstream == amqp_broker.address
+        published(amqp_proxy.url, "orders", "orders")
+        found = amqp_proxy.wait_for("routing_key == 'orders' && body == 'an order'", count=2)
+        assert [each.outcome for each in found] == ["confirmed", "confirmed"]
+        amqp_proxy.assert_all_confirmed()
+        amqp_proxy.assert_all_acked()
+        amqp_proxy.assert_no_findings("warning")
+    """,
+    )
+
+
+def test_an_asyncio_test_with_aio_pika(pytester: pytest.Pytester) -> None:
+    passed(
+        pytester,
+        """
+    import asyncio
+    import aio_pika
+
+    def test_orders(amqp_proxy):
+        async def main():
+            connection = await aio_pika.connect(amqp_proxy.url)
+            async with connection:
+                channel = await connection.channel()
+                await channel.set_qos(10)
+                queue = await channel.declare_queue("orders")
+                await channel.default_exchange.publish(aio_pika.Message(b"an order"), "orders")
+                message = await queue.get()
+                waiting = asyncio.create_task(amqp_proxy.wait_for_async(type="get", outcome="acked"))
+                await message.ack()
+                await waiting
+                amqp_proxy.assert_all_acked()
+                amqp_proxy.assert_all_confirmed()
+
+        asyncio.run(main())
+    """,
+    )
+
+
+def test_a_trio_test_with_raw_frames(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ntrio_mode = true")
+    passed(
+        pytester,
+        """
+    import struct
+    import trio
+
+    async def test_the_first_frame(amqp_proxy):
+        async with await trio.open_tcp_stream(amqp_proxy.host, amqp_proxy.port) as stream:
+            await stream.send_all(b"AMQP\\0\\0\\x09\\1")
+            kind, channel, size = struct.unpack(">BHI", (await stream.receive_some(65536))[:7])
+            assert (kind, channel) == (1, 0)
+            await stream.send_all(b"\\1\\0\\0\\0\\0\\0\\4\\0\\x14\\0\\x0b\\xce")
+            await stream.receive_some(65536)
+        found = await amqp_proxy.wait_for_async(timeout=5)
+        assert found
+        assert len(amqp_proxy.messages) >= len(found)
+    """,
+    )
+
+
+def test_a_failed_test_shows_what_passed_last(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(f"""{PUBLISHER}
+    def test_orders(amqp_proxy):
+        published(amqp_proxy.url, "orders")
+        assert False
+
+    def test_silence(amqp_proxy):
+        assert False
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*AMQP through amqp_proxy*",
+            "connection #1, 127.0.0.1:* → 127.0.0.1:*",
+            "  last messages*",
+            "*publish  tag=1 routing_key=orders 8 bytes *⇒ confirmed, *",
+            "  last frames*",
+            "*basic.publish  routing_key=orders*",
+            "*AMQP through amqp_proxy*",
+            "no connection has come to the proxy",
+        ]
+    )
+
+
+def test_a_passed_test_shows_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(f"{PUBLISHER}\n    def test_orders(amqp_proxy):\n        published(amqp_proxy.url, 'orders')")
+    pytester.runpytest("-rA").stdout.no_fnmatch_line("*AMQP through*")
+
+
+def test_an_assertion_shows_the_messages_that_it_is_about(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(f"""{PUBLISHER}
+    def test_orders(amqp_proxy):
+        published(amqp_proxy.url, "orders", confirmed=False)
+        amqp_proxy.assert_all_confirmed()
+    """)
+    result = pytester.runpytest()
+    result.stdout.fnmatch_lines(
+        ["E *AssertionError: 1 of 1 publishes not confirmed", "E * publish * routing_key=orders 8 bytes * ⇒ sent"]
+    )
+    result.stdout.no_fnmatch_line("*local_proxy.py*")
+
+
+def test_the_scopes(pytester: pytest.Pytester) -> None:
+    code = """
+    import pytest
+
+    seen = []
+
+    @pytest.fixture
+    def brokers(amqp_broker, amqp_broker_module, amqp_broker_session):
+        return amqp_broker, amqp_broker_module, amqp_broker_session
+
+    @pytest.fixture
+    def proxies(amqp_proxy, amqp_proxy_module, amqp_proxy_session):
+        return amqp_proxy, amqp_proxy_module, amqp_proxy_session
+
+    def test_one(brokers, proxies):
+        assert [each.upstream for each in proxies] == [each.address for each in brokers]
+        seen.extend((brokers, proxies))
+
+    def test_other(brokers, proxies):
+        for before, now in zip(seen, (brokers, proxies)):
+            assert [one is other for one, other in zip(before, now)] == [False, True, True]
+    """
+    passed(pytester, code, count=2)
+
+
+def test_in_front_of_a_broker_that_is_there(pytester: pytest.Pytester, broker: LocalBroker) -> None:
+    code = f"""{PUBLISHER}
+    def test_orders(amqp_proxy, request):
+        assert amqp_proxy.upstream == "{broker.address}"
+        assert "amqp_broker" not in request.fixturenames
+        published(amqp_proxy.url, "orders")
+    """
+    passed(pytester, code, "--amqp-upstream", broker.address)
+    assert broker.do(lambda model, now: list(model.vhosts["/"].queues)) == ["orders"]
+
+
+@pytest.mark.parametrize("address", ["broker", ":5672", "broker:amqp"])
+def test_an_upstream_that_is_no_address(pytester: pytest.Pytester, address: str) -> None:
+    result = pytester.runpytest("--amqp-upstream", address)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*'{address}' is not of the form HOST:PORT*"])
+
+
+def test_a_run_without_the_fixtures_imports_nothing_for_them(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+    import sys
+
+    def test_nothing():
+        found = sorted(name for name in sys.modules if name.partition(".")[0] == "amqproxy")
+        assert found == ["amqproxy", "amqproxy._pure", "amqproxy.testing", "amqproxy.testing.plugin"]
+        assert "trio" not in sys.modules
+    """)
+    options = [f"-p no:{name}" for name in ("trio", "pytest-trio", "anyio", "hypothesispytest", "asyncio")]
+    pytester.run(sys.executable, "-m", "pytest", *" ".join(options).split()).assert_outcomes(passed=1)
+
+
+def test_the_fixtures_are_listed(pytester: pytest.Pytester) -> None:
+    pytester.runpytest("--fixtures").stdout.fnmatch_lines(
+        ["amqp_broker -- *", "    A broker of the test's own*", "amqp_proxy -- *"]
+    )
