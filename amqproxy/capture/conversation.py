@@ -91,7 +91,7 @@ class Conversation:
     """
 
     stream: int
-    connection: str
+    connection: str = cython.declare(str, visibility="readonly")
     is_reported: bool = cython.declare(cython.bint, visibility="readonly")
     _sides: tuple[ConversationSide, ConversationSide]
     _endpoints: tuple[Endpoint, Endpoint]
