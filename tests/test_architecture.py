@@ -21,6 +21,7 @@ NAMES = [
 def test_there_are_walks() -> None:
     assert PAGE.count("\n## ") == 4
     assert len(NAMES) > 30
+    assert not re.search(r"(?<!`)``(?!`)", PAGE)  # each name has letters
 
 
 @pytest.mark.parametrize("path", FILES)

@@ -9,7 +9,7 @@
 - `queues`: classic queues, quorum queues and streams, their messages and their consumers.
 - `access`: users, permissions, limits, authentication.
 - `storage`: the journal, the SQLite store, and page files.
-- The ground, which all of them use: `message` is one message, however many queues hold it; `arguments` reads tables of
+- Used by all of them: `message` is one message, however many queues hold it; `arguments` reads tables of
   arguments as RabbitMQ does, `name_pattern` an operator's regular expressions; `events` and the `firehose` report what
   happens; `schedule` is what is due when, `work` how much one turn of the loop may do; `consumer_timeout` finds
   channels that hold a message for too long, `unsent_bytes` counts what waits to be sent, and `server_properties` is the

@@ -87,7 +87,7 @@ class Broker:
         self.alarms: set[str] = set()
         self._deletions: dict[str, float] = {}
         """The virtual hosts that are being deleted, and since when."""
-        self._is_counting = False
+        self._is_check_held_memory = False
         self.waiting = UnsentBytes(MOST_WAITING if memory_limit is None else min(MOST_WAITING, memory_limit // 4))
         self._causes: dict[str, set[str]] = {}
         self.paging = Paging(
@@ -282,7 +282,7 @@ class Broker:
             for channel in list(connection.channels.values()):
                 yield CHANNEL_COST + channel.deliveries.unacked.bytes_in_memory
 
-    def measure(
+    def check_limits(
         self, now: float, *, memory: int | None = None, disk_free: int | None = None, base: int | None = None
     ) -> None:
         """Hold the bytes in use, and those free on the disk, against the limits.
@@ -294,15 +294,15 @@ class Broker:
             is_short = memory > self.memory_limit
             if not is_short or base is None:
                 self.set_alarm("memory", is_short, now)
-            elif not self._is_counting:
-                self._is_counting = True
-                self.work.do(self._counting(HELD_SHARE * self.memory_limit - base, now), now)
+            elif not self._is_check_held_memory:
+                self._is_check_held_memory = True
+                self.work.do(self._check_held_memory(HELD_SHARE * self.memory_limit - base, now), now)
         if memory is not None:
             self.paging.measured(memory, now)
         if disk_free is not None and self.disk_free_limit is not None:
             self.set_alarm("disk", disk_free < self.disk_free_limit, now)
 
-    def _counting(self, most: float, now: float) -> Job:
+    def _check_held_memory(self, most: float, now: float) -> Job:
         """Find out in steps whether what the broker holds costs so much that memory is short."""
         total, quantum = 0, self.work.quantum
         try:
@@ -311,7 +311,7 @@ class Broker:
                 if quantum.spend(1):
                     now = yield
         finally:
-            self._is_counting = False
+            self._is_check_held_memory = False
         self.set_alarm("memory", total >= most, now)
 
     def set_alarm(self, resource: str, is_on: bool, now: float, cause: str = "") -> None:

@@ -24,7 +24,7 @@ from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.delayed import released
 from amqproxy.broker.exchanges.delayed_messages import DelayedMessages
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
-from amqproxy.broker.exchanges.exchange_types import TYPES
+from amqproxy.broker.exchanges.exchange_types import EXCHANGE_TYPES
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import DeadLetter
@@ -95,7 +95,7 @@ class VirtualHost:
         self.operator_policies: dict[str, Policy] = {}
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {
-            exchange: TYPES[type_](exchange, durable=True, internal=exchange == "amq.rabbitmq.trace")
+            exchange: EXCHANGE_TYPES[type_](exchange, durable=True, internal=exchange == "amq.rabbitmq.trace")
             for exchange, type_ in PREDECLARED.items()
         }
         self.deleted: Callable[[Queue], None] = lambda queue: None
@@ -159,7 +159,7 @@ class VirtualHost:
             raise NotFound(f"no exchange '{name}' in vhost '{self.name}'")
         return exchange
 
-    def no_queue(self, name: str) -> NotFound:
+    def queue_not_found(self, name: str) -> NotFound:
         """The 404 for a queue that is not there."""
         return NotFound(f"no queue '{name}' in vhost '{self.name}'")
 
@@ -167,7 +167,7 @@ class VirtualHost:
         """A queue that `connection` may use."""
         queue = self.queues.get(name)
         if queue is None:
-            raise self.no_queue(name)
+            raise self.queue_not_found(name)
         if queue.exclusive_to is not None and queue.exclusive_to is not connection:
             raise _locked(queue)
         return queue
@@ -193,8 +193,10 @@ class VirtualHost:
             return exchange
         self._check_name("exchange", name)
         check_short("the exchange's name", name)
-        TYPES[type_].check(f"exchange '{name}' in vhost '{self.name}'", arguments)
-        exchange = TYPES[type_](name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments)
+        EXCHANGE_TYPES[type_].check(f"exchange '{name}' in vhost '{self.name}'", arguments)
+        exchange = EXCHANGE_TYPES[type_](
+            name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
+        )
         self.exchanges[name] = exchange
         exchange.policy, *names = self._effect("exchanges", name)
         exchange.policy_names = (names[0], names[1])
@@ -205,7 +207,7 @@ class VirtualHost:
 
     def check_exchange_type(self, type_: str) -> None:
         """503 for a type that there is not."""
-        if type_ not in TYPES:
+        if type_ not in EXCHANGE_TYPES:
             raise CommandInvalid(f"{'unknown' if type_ else 'invalid'} exchange type '{type_}'")
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
@@ -280,7 +282,7 @@ class VirtualHost:
             auto_delete=auto_delete,
             is_named=is_named,
         )
-        queue = queue_types.TYPES[queue_type(arguments)](
+        queue = queue_types.QUEUE_TYPES[queue_type(arguments)](
             name,
             self,
             durable=durable,

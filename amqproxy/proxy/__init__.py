@@ -1,6 +1,6 @@
 """The proxy: the trio shell, and the interceptor that carries out the verdicts of rules.
 
-Rooms, from the top:
+Subpackages and modules, from the top:
 
 - `listener` accepts clients, `upstream` connects to the broker; `watchdog` disconnects peers that are silent or do
   not read; `sessions` looks at very many sessions, some in each turn.
@@ -8,8 +8,8 @@ Rooms, from the top:
   last close, with or without rules.
 - `interception`: what stands between the legs of a session with rules: an `Interceptor`, sans-IO.
 - `mirroring`: copies of publishes, sent to other exchanges and upstreams.
-- The ground: a `leg` for each side, with its `Transport` and the `Connection` state there; `stateful` lists the
-  methods that change a connection; `memory_budget` bounds what waits; `timers`; `faulty_transport` applies stream
+- Used by all of them: a `leg` for each side, with its `Transport` and the `Connection` state there; `stateful` lists
+  the methods that change a connection; `memory_budget` bounds what waits; `timers`; `faulty_transport` applies stream
   faults; `filtered_tap` shows a tap only what a filter matches.
 
 Imports: `amqproxy.amqp091`, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`, `amqproxy.config`, trio.

@@ -58,7 +58,7 @@ class Watchdog:
         for peer, leg in session.legs.items():
             reason = leg.missed_heartbeats(now) or self._stalled_reason((session.number, peer), leg, now)
             if reason:
-                session.lose(peer, reason)
+                session.disconnect(peer, reason)
                 break
 
     def _stalled_reason(self, key: tuple[int, Peer], leg: Leg, now: float) -> str:

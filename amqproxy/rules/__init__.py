@@ -12,7 +12,7 @@ Its rooms, from the top down:
 - `access`: access lists, allow and refuse.
 - `rule`: what all rules share, and what else one may be: cacheable, stateful, reversible, impairing the byte stream.
 - `matching`: match conditions, CEL expressions, templates.
-- The ground, which all of them use: `context` is what a rule may know about a command, its client and its connection,
+- Used by all of them: `context` is what a rule may know about a command, its client and its connection,
   `client_info` reads the latter from the handshake; `verdict` is what becomes of a command, `sendable` checks that it
   can be encoded, `drop` makes the verdict that ends a command quietly; `short_strings` keeps texts within what the
   protocol can hold, `units` reads "64KiB", "200ms" and "6000/m", and `resources` is how rules get

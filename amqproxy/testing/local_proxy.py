@@ -219,7 +219,7 @@ class LocalProxy:
         def lose() -> int:
             sessions = list(self._server.sessions.values())
             for session in sessions:
-                session.lose(CLIENT, "cut by a test")
+                session.disconnect(CLIENT, "cut by a test")
             return len(sessions)
 
         return self._thread.call(lose)

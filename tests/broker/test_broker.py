@@ -152,10 +152,10 @@ def test_memory_that_the_broker_does_not_hold_is_not_short() -> None:
         (1_100_000, 600_000, True),
         (900_000, 900_000, False),
     ]:
-        broker.measure(0.0, memory=memory, base=base)
+        broker.check_limits(0.0, memory=memory, base=base)
         assert broker.alarms == ({"memory"} if is_short else set())
     client.publish("", "q", bytes(400_000))
-    broker.measure(0.0, memory=1_100_000, base=100_000)
+    broker.check_limits(0.0, memory=1_100_000, base=100_000)
     assert broker.alarms == {"memory"}
 
 

@@ -496,7 +496,7 @@ def find_what_to_page(crowd: Crowd) -> int:
     crowd.broker.paging.threshold = 100
     crowd.limit()
     crowd.broker.work.quantum.begin()
-    crowd.broker.measure(crowd.greedy.now, memory=200)
+    crowd.broker.check_limits(crowd.greedy.now, memory=200)
     return -crowd.broker.work.quantum.left
 
 
@@ -506,7 +506,7 @@ def find_out_whether_memory_is_short(crowd: Crowd) -> int:
     crowd.broker.memory_limit = 100
     crowd.limit()
     crowd.broker.work.quantum.begin()
-    crowd.broker.measure(crowd.greedy.now, memory=200, base=0)
+    crowd.broker.check_limits(crowd.greedy.now, memory=200, base=0)
     assert not crowd.broker.alarms
     return -crowd.broker.work.quantum.left
 

@@ -12,7 +12,7 @@ from amqproxy.broker.queues.at_least_once import DeadLetter
 from amqproxy.broker.queues.consumer import UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
-from amqproxy.broker.queues.queue_types import TYPES
+from amqproxy.broker.queues.queue_types import QUEUE_TYPES
 from amqproxy.broker.work import WorkQueue
 
 
@@ -63,7 +63,7 @@ class Yard:
     ) -> Queue:
         """A queue; its arguments without their x-, and with underscores."""
         table = Table({f"x-{name.replace('_', '-')}": value for name, value in arguments.items()})
-        return TYPES[type_]("q", self, auto_delete=auto_delete, arguments=table, now=self.now, storage=storage)
+        return QUEUE_TYPES[type_]("q", self, auto_delete=auto_delete, arguments=table, now=self.now, storage=storage)
 
     def publish(self, queue: Queue, *bodies: str, **properties: Any) -> list[bool]:
         return [queue.publish(message(body, **properties), self.now) for body in bodies]

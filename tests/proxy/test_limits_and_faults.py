@@ -467,7 +467,7 @@ GONE: dict[str, Callable[[Stage], object]] = {
     "hangs up": lambda stage: stage.client.perform("EOF"),
     "resets": lambda stage: stage.client.perform("RST"),
     "closes, and disconnects": lambda stage: stage.client.perform("connection.close 200, EOF"),
-    "is silent for too long": lambda stage: stage.session.lose(CLIENT, "missed its heartbeats"),
+    "is silent for too long": lambda stage: stage.session.disconnect(CLIENT, "missed its heartbeats"),
     "breaks the protocol": lambda stage: stage.client.perform("1: body 1"),
     "is asked to go": lambda stage: stage.session.drain(),
     "has to go at once": lambda stage: stage.session.abort("not drained within 1 s"),

@@ -264,7 +264,7 @@ class BrokerChannel:
         name = stripped(method.queue)
         if direct_reply_to.is_reply_name(name):
             if name != direct_reply_to.NAME and name not in self.vhost.reply_consumers:
-                raise self.vhost.no_queue(name)
+                raise self.vhost.queue_not_found(name)
             self.last_queue = name
             self._reply(method, QueueDeclareOk(name, 0, 1))
             return

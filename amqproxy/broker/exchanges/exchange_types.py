@@ -1,4 +1,4 @@
-"""The types of exchange; `TYPES` is how exchange.declare finds them."""
+"""The types of exchange; `EXCHANGE_TYPES` is how exchange.declare finds them."""
 
 from amqproxy.broker.exchanges.consistent_hash import ConsistentHashExchange
 from amqproxy.broker.exchanges.delayed import DelayedMessageExchange
@@ -8,7 +8,7 @@ from amqproxy.broker.exchanges.fanout import FanoutExchange
 from amqproxy.broker.exchanges.headers import HeadersExchange
 from amqproxy.broker.exchanges.topic import TopicExchange
 
-TYPES: dict[str, type[Exchange]] = {
+EXCHANGE_TYPES: dict[str, type[Exchange]] = {
     cls.type: cls
     for cls in (
         DirectExchange,
@@ -19,4 +19,4 @@ TYPES: dict[str, type[Exchange]] = {
         DelayedMessageExchange,
     )
 }
-DelayedMessageExchange.types = TYPES
+DelayedMessageExchange.types = EXCHANGE_TYPES

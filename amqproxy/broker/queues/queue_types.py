@@ -1,7 +1,7 @@
-"""The types of queue; `TYPES` is how queue.declare finds them."""
+"""The types of queue; `QUEUE_TYPES` is how queue.declare finds them."""
 
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.quorum import QuorumQueue
 from amqproxy.broker.queues.stream import StreamQueue
 
-TYPES: dict[str, type[Queue]] = {cls.type: cls for cls in (Queue, QuorumQueue, StreamQueue)}
+QUEUE_TYPES: dict[str, type[Queue]] = {cls.type: cls for cls in (Queue, QuorumQueue, StreamQueue)}

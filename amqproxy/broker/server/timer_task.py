@@ -85,4 +85,4 @@ class TimerTask:
         if memory is not None and limit is not None and memory > limit:
             give_back()
             memory = machine_resources.memory_in_use()
-        self._broker.measure(now, memory=memory, disk_free=disk_free, base=self._base)
+        self._broker.check_limits(now, memory=memory, disk_free=disk_free, base=self._base)

@@ -94,10 +94,8 @@ class Closing:
             self._report.finish(SessionEnd("server", 0, f"upstream {reason}"))
             self._closes = {**self._closes, CLIENT: ConnectionForced(f"upstream {reason}")}
 
-    def is_for_silence(self, sender: Peer, close: ConnectionClose) -> bool:
-        """Does the upstream close the connection because the client has missed its heartbeats? Then the client is
-        reset.
-        """
+    def reset_if_silent(self, sender: Peer, close: ConnectionClose) -> bool:
+        """Reset a client that has missed its heartbeats, where that is why the upstream closes; was it so?"""
         if sender is not SERVER or close.reply_code != ConnectionForced.code:
             return False
         missed = self._missed_by_client()

@@ -1,7 +1,8 @@
 """What rules refuse, and how they fail, in the log: a few lines of each rule at a time, and how many others.
 
-A publish, or any other command, that is refused is logged here. `rules.engine.evaluator` has decided it;
-`amqproxy rules explain` (`rules.engine.explanation`) says which rules would be asked about a command, and why.
+A publish, or any other command, that a rule refuses or drops is logged here; the rule's `decide` has decided it, called
+by `rules.engine.rule_calls`. `amqproxy rules explain` (`rules.engine.explanation`) prints which rules would be asked
+about a command, and why. What the integrated broker refuses is logged by its `ClientConnection` as a channel error.
 """
 
 from __future__ import annotations

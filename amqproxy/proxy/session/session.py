@@ -370,7 +370,7 @@ class Session:
         self._closing.abort(reason)
         self._scope.cancel()
 
-    def lose(self, peer: Peer, reason: str) -> None:
+    def disconnect(self, peer: Peer, reason: str) -> None:
         """End the session because `peer` is silent or does not read. It is reset."""
         if self._nursery is None:
             return  # it is ending already

@@ -611,12 +611,12 @@ def publishing(broker: Broker) -> Client:
 def test_a_publisher_waits_while_something_is_short() -> None:
     broker = Broker(memory_limit=1000)
     publisher, consumer = publishing(broker), connected(broker)
-    broker.measure(publisher.now, memory=1001)
+    broker.check_limits(publisher.now, memory=1001)
     assert not publisher.connection.is_blocked
     assert publisher.publish("", "q") == "connection.blocked"
     assert publisher.connection.is_blocked
     assert consumer.depth("q") == 0
-    broker.measure(publisher.now, memory=1000)
+    broker.check_limits(publisher.now, memory=1000)
     assert publisher.transcript() == "connection.unblocked"
     assert not publisher.connection.is_blocked
     assert consumer.depth("q") == 1

@@ -101,7 +101,7 @@ class House:
         self.page()
 
     def page(self) -> None:
-        self.broker.measure(0.0, memory=100 * MIB, base=0)
+        self.broker.check_limits(0.0, memory=100 * MIB, base=0)
         while self.broker.paging.is_due:
             self.broker.paging.work(0.0)
         self.broker.set_alarm("memory", False, 0.0)

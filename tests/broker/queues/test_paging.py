@@ -44,7 +44,7 @@ class House:
 
     def page(self, mib: int) -> int:
         """So much memory is in use; how many times there was something to do until there was no more."""
-        self.broker.measure(NOW, memory=mib * MIB)
+        self.broker.check_limits(NOW, memory=mib * MIB)
         times = 0
         while self.broker.next_deadline() == 0.0:
             self.broker.tick(NOW)
@@ -77,7 +77,7 @@ def test_the_longest_go_first_and_no_more_than_must(house: House) -> None:
 
 def test_a_slice_at_a_time(house: House) -> None:
     queue = house.queue("q", 30)
-    house.broker.measure(NOW, memory=150 * MIB)
+    house.broker.check_limits(NOW, memory=150 * MIB)
     house.broker.tick(NOW)
     assert mib(queue) == pytest.approx(30 - SLICE / MIB, abs=1)
 
@@ -167,7 +167,7 @@ def test_without_a_limit_or_a_place_nothing_is_paged(house: House) -> None:
     assert house.page(1000) == 0
     unlimited = Broker()
     unlimited.paging.page_store = house.memory
-    unlimited.measure(NOW, memory=1 << 50)
+    unlimited.check_limits(NOW, memory=1 << 50)
     assert not unlimited.paging.is_due
 
 

@@ -7,7 +7,7 @@ import pytest
 from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.queues.queue_types import TYPES
+from amqproxy.broker.queues.queue_types import QUEUE_TYPES
 from amqproxy.broker.queues.quorum import QuorumQueue
 from amqproxy.broker.queues.stream import StreamQueue
 from amqproxy.broker.vhost import VirtualHost
@@ -32,7 +32,7 @@ def declared(arguments: dict[str, object]) -> Queue:
 def test_by_its_argument(arguments: dict[str, object], kind: type[Queue]) -> None:
     queue = declared(arguments)
     assert type(queue) is kind
-    assert TYPES[queue.type] is kind
+    assert QUEUE_TYPES[queue.type] is kind
 
 
 @pytest.mark.parametrize("type_", ["", "QuorumQueue", "mirrored", 5])

@@ -266,7 +266,7 @@ async def test_a_disk_that_takes_nothing_is_an_alarm_until_it_does(
 async def test_another_alarm_for_the_disk_stays(tmp_path: Path) -> None:
     broker = Broker(disk_free_limit=1000)
     async with persisted(broker, tmp_path) as recorder:
-        broker.measure(0.0, disk_free=10)
+        broker.check_limits(0.0, disk_free=10)
         broker.add_vhost("v")
         is_written = trio.Event()
         recorder.journal.when_committed(is_written.set)

@@ -77,11 +77,11 @@ async def test_an_abort_keeps_what_a_peer_is_to_be_sent_already() -> None:
 async def test_an_upstream_that_closes_for_the_silence_of_the_client(autojump_clock: trio.testing.MockClock) -> None:
     ending = Ending()
     close = ConnectionClose(320, "missed heartbeats", 0, 0)
-    assert not ending.closing.is_for_silence(SERVER, close)
+    assert not ending.closing.reset_if_silent(SERVER, close)
     ending.legs[CLIENT].transport.is_listening = True
     await trio.sleep(130)
-    assert not ending.closing.is_for_silence(CLIENT, close)
-    assert ending.closing.is_for_silence(SERVER, close)
+    assert not ending.closing.reset_if_silent(CLIENT, close)
+    assert ending.closing.reset_if_silent(SERVER, close)
     assert (await ending.sent())["client"] == "reset"
 
 

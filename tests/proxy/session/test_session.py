@@ -952,10 +952,10 @@ async def test_an_abort_tells_both_and_waits_for_neither_s_content() -> None:
 
 async def test_draining_what_is_ending_already() -> None:
     async with staged(OPEN, limits=LIMITS) as stage:
-        stage.session.lose(CLIENT, "missed its heartbeats")
+        stage.session.disconnect(CLIENT, "missed its heartbeats")
         await stage.play("broker: connection.close 320")
         stage.session.drain()
-        stage.session.lose(CLIENT, "missed its heartbeats")
+        stage.session.disconnect(CLIENT, "missed its heartbeats")
         await stage.play("""
             << connection.close-ok
             broker: EOF
@@ -1065,7 +1065,7 @@ async def test_nothing_is_released_any_more_once_the_session_is_ending(
         await stage.play(">> 1: queue.declare\nbroker: nothing")
         assert stage.session.interceptor is not None
         [number] = stage.session.interceptor.waiting
-        stage.session.lose(SERVER, "missed its heartbeats")
+        stage.session.disconnect(SERVER, "missed its heartbeats")
         await stage.play("client: connection.close 320")
         assert list(stage.session.interceptor.waiting) == [number]
         with pytest.raises(KeyError):
