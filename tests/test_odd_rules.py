@@ -23,7 +23,6 @@ from structlog.typing import EventDict
 
 from amqproxy import app
 from amqproxy.amqp091.commands import Command, CommandReader
-from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.frame import HEARTBEAT, encode_method
 from amqproxy.amqp091.methods import (
     BasicAck,
@@ -53,6 +52,7 @@ from amqproxy.config import Config, ConfigError, Limits, ListenerConfig, schema
 from amqproxy.config_file import load
 from amqproxy.printing import PrintSettings
 from amqproxy.taps.text import line
+from tests.amqp091.tracking import TrackingConnection
 
 SCRIPT = """
 def publish(command, context):
@@ -217,7 +217,7 @@ class Client:
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
-        self.connection = Connection(initial_frame_max=131072)
+        self.connection = TrackingConnection(initial_frame_max=131072)
         self.readers: dict[int, CommandReader] = defaultdict(CommandReader)
         self.received: list[Command] = []
 

@@ -3,7 +3,7 @@
 Bytes come in and frames go out (`frame_reader`, which counts them in a `tally`, and makes no frames of what a
 `pass_cache` lets pass). From frames (`frame`) come methods (`methods`), properties (`properties`) and whole commands
 (`commands`); all of them back to bytes by the same types, whose values `wire` reads and writes. `Connection`
-(`connection`, with `channel`, `delivery_tags`, and the tables in `transitions`) knows what both peers have agreed and
+(`connection`, with `channel`, and the tables in `transitions`) knows what both peers have agreed and
 what each may send next. Whatever breaks the rules is a `ProtocolError` (`errors`), which carries the reply code, its
 scope and the offset; `rabbitmq_errors` words it as RabbitMQ does. `protocol_header` recognises other protocols by their
 first bytes.

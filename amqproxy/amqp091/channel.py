@@ -6,9 +6,8 @@ from collections import deque
 from enum import StrEnum
 from typing import NamedTuple
 
-from amqproxy.amqp091.delivery_tags import MAX_OUTSTANDING, DeliveryTags
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, ErrorKind, PreconditionFailed, ResourceError
-from amqproxy.amqp091.frame import HEADER, METHOD, Frame
+from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.frame_reader import ContentState
 from amqproxy.amqp091.methods import (
     BY_INDEX,
@@ -17,13 +16,8 @@ from amqproxy.amqp091.methods import (
     BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
-    BasicDeliver,
     BasicGetOk,
     BasicNack,
-    BasicPublish,
-    BasicRecoverAsync,
-    BasicRecoverOk,
-    BasicReject,
     ChannelFlow,
     ConfirmSelect,
     Method,
@@ -68,16 +62,13 @@ class Channel:
     """The state of one channel, as both peers must see it. Sections 1.5 to 1.9.
 
     `consumers` maps each consumer tag to whether it is `no_ack`; "" stands for consumers with no_wait whose tag the
-    server chooses and does not send. `unacked` are the deliveries that the client has yet to settle, `unconfirmed` the
-    publishes that the server has; both stay empty where the connection does not track deliveries. `is_flowing` is, for
-    each peer, whether it may send content. `awaited` are the requests of each peer that the other has not answered, by
-    name. `got_without_ack` is whether what basic.get got last needs no acknowledgement, `confirms_from` how many
+    server chooses and does not send. `is_flowing` is, for each peer, whether it may send content. `awaited` are the
+    requests of each peer that the other has not answered, by name. `got_without_ack` is whether what basic.get got last
+    needs no acknowledgement, `confirms_from` how many
     publishes came before confirm.select, None where none came.
     """
 
     __slots__ = (
-        "_rolled_back_if_asked",
-        "_tracks_deliveries",
         "awaited",
         "confirms_from",
         "consumers",
@@ -87,45 +78,18 @@ class Channel:
         "mode",
         "number",
         "state",
-        "unacked",
-        "unconfirmed",
     )
 
-    def __init__(self, number: int, content_states: dict[Peer, ContentState], *, tracks_deliveries: bool) -> None:
+    def __init__(self, number: int, content_states: dict[Peer, ContentState]) -> None:
         self.number = number
         self.state: ChannelState | None = ChannelState.OPENING
         self.content_states = content_states
         self.mode = ChannelMode.NORMAL
         self.consumers: dict[str, bool] = {}
-        self.unacked = DeliveryTags()
-        self.unconfirmed = DeliveryTags()
         self.is_flowing = {CLIENT: True, SERVER: True}
         self.awaited: dict[Peer, dict[str, deque[PendingRequest]]] = {CLIENT: {}, SERVER: {}}
         self.got_without_ack = False
         self.confirms_from: int | None = None
-        self._tracks_deliveries = tracks_deliveries
-        self._rolled_back_if_asked: list[tuple[int, str]] = []
-
-    def may_send(self, peer: Peer) -> frozenset[str]:
-        """What `peer` may send next: names of methods, or "header" or "body" within content."""
-        if self.state is None:
-            return frozenset()
-        closing = {name for sender, name in CHANNEL_CLOSING[self.state] if sender is peer}
-        if not self.takes_frames:
-            return frozenset(closing)
-        content_state = self.content_states[peer]
-        if content_state.expects != METHOD:
-            return frozenset({"header" if content_state.expects == HEADER else "body"})
-        replies = {reply for name, waiting in self.awaited[peer.other].items() if waiting for reply in REPLIES[name]}
-        others = {
-            name
-            for name, senders in SENDERS.items()
-            if peer in senders and name not in ANSWERS and not name.startswith(("connection.", "channel.open"))
-        }
-        others -= {"channel.close", "channel.close-ok"}
-        if peer is SERVER and self.mode is not ChannelMode.CONFIRM:
-            others -= {"basic.ack", "basic.nack"}
-        return frozenset(closing | others | replies)
 
     @property
     def takes_frames(self) -> bool:
@@ -192,25 +156,12 @@ class Channel:
     def _apply(self, sender: Peer, method: Method, request: PendingRequest | None) -> None:
         """Note what `method` changes."""
         match method:
-            case BasicPublish():
-                if self._tracks_deliveries and self.mode is ChannelMode.CONFIRM:
-                    self._issue(self.unconfirmed, self.unconfirmed.last + 1)
-            case BasicDeliver():
-                # A tag of a no_ack consumer need not be new: direct replies repeat theirs.
-                no_ack = self.consumers.get(method.consumer_tag, self.consumers.get("", False))
-                if self._tracks_deliveries and not no_ack:
-                    self._issue(self.unacked, method.delivery_tag, method.consumer_tag)
             case BasicGetOk():
                 assert request is not None
                 self.got_without_ack = request.no_ack
-                if self._tracks_deliveries and not request.no_ack:
-                    self._issue(self.unacked, method.delivery_tag)
             case BasicAck() | BasicNack():
-                self._settle(sender, method.delivery_tag, multiple=method.multiple)
-            case BasicReject():
-                self._settle(sender, method.delivery_tag, multiple=False)
-            case BasicRecoverAsync() | BasicRecoverOk():
-                self.unacked.clear()
+                if sender is SERVER and self.mode is not ChannelMode.CONFIRM:
+                    raise CommandInvalid("the server confirms where nothing was to be confirmed")
             case BasicConsumeOk():
                 assert request is not None
                 self._add_consumer(method.consumer_tag, no_ack=request.no_ack)
@@ -230,9 +181,6 @@ class Channel:
             case TxCommit() | TxRollback():
                 if self.mode is not ChannelMode.TX:
                     raise PreconditionFailed("channel is not transactional")
-                if isinstance(method, TxRollback):
-                    self.unacked.restore(self._rolled_back_if_asked)
-                self._rolled_back_if_asked = []
             case _:
                 pass
 
@@ -245,26 +193,3 @@ class Channel:
         if self.mode is rival:
             raise PreconditionFailed(f"cannot switch from {rival} to {mode} mode")
         self.mode = mode
-
-    def _issue(self, tags: DeliveryTags, tag: int, what: str = "") -> None:
-        try:
-            tags.issue(tag, what)
-        except ValueError as error:
-            raise CommandInvalid(str(error)) from None
-        except OverflowError as error:
-            raise ResourceError(str(error)) from None
-
-    def _settle(self, sender: Peer, tag: int, *, multiple: bool) -> None:
-        if sender is SERVER and self.mode is not ChannelMode.CONFIRM:
-            raise CommandInvalid("the server confirms where nothing was to be confirmed")
-        if not self._tracks_deliveries:
-            return
-        tags = self.unacked if sender is CLIENT else self.unconfirmed
-        try:
-            settled = tags.settle(tag, multiple=multiple)
-        except KeyError:
-            raise PreconditionFailed(f"unknown delivery tag {tag}") from None
-        if sender is CLIENT and self.mode is ChannelMode.TX:
-            if len(self._rolled_back_if_asked) >= MAX_OUTSTANDING:
-                raise ResourceError(f"more than {MAX_OUTSTANDING} deliveries settled in one transaction")
-            self._rolled_back_if_asked += settled

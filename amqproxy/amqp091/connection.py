@@ -2,8 +2,8 @@
 
 It applies the tables in `transitions` to the frames that pass, in either role: the broker plays SERVER, the proxy holds
 one for each of its legs, a capture feeds both directions. Bytes go in by `feed` (or a separate reader and
-`receive`), an illegal frame raises a `ProtocolError` with the reply code, and `may_send` returns what each side may
-send next. There is no clock; times are passed in.
+`receive`), and an illegal frame raises a `ProtocolError` with the reply code. There is no clock; times are passed in.
+Tags of deliveries and confirms are not checked: no holder has each frame handed over.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE, HEARTBEAT, METHOD, Frame, encode_method
-from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.frame_reader import ContentState, FrameReader
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     ConnectionOpen,
@@ -45,13 +45,11 @@ class Connection:
     (seconds) are 0 until agreed, and where there is no limit. `is_blocked` holds between connection.blocked and
     unblocked. `client` is the client's start-ok, `virtual_host` the one it opened.
 
-    `initial_frame_max` bounds frames before a limit is agreed. Without `tracks_deliveries` the tags
-    of deliveries and confirms are let by, for holders that do not have each frame handed over.
+    `initial_frame_max` bounds frames before a limit is agreed.
     """
 
     __slots__ = (
         "_heard",
-        "_tracks_deliveries",
         "_tune",
         "channel_max",
         "channels",
@@ -68,7 +66,6 @@ class Connection:
         self,
         *,
         initial_frame_max: int = FRAME_MIN_SIZE,
-        tracks_deliveries: bool = True,
         tallies: dict[Peer, Tally] | None = None,
     ) -> None:
         self.state = ConnectionState.NEW
@@ -81,27 +78,7 @@ class Connection:
             peer: FrameReader(tallies[peer] if tallies else None, frame_max=initial_frame_max) for peer in Peer
         }
         self._tune: ConnectionTune | None = None
-        self._tracks_deliveries = tracks_deliveries
         self._heard: dict[Peer, float] = {}
-
-    # --- what may be sent
-
-    def may_send(self, peer: Peer, channel: int = 0) -> frozenset[str]:
-        """What `peer` may send next on `channel`: method names, "protocol-header", "header", "body".
-
-        Heartbeats, which may always be sent on channel 0 once both have agreed, are not listed.
-        """
-        if channel:
-            if self.state not in HAS_CHANNELS:
-                return frozenset()
-            if channel in self.channels:
-                return self.channels[channel].may_send(peer)
-            return frozenset({"channel.open"}) if peer is CLIENT else frozenset()
-        moves = HANDSHAKE.get(self.state) or CONNECTION_CLOSING[self.state]
-        names = {name for sender, name in moves if sender is peer}
-        if self.state in MAY_CLOSE:
-            names.add("connection.close")
-        return frozenset(names)
 
     # --- what is sent
 
@@ -205,7 +182,10 @@ class Connection:
         if self.channel_max and len(self.channels) >= self.channel_max:
             raise NotAllowed(f"number of channels opened ({len(self.channels)}) has reached the agreed channel_max")
         content_states = {peer: reader.open_content_state(number) for peer, reader in self.readers.items()}
-        self.channels[number] = Channel(number, content_states, tracks_deliveries=self._tracks_deliveries)
+        self.channels[number] = self._new_channel(number, content_states)
+
+    def _new_channel(self, number: int, content_states: dict[Peer, ContentState]) -> Channel:
+        return Channel(number, content_states)
 
     def _close_content_states(self, number: int) -> None:
         for reader in self.readers.values():
@@ -256,11 +236,6 @@ class Connection:
 
     def _silence(self, sender: Peer, now: float) -> float:
         return now - self._heard.setdefault(sender, now)
-
-    @property
-    def is_mid_content(self) -> bool:
-        """Is either side in the middle of a content?"""
-        return any(reader.is_mid_content for reader in self.readers.values())
 
 
 __all__ = ["CLIENT", "SERVER", "Connection", "ConnectionState", "Peer"]

@@ -136,9 +136,7 @@ class Leg:
 
 def new_leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics) -> Leg:
     """A leg of a session, at the beginning of its connection."""
-    connection = Connection(
-        initial_frame_max=limits.initial_frame_max, tracks_deliveries=False, tallies=metrics.tallies
-    )
+    connection = Connection(initial_frame_max=limits.initial_frame_max, tallies=metrics.tallies)
     leg = Leg(peer, transport, connection)
     leg.reader.quantum = QUANTUM_FRAMES
     return leg

@@ -3,11 +3,10 @@
 import pytest
 
 from amqproxy.amqp091 import channel as module
-from amqproxy.amqp091 import delivery_tags
 from amqproxy.amqp091.channel import Channel, ChannelMode
 from amqproxy.amqp091.connection import CLIENT, SERVER, Connection
 from amqproxy.amqp091.errors import ProtocolError, ResourceError
-from amqproxy.amqp091.methods import BasicConsume, BasicDeliver, BasicPublish, BasicQos
+from amqproxy.amqp091.methods import BasicConsume, BasicPublish, BasicQos
 from amqproxy.amqp091.transitions import ChannelState
 from tests.amqp091.transcript import by_byte, play, play_in_bursts, whole
 
@@ -312,7 +311,7 @@ class TestTranscripts:
         play_in_bursts(OPEN + transcript, by_byte)
 
     def test_without_deliveries_being_tracked(self, transcript: str) -> None:
-        play_in_bursts(OPEN + transcript, whole, Connection(tracks_deliveries=False))
+        play_in_bursts(OPEN + transcript, whole, Connection())
 
 
 def on_open_channel(transcript: str) -> Channel:
@@ -520,19 +519,6 @@ def test_there_is_a_limit_to_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = play(OPEN + ">> 1 basic.consume consumer_tag=a no_wait=True")
     with pytest.raises(ResourceError, match="more than 1 consumers"):
         connection.send(CLIENT, 1, BasicConsume(consumer_tag="b", no_wait=True))
-
-
-def test_there_is_a_limit_to_open_tags(monkeypatch: pytest.MonkeyPatch) -> None:
-    connection = play(OPEN + DELIVERIES)
-    monkeypatch.setattr(delivery_tags, "MAX_OUTSTANDING", 3)
-    with pytest.raises(ResourceError, match="more than 3 delivery tags"):
-        connection.send(SERVER, 1, BasicDeliver("c", 4))
-
-
-def test_there_is_a_limit_to_what_a_transaction_settles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_OUTSTANDING", 1)
-    transcript = OPEN + ">> 1 tx.select\n<< 1 tx.select-ok" + DELIVERIES + ">> 1 basic.ack delivery_tag=1\n"
-    play(transcript + ">> 1 basic.ack delivery_tag=2\n!! 506 connection 60.80 +0")
 
 
 def test_an_error_leaves_a_content_where_it_was() -> None:

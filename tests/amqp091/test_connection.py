@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp091.connection import CLIENT, SERVER, Connection, ConnectionState, Peer
+from amqproxy.amqp091.connection import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.amqp091.errors import CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
@@ -20,6 +20,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.tally import Tally
 from tests.amqp091 import strategies
+from tests.amqp091.tracking import TrackingConnection
 from tests.amqp091.transcript import by_byte, play, play_in_bursts
 
 START = """
@@ -285,7 +286,7 @@ def test_blocked_is_known() -> None:
 
 
 def test_a_new_connection_takes_only_the_protocol_header() -> None:
-    connection = Connection()
+    connection = TrackingConnection()
     assert connection.may_send(CLIENT) == {"protocol-header"}
     assert connection.may_send(SERVER) == connection.may_send(CLIENT, 1) == frozenset()
 
@@ -295,14 +296,14 @@ def test_a_new_connection_takes_only_the_protocol_header() -> None:
 
 def test_a_stranger_is_named() -> None:
     with pytest.raises(CommandInvalid, match=r"the client speaks 0-10"):
-        Connection().receive_header(CLIENT, b"AMQP\x01\x01\x00\x0a")
+        TrackingConnection().receive_header(CLIENT, b"AMQP\x01\x01\x00\x0a")
 
 
 def test_a_protocol_header_comes_once_and_first() -> None:
     with pytest.raises(UnexpectedFrame):
         play(">> protocol-header\n>> protocol-header")
     with pytest.raises(UnexpectedFrame):
-        Connection().receive_header(SERVER, b"AMQP\x00\x00\x09\x01")
+        TrackingConnection().receive_header(SERVER, b"AMQP\x00\x00\x09\x01")
 
 
 def test_a_server_answers_with_its_versions_and_is_done() -> None:
@@ -370,7 +371,7 @@ def test_a_limit_holds_from_the_next_byte_on(size: int, is_taken: bool) -> None:
 
 
 def test_frames_before_tune_ok_have_another_limit() -> None:
-    connection = Connection(initial_frame_max=100)
+    connection = TrackingConnection(initial_frame_max=100)
     connection.receive_header(CLIENT, b"AMQP\x00\x00\x09\x01")
     with pytest.raises(ProtocolError, match="101 bytes, where 100 is the most"):
         connection.feed(SERVER, b"\x01\0\0\0\0\0\x65")
@@ -410,7 +411,7 @@ def test_a_malformed_method_is_malformed_even_where_it_may_not_come() -> None:
 def test_tallies_can_be_shared() -> None:
     tallies = {peer: Tally() for peer in Peer}
     for _ in range(2):
-        play(OPEN, Connection(tallies=tallies))
+        play(OPEN, TrackingConnection(tallies=tallies))
     assert (sum(tallies[CLIENT].frames), sum(tallies[SERVER].frames)) == (6, 6)
 
 
@@ -452,7 +453,7 @@ INDEXES = {cls.name: cls for cls in BY_INDEX}
 @given(st.data())
 def test_whatever_may_be_sent_is_taken_and_whatever_may_not_is_refused(data: st.DataObject) -> None:
     """A walk: at each step a method is drawn; unless it is discarded, `may_send` has to be right about it."""
-    connection = Connection()
+    connection = TrackingConnection()
     connection.receive_header(CLIENT, b"AMQP\x00\x00\x09\x01")
     for _ in range(data.draw(st.integers(0, 40))):
         sender, channel = data.draw(st.sampled_from(list(Peer))), data.draw(st.sampled_from((0, 0, 1, 1, 2)))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp091 import delivery_tags
-from amqproxy.amqp091.delivery_tags import DeliveryTags
+from tests.amqp091 import delivery_tags
+from tests.amqp091.delivery_tags import DeliveryTags
 
 
 def issued(*tags: int) -> DeliveryTags:

@@ -21,6 +21,7 @@ import pytest
 from amqproxy.amqp091.connection import Connection, Peer
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
+from tests.amqp091.tracking import TrackingConnection
 from tests.transcripts.lines import Line, parse
 
 
@@ -43,7 +44,7 @@ def steps_of(transcript: str) -> list[Step]:
 
 def play(transcript: str, connection: Connection | None = None) -> Connection:
     """Play it line by line; `may_send` must have allowed every step, and no violation of the protocol's states."""
-    connection = connection or Connection()
+    connection = connection or TrackingConnection()
     for step in steps_of(transcript):
         line = step.line
         may = connection.may_send(line.peer, line.channel)
@@ -71,7 +72,7 @@ def by_byte(data: bytes) -> Iterator[bytes]:
 
 def play_in_bursts(transcript: str, split: Splitter = whole, connection: Connection | None = None) -> Connection:
     """Play it with all that one side sends at once in one chunk, cut by `split`."""
-    connection = connection or Connection()
+    connection = connection or TrackingConnection()
     for _, burst in groupby(_numbered(steps_of(transcript)), key=lambda pair: pair[0]):
         _feed(connection, [step for _, step in burst], split)
     return connection

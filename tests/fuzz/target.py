@@ -38,6 +38,7 @@ from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
 from amqproxy.amqp091.protocol_header import recognise
 from amqproxy.taps import text
 from amqproxy.taps.record import record_frame
+from tests.amqp091.tracking import TrackingConnection
 
 FRAME_MAX = 4096
 _HANDSHAKE: tuple[tuple[Peer, Method], ...] = (
@@ -166,7 +167,7 @@ def _check_connection(data: bytes, seed: int, choices: int) -> None:
 
     def outcome(split: Callable[[bytes], Iterator[bytes]]) -> Told:
         if choices & 16:
-            return _feed(Connection(initial_frame_max=FRAME_MAX), sender, split(data))
+            return _feed(TrackingConnection(initial_frame_max=FRAME_MAX), sender, split(data))
         connection = _open()
         if shares_a_read:
             return _feed(connection, sender, split(opening + data))
@@ -181,7 +182,7 @@ def _check_connection(data: bytes, seed: int, choices: int) -> None:
 
 
 def _open() -> Connection:
-    connection = Connection(initial_frame_max=FRAME_MAX)
+    connection = TrackingConnection(initial_frame_max=FRAME_MAX)
     connection.receive_header(CLIENT, PROTOCOL_HEADER)
     for peer, method in _HANDSHAKE:
         connection.send(peer, 0, method)

@@ -26,6 +26,7 @@ from amqproxy.proxy.interception.session_rules import CachedPassing, SessionRule
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Stage, Verdict
+from tests.amqp091.tracking import TrackingConnection
 from tests.transcripts.lines import parse
 
 PRELUDE = """
@@ -132,8 +133,8 @@ class Water:
     def __init__(self, evaluator: SessionRules, *, memory: MemoryBudget | None = None) -> None:
         self.now = 100.0
         self.assemblers = {peer: Assembler() for peer in Peer}
-        legs = {peer: Connection(initial_frame_max=131072, tracks_deliveries=False) for peer in Peer}
-        self.watchers = {peer: Connection(initial_frame_max=131072) for peer in Peer}
+        legs = {peer: Connection(initial_frame_max=131072) for peer in Peer}
+        self.watchers = {peer: TrackingConnection(initial_frame_max=131072) for peer in Peer}
         self.interceptor = Interceptor(
             legs,
             evaluator,

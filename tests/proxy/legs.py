@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 import trio
 
-from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.sockets.transport import TransportBroken
+from tests.amqp091.tracking import TrackingConnection
 from tests.transcripts.words import octets
 
 
@@ -49,7 +49,7 @@ class Script:
 
 def leg_in(state: ConnectionState, peer: Peer, *lines: bytes | None) -> tuple[Leg, Script]:
     """A leg whose connection has come as far as `state`."""
-    connection = Connection(initial_frame_max=131_072)
+    connection = TrackingConnection(initial_frame_max=131_072)
     connection.receive_header(CLIENT, HEADER)
     for speaker, said in (
         (SERVER, "connection.start"),

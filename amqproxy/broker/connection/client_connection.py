@@ -113,7 +113,7 @@ class ClientConnection:
         self.broker = broker
         self.name = name
         self.token = secrets.token_urlsafe(12)
-        self.protocol = Connection(tracks_deliveries=False)
+        self.protocol = Connection()
         self.channels: dict[int, BrokerChannel] = {}
         self.vhost: VirtualHost | None = None
         self.output = OutputBuffer(broker.frame_max, wake, broker.waiting)

@@ -209,7 +209,7 @@ class MirrorPublisher:
             transport = await self._dial()
         except Unreachable as error:
             return str(error)
-        connection = Connection(tracks_deliveries=False)
+        connection = Connection()
         reasons: list[str] = []
         try:
             with trio.fail_after(HANDSHAKE_TIMEOUT):

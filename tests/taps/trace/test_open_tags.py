@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp091.delivery_tags import DeliveryTags
 from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.open_tags import OpenTags, Span
+from tests.amqp091.delivery_tags import DeliveryTags
 
 
 def tags_of(spans: tuple[Span, ...]) -> list[int]:
