@@ -75,13 +75,15 @@ $(VENV)/.bench: EXTRAS = bench
 $(VENV)/.fuzz: EXTRAS = test,fuzz
 .venv-system/.test: EXTRAS = test
 .venv-system/.test: PYTHON = $(SYSTEM_PYTHON)
+# The pytest plugin, too, is tested at both ends of what it supports.
+.venv-system/.test: PINS = 'pytest<9'
 
 # Installing compiles nothing, so that the first demo need not wait for it: `compile` does, and shows how far it is.
 $(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.fuzz: | $(VENV)/bin/python
 .venv-system/.test: | .venv-system/bin/python
 $(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.fuzz .venv-system/.test: pyproject.toml hatch_build.py
 	@echo "amqproxy: fetching Python packages into $(@D) …" >&2
-	@AMQPROXY_COMPILE=0 $(@D)/bin/pip install --quiet --editable '.[$(EXTRAS)]'
+	@AMQPROXY_COMPILE=0 $(@D)/bin/pip install --quiet --editable '.[$(EXTRAS)]' $(PINS)
 	@touch $@
 
 # make expands all of a recipe before it runs any of it: a Python that is installed here is not in $(PYTHON) yet.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Generic, TypeVar
@@ -54,6 +54,23 @@ class TrioThread(Generic[Value]):
                 answer.set_exception(error)
 
         self._token.run_sync_soon(run)
+        return answer.result()
+
+    def run(self, function: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The same for an async function, during which all else goes on."""
+        assert self._token is not None, "started"
+        answer: Future[Answer] = Future()
+
+        async def run() -> None:
+            try:
+                answer.set_result(await function())
+            except Exception as error:  # noqa: BLE001 - the caller's
+                answer.set_exception(error)
+            except BaseException:
+                answer.set_exception(trio.RunFinishedError("the loop has ended"))
+                raise
+
+        self._token.run_sync_soon(trio.lowlevel.spawn_system_task, run)
         return answer.result()
 
     def stop(self) -> None:

@@ -21,7 +21,7 @@ from amqproxy.config import (
     UpstreamConfig,
     schema,
 )
-from amqproxy.config_file import dump, load, parse
+from amqproxy.config_file import dump, from_data, load, parse, read
 
 YAML = """
 listen:
@@ -289,3 +289,18 @@ def test_texts_must_be_utf_8(tmp_path: Path) -> None:
     file.write_text('rules: [{name: odd, action: refuse, text: "\\ud800"}]')
     with pytest.raises(ConfigError, match=r"rules\[0\].text: holds what UTF-8 cannot"):
         load(file)
+
+
+def test_a_text_is_read_as_the_file_would_be(tmp_path: Path) -> None:
+    path = tmp_path / "proxy.toml"
+    path.write_text(TOML)
+    assert read(TOML, path) == load(path)
+    with pytest.raises(ConfigError, match=r"rules\.toml:1: upstream"):
+        read("upstream = 7", Path("rules.toml"))
+
+
+def test_data_is_read_as_a_file_with_it_would_be(tmp_path: Path) -> None:
+    assert from_data(tomllib.loads(TOML), tmp_path / "proxy.toml") == read(TOML, tmp_path / "proxy.toml")
+    assert from_data({"limits": {"memory": "1KiB"}}, Path("rules")).limits.memory == 1024
+    with pytest.raises(ConfigError, match=r"^rules: upstream: "):
+        from_data({"upstream": 7}, Path("rules"))

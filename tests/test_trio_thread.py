@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
+import trio.lowlevel
+import trio.testing
 
 from amqproxy.trio_thread import TrioThread
 
@@ -58,6 +61,32 @@ def test_what_is_called_may_fail() -> None:
         thread.call(lambda: 1 // 0)
     assert thread.call(lambda: 5) == 5
     thread.stop()
+
+
+def test_an_async_function() -> None:
+    async def answer() -> int:
+        await trio.lowlevel.checkpoint()
+        return 5 // dividend
+
+    dividend = 1
+    thread = TrioThread(Opened().enter, "name")
+    thread.start()
+    assert thread.run(answer) == 5
+    dividend = 0
+    with pytest.raises(ZeroDivisionError):
+        thread.run(answer)
+    thread.stop()
+
+
+def test_an_async_function_that_the_end_of_the_loop_cuts_short() -> None:
+    thread = TrioThread(Opened().enter, "name")
+    thread.start()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(thread.run, trio.sleep_forever)
+        thread.run(trio.testing.wait_all_tasks_blocked)
+        thread.stop()
+        with pytest.raises(trio.RunFinishedError):
+            waiting.result()
 
 
 async def test_it_may_be_called_from_trio() -> None:

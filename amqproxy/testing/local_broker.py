@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TypeVar
@@ -14,6 +16,7 @@ from amqproxy import __version__
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.from_config import configured
+from amqproxy.broker.server.machine_resources import disk_free
 from amqproxy.broker.server.server import BACKLOG, BrokerServer
 from amqproxy.config import BrokerConfig, BrokerLimits, join_address
 from amqproxy.trio_thread import TrioThread
@@ -25,13 +28,19 @@ HOST = "127.0.0.1"
 CLOSE_TIMEOUT = 0.2
 """Seconds that clients have, at a restart, to answer connection.close."""
 
+SHARED_MEMORY = Path("/dev/shm")
+"""Where Linux keeps files in memory: nothing waits for a disk there."""
+
+ROOM = 256 * 1024 * 1024
+"""Bytes that must be free there for it to be used."""
+
 _CAUSE = "block"
 
 
 class LocalBroker:
     """A broker while its `with` block runs, on `host` and `port`; the login is guest, guest.
 
-    What is durable is kept in a temporary directory, so that it outlives a `restart`.
+    What is durable is kept in a temporary directory, in memory where that is possible: so it outlives a `restart`.
     """
 
     def __init__(self) -> None:
@@ -42,7 +51,7 @@ class LocalBroker:
         self._data: TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> LocalBroker:
-        self._data = TemporaryDirectory(prefix="amqproxy-")
+        self._data = TemporaryDirectory(prefix="amqproxy-", dir=_in_memory())
         try:
             self._start()
         except BaseException:
@@ -125,3 +134,9 @@ class LocalBroker:
             yield server
             if self._is_restarting:
                 await server.close(CLOSE_TIMEOUT)
+
+
+def _in_memory() -> str | None:
+    free = disk_free(SHARED_MEMORY)
+    is_usable = free is not None and free >= ROOM and os.access(SHARED_MEMORY, os.W_OK)
+    return str(SHARED_MEMORY) if is_usable else None

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.config import Limits, UpstreamConfig, join_address
@@ -36,7 +37,13 @@ HOST = "127.0.0.1"
 PAUSE = 0.01
 """Seconds between two looks at what was recorded."""
 
-SETTLING_TIME = 1.0
+CUSHION = 0.01
+"""Seconds without anything to do, after which the proxy has read what was sent to it before."""
+
+SETTLING_TIME = 0.2
+"""Seconds that an assertion waits for that, at most."""
+
+OPEN_TIME = 1.0
 """Seconds that an assertion waits for messages that are still open."""
 
 _CONFIRMED = ("confirmed", "committed")
@@ -96,6 +103,15 @@ class LocalProxy:
         """The last messages and frames of the connections with these numbers, or of all, for a person."""
         return last_lines(self._recording(), streams)
 
+    def _settle(self) -> None:
+        """Let the proxy read what has come to it by now, where it is idle soon."""
+
+        async def settle() -> None:
+            with trio.move_on_after(SETTLING_TIME):
+                await wait_all_tasks_blocked(CUSHION)
+
+        self._thread.run(settle)
+
     def _recording(self) -> Recording:
         return self._thread.call(lambda: self._recorder.recording())
 
@@ -135,7 +151,7 @@ class LocalProxy:
 
     # --- assertions
 
-    def assert_all_confirmed(self, expression: str = "", *, timeout: float = SETTLING_TIME) -> None:
+    def assert_all_confirmed(self, expression: str = "", *, timeout: float = OPEN_TIME) -> None:
         """Was each publish, of those for which `expression` holds, confirmed by the broker, or committed?
 
         Those that are still open have `timeout` seconds for it.
@@ -143,7 +159,7 @@ class LocalProxy:
         __tracebackhide__ = True
         self._assert_all("publish", _CONFIRMED, "confirmed", expression, timeout)
 
-    def assert_all_acked(self, expression: str = "", *, timeout: float = SETTLING_TIME) -> None:
+    def assert_all_acked(self, expression: str = "", *, timeout: float = OPEN_TIME) -> None:
         """Was each delivery, of those for which `expression` holds, acknowledged by its consumer, or auto-acked?
 
         Those that are still open have `timeout` seconds for it.
@@ -155,6 +171,7 @@ class LocalProxy:
         """Is there no finding of this severity ("info", "warning", "error") or worse, but for the kinds to `ignore`?"""
         __tracebackhide__ = True
         least = Severity(severity).rank
+        self._settle()
         recording = self._recording()
         self._check_complete(recording)
         found = [each for each in recording.findings if each.severity.rank >= least and each.kind not in ignore]
@@ -164,6 +181,7 @@ class LocalProxy:
 
     def _assert_all(self, type: str, wanted: Collection[str], outcome: str, expression: str, timeout: float) -> None:
         __tracebackhide__ = True
+        self._settle()
         end = time.monotonic() + timeout
         while True:
             recording = self._recording()

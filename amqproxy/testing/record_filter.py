@@ -59,8 +59,8 @@ def _value(path: str, record: MessageRecord, client: Client) -> Any:
 
 
 def _fields(record: MessageRecord) -> Mapping[str, Any]:
-    if record.type == "request":
-        return record.arguments or {}
+    if record.type == "request":  # of which the reply alone may have been seen
+        return (record.arguments if record.method else record.reply_arguments) or {}
     return {name: value for name in _FIELDS if (value := getattr(record, name)) is not None}
 
 
@@ -99,7 +99,7 @@ def _json(record: MessageRecord) -> Any:
 
 _READ: dict[str, Callable[[MessageRecord], Any]] = {
     "sender": lambda record: record.sender,
-    "method": lambda record: _METHODS.get(record.type, record.method),
+    "method": lambda record: _METHODS.get(record.type, record.method or record.reply),
     "exchanges": lambda record: _names(record, "exchange", "source", "destination"),
     "queues": lambda record: _names(record, "queue"),
     "routing_keys": lambda record: _names(record, "routing_key"),

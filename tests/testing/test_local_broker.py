@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pika
@@ -13,7 +14,7 @@ import psutil
 import pytest
 import trio
 
-from amqproxy.testing import LocalBroker, LocalProxy
+from amqproxy.testing import LocalBroker, LocalProxy, local_broker
 
 
 def connected(broker: LocalBroker) -> pika.BlockingConnection:
@@ -88,6 +89,15 @@ def test_publishers_are_blocked(broker: LocalBroker) -> None:
         assert broker.do(lambda model, now: model.alarms) == set()
 
 
+def test_where_there_is_no_room_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(local_broker, "ROOM", 1 << 62)
+    with LocalBroker() as broker:
+        assert len(list(tmp_path.iterdir())) == 1
+        broker.restart()
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_it_may_be_used_in_trio(broker: LocalBroker) -> None:
     assert broker.do(lambda model, now: len(model.connections)) == 0
     broker.restart()
@@ -115,12 +125,20 @@ def use() -> None:
 
 
 @pytest.mark.parametrize("times", [100, pytest.param(500, marks=pytest.mark.soak)])
-def test_nothing_is_left_behind(times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_nothing_is_left_behind(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    directories = []
+
+    class Noted(TemporaryDirectory):  # type: ignore[type-arg]
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            directories.append(Path(self.name))
+
+    monkeypatch.setattr(local_broker, "TemporaryDirectory", Noted)
     use()
     before, idle = left_behind(), threading.active_count()
     for _ in range(times):
         use()
     assert left_behind() == before
     assert threading.active_count() <= idle + 1
-    assert list(tmp_path.iterdir()) == []
+    assert len(directories) == times + 1
+    assert not any(each.exists() for each in directories)

@@ -1,0 +1,17 @@
+"""Records that wait to be read."""
+
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.record_queue import RecordQueue
+
+
+def test_records_may_be_looked_at_while_they_wait() -> None:
+    queue = RecordQueue(2, 100, Metrics(), lambda: None, keeps_newest=True)
+    records = [MessageRecord(ts_ns=n, stream=1, connection="a:1-b:2", type="publish", outcome="sent") for n in range(3)]
+    for each in records:
+        assert queue.has_room(10)
+        queue.add(each, 10)
+    assert queue.waiting_records() == records[1:]
+    assert queue.waiting_records() == list(queue.take_records()) == records[1:]
+    assert queue.waiting_records() == []
+    assert queue.take_dropped() == 1
