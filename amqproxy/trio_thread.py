@@ -84,7 +84,7 @@ class TrioThread(Generic[Value]):
     def _run(self) -> None:
         try:
             trio.run(self._stay_open)
-        except BaseException as error:  # noqa: BLE001 - whoever waits for this thread is to have it
+        except BaseException as error:  # noqa: BLE001 - for the code that waits for this thread
             failed: Future[Value] | Future[None] = self._ended if self._opened.done() else self._opened
             failed.set_exception(error)
         else:

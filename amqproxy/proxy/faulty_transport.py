@@ -99,7 +99,7 @@ class FaultyTransport:
     async def linger(self) -> None:
         """Put off the end of the connection, if that is what is done; to be cancelled by who cannot wait.
 
-        Whoever asks first begins it: to ask again is to wait for what is left of it.
+        The first call begins it; a later one waits for what is left of it.
         """
         if self._ends_at is None:
             self._ends_at = trio.current_time() + self._line.linger

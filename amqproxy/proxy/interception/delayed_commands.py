@@ -198,7 +198,7 @@ class DelayedCommands:
         assert waiting is not None
         hold = waiting.hold
         if hold is not None and not hold.passes_at_timeout:
-            text = reply_text(AccessRefused.code, f"held by rule '{hold.name}', and nobody let it go")
+            text = reply_text(AccessRefused.code, f"held by rule '{hold.name}', and not released in time")
             close = Close(Scope.CHANNEL, AccessRefused.code, text)
             waiting.verdict = Verdict(command=None, close=close, marks=(hold.name,), tags=waiting.verdict.tags)
             self._owner.effects.refused.append((direction.sender, waiting.original, waiting.verdict))

@@ -1,4 +1,4 @@
-"""Publishes copies to a broker on a connection of its own, and never makes anybody wait for them."""
+"""Publishes copies to a broker on a separate connection; no publisher waits for them."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Mirrors:
                 publisher.retire()
 
     def put(self, copy: MirroredCopy, client: MirrorLogin) -> None:
-        """Send a copy of what `client` has published; nobody waits for it."""
+        """Send a copy of what `client` has published; nothing waits for it."""
         name = copy.upstream
         dial = self._dials.get(name)
         if dial is None or self._nursery is None:

@@ -7,5 +7,5 @@
 - `detector`: what each of them is.
 - one file for each kind: see `inspector` for the list, docs/findings.md for what they mean.
 
-A detector sees what happened, never frames; what the trace does not know is not held against anybody.
+A detector sees what happened, never frames; what the trace does not know is no finding.
 """

@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One thing that a client or a broker does, and that somebody should look at.
+    """One thing that a client or a broker does and that is worth a look.
 
     `kind` is one of those in docs/findings.md. `text` says what was seen, `why` why that matters, `remedy` what to do.
     `ts_ns` is when it was seen, in nanoseconds since 1970; `stream`, `connection` and `channel` are as in records.

@@ -15,7 +15,7 @@ class PlainWithoutTLS(Detector):
 
     kind = "plain-without-tls"
     severity = Severity.WARNING
-    why = "Whoever can read the network reads the password, and all messages."
+    why = "The password and all messages can be read on the network."
     remedy = "Use TLS between machines, or EXTERNAL with client certificates."
 
     @on(ConnectionOpened)

@@ -1,4 +1,4 @@
-"""Publishes that may be lost without anybody knowing, and those that were refused."""
+"""Publishes that may be lost unnoticed, and those that were refused."""
 
 from __future__ import annotations
 

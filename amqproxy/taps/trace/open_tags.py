@@ -36,7 +36,7 @@ class OpenTags:
     """The tags of one channel that are still open, in order. Section 1.8.3.12 and 1.1.2.
 
     `last` is the newest tag, 0 before the first; `count` is how many are open. Each range is taken from the budget, be
-    it there or not: whoever adds and settles tags must see to it that the budget is kept.
+    it there or not: the caller that adds and settles tags must keep the budget.
     """
 
     __slots__ = ("_budget", "_spans", "count", "last")

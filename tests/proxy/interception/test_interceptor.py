@@ -494,7 +494,7 @@ def test_a_held_command_is_refused_in_the_end():
 
     play(
         ">> 1 queue.declare queue=q\n>> 1 basic.qos prefetch_count=1\n-- 5"
-        + DECLARE_CLOSED.replace("no'", "held by rule '\"'\"'look'\"'\"', and nobody let it go'"),
+        + DECLARE_CLOSED.replace("no'", "held by rule '\"'\"'look'\"'\"', and not released in time'"),
         decide,
         "queue.declare",
     )
