@@ -176,8 +176,8 @@ class RuleEvaluator:
     def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPasses | None:
         """What becomes of commands of this `cache_key` without evaluating them, in this `era`; None: they must be.
 
-        A caller that lets one of them go on without staging it calls `CachedPasses.count`. One that is evaluated takes of the
-        allowances, too.
+        A caller that lets one of them go on without staging it calls `CachedPasses.count`. One that is evaluated takes
+        of the allowances, too.
         """
         known = self._cached[sender].get(cache_key(frame))
         if known is None:

@@ -19,7 +19,7 @@
 - `budget`: what the channels of a connection may hold, all together.
 - `events`: what comes out, in the order in which it happened.
 
-The frames come from a live session, a capture, the integrated broker. Metrics, findings, `--messages` and
+The frames come from a live session, a capture or the integrated broker. Metrics, findings, `--messages` and
 all that follow read the events, and derive nothing from frames themselves.
 
 A trace never guesses. What it cannot know, since it joined in the middle, missed bytes or forgot what went beyond a
