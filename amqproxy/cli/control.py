@@ -192,6 +192,32 @@ def release(
         asked.ask("release", session=session, number=number, **options)
 
 
+@app.command
+def close(
+    session: int,
+    /,
+    *,
+    text: str | None = None,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Close a client's connection, with the reply code 320.
+
+    Parameters
+    ----------
+    session
+        The session, as listed by `sessions`.
+    text
+        The reply text [closed by an operator].
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as asked:
+        asked.ask("close", session=session, text=text)
+
+
 @contextmanager
 def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
     """A connection to the control socket that is named; the proxy's error is reported."""

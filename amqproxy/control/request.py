@@ -79,6 +79,13 @@ class Release(Request, frozen=True, tag="release"):
             raise ValueError("`with`, `code` and `text` need the verdict `refuse`")
 
 
+class CloseSession(Request, frozen=True, tag="close"):
+    """End a session with connection.close 320, whose text both peers receive."""
+
+    session: int
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "closed by an operator"
+
+
 class Subscribe(Request, frozen=True, tag="subscribe"):
     """Send an event for each frame, or for each message, finding, or both, from here on.
 
@@ -100,7 +107,7 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
             raise ValueError("`filter` selects `frames` or `messages`")
 
 
-AnyRequest = Reload | ListRules | ListSessions | ListHeld | WatchHeld | Release | Subscribe
+AnyRequest = Reload | ListRules | ListSessions | ListHeld | WatchHeld | Release | CloseSession | Subscribe
 _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
 
 

@@ -11,6 +11,7 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.control.held_commands import HeldCommand, held_command
 from amqproxy.control.request import (
     AnyRequest,
+    CloseSession,
     ListHeld,
     ListRules,
     ListSessions,
@@ -90,6 +91,12 @@ class RequestHandler:
                 return ListResponse("held", self._held(request.body))
             case Release():
                 self._release(request)
+                return {}
+            case CloseSession():
+                session = self._registry.sessions.get(request.session)
+                if session is None:
+                    raise RequestError("no-session", f"there is no session {request.session}")
+                session.close(request.text)
                 return {}
             case Subscribe():
                 raise RequestError("not-observable", "only a connection can subscribe")

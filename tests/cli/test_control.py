@@ -118,3 +118,10 @@ def test_an_error_of_the_proxy_and_a_socket_without_a_proxy(amqproxy: Amqproxy, 
     code, out, err = amqproxy("control", "sessions", "--socket", str(tmp_path / "missing"))
     assert (code, out) == (FAILED, "")
     assert err.startswith("amqproxy: no amqproxy answers at ")
+
+
+def test_a_session_is_closed(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with answering(path, OK) as requests:
+        assert amqproxy("control", "close", "3", "--text", "later", "--socket", str(path)) == (0, "", "")
+    assert requests == [b'{"request":"close","session":3,"text":"later"}\n']

@@ -10,7 +10,16 @@ from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.wire import Table
 from amqproxy.control import request_handler
 from amqproxy.control.message_patch import MessagePatch
-from amqproxy.control.request import ListHeld, ListRules, ListSessions, Release, Reload, RequestError, WatchHeld
+from amqproxy.control.request import (
+    CloseSession,
+    ListHeld,
+    ListRules,
+    ListSessions,
+    Release,
+    Reload,
+    RequestError,
+    WatchHeld,
+)
 from amqproxy.control.request_handler import ListResponse
 from tests.control.fake_sessions import HOLD, FakeSessions, opened
 
@@ -261,3 +270,18 @@ async def test_what_is_not_there(session: int, number: int, name: str, autojump_
         with pytest.raises(RequestError) as wrong:
             proxy.handler.answer(Release(session=session, number=number))
         assert wrong.value.name == name
+
+
+async def test_a_session_is_closed_with_the_text_that_is_given(autojump_clock: MockClock) -> None:
+    async with opened() as proxy:
+        number = proxy.session.number
+        assert proxy.handler.answer(CloseSession(session=number, text="please reconnect")) == {}
+        await proxy.stage.play("""
+            client: connection.close 320
+            broker: connection.close 320
+        """)
+        assert proxy.stage.client.seen.count(b"please reconnect") == 1
+        assert proxy.session._report.end == ("proxy", 320, "please reconnect", False, False)
+        with pytest.raises(RequestError, match="there is no session 99") as wrong:
+            proxy.handler.answer(CloseSession(session=99))
+        assert wrong.value.name == "no-session"

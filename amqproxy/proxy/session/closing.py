@@ -55,6 +55,12 @@ class Closing:
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, reason))
         self._closes = {CLIENT: SHUTDOWN, SERVER: SHUTDOWN, **self._closes}
 
+    def close(self, text: str) -> None:
+        """An operator ends the session; both peers receive the text."""
+        error = ConnectionForced(text)
+        self._report.finish(SessionEnd("proxy", error.code, text, is_abnormal=False))
+        self._closes = {CLIENT: error, SERVER: error}
+
     def drained(self) -> None:
         """The contents in progress are complete; the client is sent its close at once."""
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, "drained", is_abnormal=False))

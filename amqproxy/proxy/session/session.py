@@ -365,6 +365,14 @@ class Session:
         else:
             self._traffic.drain(nursery)
 
+    def close(self, text: str) -> None:
+        """End the session with 320 and this text, since an operator wants it."""
+        if self._nursery is None:
+            self.abort(text)  # its peers have not begun to speak AMQP with each other, or it is ending already
+        else:
+            self._closing.close(text)
+            self._scope.cancel()
+
     def abort(self, reason: str) -> None:
         """End the session where it stands."""
         self._closing.abort(reason)
