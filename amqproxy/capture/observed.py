@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
+
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
@@ -18,6 +20,7 @@ def observed(
     decoded: Iterable[Decoded], settings: ObserverSettings, selector_of: SelectorOf | None = None
 ) -> Iterator[Report]:
     """The reports on all connections of AMQP 0-9-1, in the order in which it is known what became of each message."""
+    settings = msgspec.structs.replace(settings, is_ordered=False)  # packets were captured late, or are sent again
     observers: dict[int, Observer] = {}
     for each in decoded:
         observer = observers.get(each.stream)

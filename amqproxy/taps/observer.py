@@ -25,12 +25,14 @@ class ObserverSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is reported: `messages`, `findings`, or both.
 
     Messages contain the first `body` bytes of each body; their selector is given the first `kept_body` bytes.
+    `is_ordered` is whether frames are fed in the order in which they passed; else only those of each peer are.
     """
 
     messages: bool = True
     findings: bool = False
     body: int = 0
     kept_body: int = 0
+    is_ordered: bool = True
 
 
 class Observer:
@@ -50,7 +52,7 @@ class Observer:
         budget: PendingBudget | None = None,
         is_tls: bool | None = None,
     ) -> None:
-        self._trace = Trace(body=max(settings.body, settings.kept_body))
+        self._trace = Trace(body=max(settings.body, settings.kept_body), is_ordered=settings.is_ordered)
         self._recorder: MessageRecorder | None = None
         if settings.messages:
             self._recorder = MessageRecorder(stream, connection, body=settings.body, selector=selector, budget=budget)

@@ -26,6 +26,17 @@ def test_each_capture_has_its_messages(path: Path) -> None:
     assert golden.messages(path) == golden.messages_path(path).read_text().splitlines()
 
 
+def test_packets_that_were_captured_late_change_no_message() -> None:
+    shuffled, true = (_but_for_times(f"consume-large{each}.messages.jsonl") for each in (".shuffled", ""))
+    assert shuffled == true
+
+
+def _but_for_times(name: str) -> list[dict[str, object]]:
+    messages = [json.loads(line) for line in (golden.FOLDER / name).read_text().splitlines()]
+    assert all(each.get("seconds", 0) >= 0 for each in messages)
+    return [{name: value for name, value in each.items() if name not in ("ts_ns", "seconds")} for each in messages]
+
+
 def test_nothing_is_without_its_other_half() -> None:
     paths = {each(path) for path in CAPTURES for each in (golden.records_path, golden.messages_path)}
     assert paths == set(golden.FOLDER.glob("*.jsonl"))

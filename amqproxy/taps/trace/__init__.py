@@ -12,6 +12,7 @@
 - `channel_context`: what the parts of one channel share.
 - `requests`: requests that await their replies.
 - `consumers`: the consumers of a channel, and the queues that they are of.
+- `frame_order`: frames of a capture that were seen before what they answer.
 - `causes`: which method a close is about.
 - `content`: a method with its header and body, from their frames.
 - `returns`: which publish a basic.return gives back.
@@ -29,6 +30,10 @@ keeps one object for each message, and all that is kept is bounded for the conne
 
 Times and order are those of the wire: a delivery is acked if its ack was seen before the channel was closed, even if
 the broker did not read it any more.
+
+Of a capture, only the order within each direction is certain: there what may only be early is held, and nothing is
+claimed to be unknown or lost before it is certain. How the client and the broker came past each other stays as it was
+seen: what the client sent to a channel that the broker was about to close, or acknowledged while it was recovering.
 
 Imports: `amqproxy.amqp091` and msgspec. No clock: the time comes with the frames.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from amqproxy.amqp091.methods import METHODS, ChannelClose, ConnectionClose, Method
@@ -26,6 +27,10 @@ def named_method(close: ChannelClose | ConnectionClose) -> str | None:
     """The method that a close names as its cause; None where it names none. Section 1.4.2.10."""
     cls = METHODS.get(close.failing_class_id << 16 | close.failing_method_id)
     return None if cls is None else cls.name
+
+
+_NAMES_SOMETHING = re.compile(rf"\b(?:{'|'.join(sorted(set(_NOUNS.values())))}) '|delivery tag \d").search
+"""Finds in a reply text a name or a tag of what it is about."""
 
 
 class RecentMethods:
@@ -106,6 +111,15 @@ class RecentMethods:
                 unanswered = unanswered[:1]
             sent = [*unanswered, *no_wait] or sent
         return _different([each for each in sent if _is_named(each, close.reply_text)] or sent)
+
+    def has_cause(self, close: ChannelClose | ConnectionClose, pending: PendingRequests | None = None) -> bool:
+        """Was a method seen that a close may be about? Where its text names a tag or a name, the method has it, too."""
+        causes = self.causes(close, pending)
+        if causes is None:
+            return True
+        if _NAMES_SOMETHING(close.reply_text):
+            return any(_is_named(each, close.reply_text) for each in causes)
+        return bool(causes)
 
     def lose(self) -> None:
         """Methods of the client were missed."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.methods import ChannelClose, ChannelFlow, Method
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.trace.causes import named_method
 from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened, FlowChanged
+from amqproxy.taps.trace.frame_order import Missing
+
+_CLOSE = Missing(frozenset(("channel.close",)))
+_CLOSE_OK = Missing(frozenset(("channel.close-ok",)))
 
 
 class ChannelLife:
@@ -27,10 +31,6 @@ class ChannelLife:
     def is_closing(self) -> bool:
         """Has either peer closed the channel?"""
         return bool(self._closes)
-
-    def is_closed_by(self, peer: Peer) -> bool:
-        """Has `peer` sent a channel.close that is not answered?"""
-        return peer in self._closes
 
     def open(self, ts_ns: int) -> None:
         """The client has sent channel.open."""
@@ -64,6 +64,14 @@ class ChannelLife:
                 cause=cause,
             )
         )
+
+    def missing_for_close_ok(self, sender: Peer) -> Missing | None:
+        """What `sender` answers with channel.close-ok, if it was not seen yet."""
+        return None if sender.other in self._closes else _CLOSE
+
+    def missing_for_open(self) -> Missing | None:
+        """What ends the channel before the client may open it once more, if it was not seen yet."""
+        return _CLOSE_OK if CLIENT in self._closes else None
 
     def close_answered(self, sender: Peer) -> bool | None:
         """`sender` has sent channel.close-ok: is the channel closed with it? None if there was no channel.close."""

@@ -13,12 +13,15 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SERVER, Peer
 from amqproxy.taps.trace.causes import RecentMethods
 from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.consumers import Consumers, DeclaredQueue, LastQueue
 from amqproxy.taps.trace.events import RequestAnswered, RequestSent, RequestUnanswered
+from amqproxy.taps.trace.frame_order import Missing
 from amqproxy.taps.trace.requests import PendingRequests, TimedRequest
+
+_CONSUME = Missing(frozenset(("basic.consume",)))
 
 
 class RequestTrace:
@@ -48,6 +51,18 @@ class RequestTrace:
     def causes(self, close: ChannelClose | ConnectionClose) -> list[Method] | None:
         """The client's methods that a close may be about; None if there may be more than are remembered."""
         return self._recent.causes(close, self._pending[CLIENT])
+
+    def missing_for_reply(self, sender: Peer, reply: Method) -> Missing | None:
+        """What `sender` replies to, if it was not seen yet."""
+        return None if self._pending[sender.other].expects(reply) else Missing(frozenset((ANSWERS[reply.name],)))
+
+    def missing_for_delivery(self, consumer_tag: str) -> Missing | None:
+        """What began the consumer with that tag, if it was not seen yet."""
+        return None if self.consumers.may_have(consumer_tag) else _CONSUME
+
+    def has_cause(self, close: ChannelClose | ConnectionClose) -> bool:
+        """Was a method of the client seen that a close may be about?"""
+        return self._recent.has_cause(close, self._pending[CLIENT])
 
     def request(self, sender: Peer, request: Method, size: int, ts_ns: int) -> None:
         """`sender` has sent a request."""

@@ -41,16 +41,20 @@ from amqproxy.amqp091.methods import (
     TxSelectOk,
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SENDERS, SERVER, Peer
-from amqproxy.taps.trace.causes import only_cause
+from amqproxy.taps.trace.causes import named_method, only_cause
 from amqproxy.taps.trace.channel_context import Budgets, ChannelContext
 from amqproxy.taps.trace.channel_life import ChannelLife
 from amqproxy.taps.trace.channel_requests import RequestTrace
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.deliveries import DeliveryTrace
 from amqproxy.taps.trace.events import HistoryLost, Settlement, TraceEvent
+from amqproxy.taps.trace.frame_order import Missing
 from amqproxy.taps.trace.publishes import PublishTrace
 from amqproxy.taps.trace.requests import TimedRequest
 from amqproxy.taps.trace.transactions import TransactionTrace
+
+MISSING_OPEN = Missing(frozenset(("channel.open",)))
+"""What the broker's frames wait for on a channel that the client has not opened."""
 
 
 class ChannelTrace:
@@ -115,6 +119,10 @@ class ChannelTrace:
         """The client's methods that a close may be about; None if there may be more than are remembered."""
         return self._requests.causes(close)
 
+    def has_cause(self, close: ConnectionClose) -> bool:
+        """Was a method of the client seen that a close may be about?"""
+        return self._requests.has_cause(close)
+
     def is_unacked(self, tag: int) -> bool:
         """Is the delivery with that tag open?"""
         return self._deliveries.is_unacked(tag)
@@ -142,6 +150,39 @@ class ChannelTrace:
         """Nothing more is shown of the content that `sender` has begun, if there is one."""
         if sender in self._contents:
             self._complete(sender, ts_ns)
+
+    def missing(self, sender: Peer, method: Method) -> Missing | None:
+        """What `method` answers, or is about, if that was not seen yet; None, too, where it cannot be known."""
+        if not self._context.knows_start:
+            return None
+        if isinstance(method, ChannelCloseOk):
+            return self._life.missing_for_close_ok(sender)
+        if sender is CLIENT:
+            return self._missing_for_client(method)
+        match method:
+            case BasicAck() | BasicNack():
+                return self._publishes.missing_for_confirm(method.delivery_tag)
+            case BasicDeliver():
+                return self._requests.missing_for_delivery(method.consumer_tag)
+            case BasicReturn():
+                return self._publishes.missing_for_return()
+            case ChannelOpenOk():
+                return MISSING_OPEN if self.is_opened else None
+            case ChannelClose():
+                name = named_method(method)
+                return None if name is None or self._requests.has_cause(method) else Missing(frozenset((name,)))
+        return self._requests.missing_for_reply(SERVER, method) if method.name in ANSWERS else None
+
+    def missing_for_open(self) -> Missing | None:
+        """What ends the channel before the client may open it once more, if it was not seen yet."""
+        return self._life.missing_for_open() if self._context.knows_start else None
+
+    def _missing_for_client(self, method: Method) -> Missing | None:
+        if self._context.is_unread:
+            return None
+        if isinstance(method, (BasicAck, BasicNack, BasicReject)):
+            return self._deliveries.missing_for_settlement(method.delivery_tag)
+        return self._requests.missing_for_reply(CLIENT, method) if method.name in ANSWERS else None
 
     def stop_reading(self) -> None:
         """The broker does not read what the client sends any more."""

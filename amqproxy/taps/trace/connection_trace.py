@@ -31,7 +31,7 @@ from amqproxy.taps.record import json_mapping
 from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.causes import RecentMethods, named_method, only_cause
 from amqproxy.taps.trace.channel_context import Budgets
-from amqproxy.taps.trace.channel_trace import ChannelTrace
+from amqproxy.taps.trace.channel_trace import MISSING_OPEN, ChannelTrace
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -42,6 +42,7 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     TraceEvent,
 )
+from amqproxy.taps.trace.frame_order import FrameOrder, Missing
 from amqproxy.taps.trace.open_tags import MAX_SPANS
 from amqproxy.taps.trace.requests import PendingRequests
 
@@ -59,6 +60,9 @@ class Trace:
     each call returns what has happened with them. `body` is how many bytes of each body the events contain; `max_spans`
     bounds the ranges of open publishes and deliveries (`open_tags`), `max_memory` the bytes of all else.
 
+    Unless it `is_ordered`, as in a capture, only the frames of each peer are fed in the order in which they passed:
+    those that come before what they answer are held, and taken at the time of the frame that they were held for.
+
     `channels` are those that the client has open, by their numbers.
     """
 
@@ -67,15 +71,19 @@ class Trace:
         "_body",
         "_budgets",
         "_client_properties",
+        "_closes",
         "_events",
         "_greeted_ts_ns",
         "_is_closed",
         "_is_joined",
         "_is_open",
         "_is_unread",
+        "_latest_ts_ns",
         "_mechanism",
+        "_order",
         "_previous",
         "_requests",
+        "_seen",
         "_server_properties",
         "_stray",
         "_tuned",
@@ -84,7 +92,9 @@ class Trace:
         "channels",
     )
 
-    def __init__(self, *, body: int = 0, max_spans: int = MAX_SPANS, max_memory: int = MAX_MEMORY) -> None:
+    def __init__(
+        self, *, body: int = 0, max_spans: int = MAX_SPANS, max_memory: int = MAX_MEMORY, is_ordered: bool = True
+    ) -> None:
         self.channels: dict[int, ChannelTrace] = {}
         self._previous: dict[int, ChannelTrace] = {}
         self._body = body
@@ -92,6 +102,7 @@ class Trace:
         self._events: list[TraceEvent] = []
         self._greeted_ts_ns: int | None = None
         self._is_joined: bool | None = None
+        self._closes: set[Peer] = set()
         self._is_open: bool | None = False
         self._is_closed = False
         self._is_unread = False
@@ -104,6 +115,9 @@ class Trace:
         self._blocked_ts_ns: int | None = None
         self._requests = PendingRequests(self._budgets.memory)
         self._stray = RecentMethods(self._budgets.memory)
+        self._seen: set[str] = set()
+        self._order = None if is_ordered else FrameOrder(self._budgets.memory, self._missing, self._previous)
+        self._latest_ts_ns = 0
 
     def feed_protocol_header(self, ts_ns: int) -> None:
         """Take the client's protocol header: nothing came before it. Section 4.2.2."""
@@ -116,13 +130,10 @@ class Trace:
         for frame in frames:
             if self._is_joined is None:
                 self._begin(frame, ts_ns)
-            try:
-                if frame.channel:
-                    self._feed_channel(sender, frame, ts_ns)
-                elif frame.kind == METHOD:
-                    self._feed_method(sender, frame.method, frame.size, ts_ns)
-            except ProtocolError as error:
-                self._lose(sender, error.reply_text, ts_ns)
+            if self._order is None:
+                self._feed(sender, frame, ts_ns)
+            else:
+                self._feed_in_order(self._order, sender, frame, ts_ns)
         return self._taken()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
@@ -132,13 +143,51 @@ class Trace:
             channel.end_content(sender, ts_ns)
         return self._taken()
 
+    def _feed(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        try:
+            if frame.channel:
+                self._feed_channel(sender, frame, ts_ns)
+            elif frame.kind == METHOD:
+                self._feed_method(sender, frame.method, frame.size, ts_ns)
+        except ProtocolError as error:
+            self._lose(sender, error.reply_text, ts_ns)
+
+    def _feed_in_order(self, order: FrameOrder, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
+        if order.may_pass(sender, frame):
+            self._feed_late(sender, frame, ts_ns)
+            return
+        if not order.hold(sender, frame, ts_ns):
+            self._lose(sender, "too many frames were seen before what they answer", ts_ns)
+            self._feed_held(order)
+            self._feed_late(sender, frame, ts_ns)
+            self._forget(ts_ns)
+        while (found := order.next()) is not None:
+            self._feed_late(found[0], found[1].frame, found[1].ts_ns)
+
+    def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        """Take a frame at its time, but never before one that was taken before it."""
+        self._latest_ts_ns = max(self._latest_ts_ns, ts_ns)
+        self._feed(sender, frame, self._latest_ts_ns)
+
+    def _feed_held(self, order: FrameOrder) -> None:
+        """Take all frames that are held, though what they answer was not seen."""
+        while (found := order.next_at_the_end()) is not None:
+            self._feed_late(found[0], found[1].frame, found[1].ts_ns)
+
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Bytes of `sender` are missing, or could not be read as frames."""
         self._lose(sender, reason, ts_ns)
+        if self._order:
+            self._feed_held(self._order)  # what these are about may have been missed
+            self._forget(ts_ns)
         return self._taken()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
         """The connection is over, or what is seen of it: report all that was still open."""
+        if self._order is not None:
+            self._feed_held(self._order)
+            ts_ns = max(self._latest_ts_ns, ts_ns)
         self._end_channels(ts_ns)
         for each in self._requests.clear():
             self._events.append(
@@ -165,6 +214,10 @@ class Trace:
 
     def _lose(self, sender: Peer, reason: str, ts_ns: int) -> None:
         self._events.append(HistoryLost(ts_ns=ts_ns, sender=sender, reason=reason))
+        self._forget(ts_ns)
+
+    def _forget(self, ts_ns: int) -> None:
+        """Forget all that led to what is not known from now on."""
         self._is_joined = True
         self._is_open = self._is_open or None
         self._blocked_ts_ns = None
@@ -241,6 +294,7 @@ class Trace:
     def _feed_method(self, sender: Peer, method: Method, size: int, ts_ns: int) -> None:
         if sender not in SENDERS[method.name]:
             return
+        self._seen.add(method.name)
         match method:
             case ConnectionStart():
                 self._server_properties = method.server_properties
@@ -280,6 +334,48 @@ class Trace:
             case _:
                 pass
 
+    # --- what was seen too early
+
+    def _missing(self, sender: Peer, frame: Frame) -> Missing | None:
+        """What a method answers, or is about, if that was not seen yet."""
+        try:
+            method: Method = frame.method
+        except ProtocolError:
+            return None
+        number = frame.channel
+        if sender not in SENDERS[method.name]:
+            return None
+        if number == 0:
+            return None if self._is_joined else self._missing_on_connection(sender, method)
+        channel = self.channels.get(number)
+        previous = self._previous.get(number)
+        if isinstance(method, ChannelOpen):
+            return None if previous is None else previous.missing_for_open()
+        if sender is SERVER:
+            channel = previous or channel
+            if channel is None and (not self._is_joined or isinstance(method, ChannelOpenOk)):
+                return MISSING_OPEN
+        return None if channel is None else channel.missing(sender, method)
+
+    def _missing_on_connection(self, sender: Peer, method: Method) -> Missing | None:
+        name = _ANSWERED.get(method.name)
+        if isinstance(method, ConnectionClose) and sender is SERVER:
+            name = named_method(method)
+            if name is None or self._has_cause(method, name):
+                return None
+            return Missing(frozenset((name,)), on_any_channel=True)
+        if isinstance(method, ConnectionCloseOk):
+            return None if sender.other in self._closes else Missing(frozenset(("connection.close",)))
+        if method.name in ANSWERS and not self._requests.expects(method):
+            return Missing(frozenset((ANSWERS[method.name],)))
+        return None if name is None or name in self._seen else Missing(frozenset((name,)))
+
+    def _has_cause(self, close: ConnectionClose, name: str) -> bool:
+        """Was a method of the client seen that a close may be about?"""
+        if name.startswith("connection."):
+            return name in self._seen
+        return self._stray.has_cause(close) or any(each.has_cause(close) for each in self._all_channels())
+
     def _open(self, ts_ns: int) -> None:
         self._is_open = True
         tuned = self._tuned
@@ -299,6 +395,7 @@ class Trace:
         )
 
     def _close(self, sender: Peer, close: ConnectionClose, ts_ns: int) -> None:
+        self._closes.add(sender)
         cause = None
         if sender is SERVER:
             cause = only_cause([self._stray.causes(close), *(each.causes(close) for each in self._all_channels())])
@@ -319,6 +416,17 @@ class Trace:
                 is_open=self._is_open,
             )
         )
+
+
+_ANSWERED = {
+    "connection.close-ok": "connection.close",
+    "connection.open-ok": "connection.open",
+    "connection.secure-ok": "connection.secure",
+    "connection.start-ok": "connection.start",
+    "connection.tune": "connection.start-ok",
+    "connection.tune-ok": "connection.tune",
+}
+"""What each method of the handshake and of the end comes after."""
 
 
 def _plain(table: Table | None) -> dict[str, Any] | None:

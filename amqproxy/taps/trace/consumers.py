@@ -124,6 +124,10 @@ class Consumers:
             found = self._by_tag.get("")
         return found or ()
 
+    def may_have(self, tag: str) -> bool:
+        """May there be a consumer with that tag?"""
+        return not self._is_complete or tag in self._by_tag or "" in self._by_tag
+
     def lose(self) -> None:
         """Consumers may have begun and ended unseen."""
         self.clear()

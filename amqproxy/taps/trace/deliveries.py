@@ -10,6 +10,7 @@ from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.consumers import Consumers, queue_name
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
+from amqproxy.taps.trace.frame_order import Missing
 from amqproxy.taps.trace.open_tags import OpenTags, Span
 from amqproxy.taps.trace.requests import TimedRequest
 from amqproxy.taps.trace.transactions import TransactionTrace
@@ -29,10 +30,23 @@ class _Got(NamedTuple):
 _UNKNOWN_GET = _Got(None, None, None)
 
 
+_DELIVERIES = frozenset(("basic.deliver", "basic.get-ok"))
+
+
 class DeliveryTrace:
     """Links deliveries to their consumers, and to what the client settles."""
 
-    __slots__ = ("_all_unsure", "_consumers", "_context", "_got", "_recovering", "_transactions", "_unacked", "_unsure")
+    __slots__ = (
+        "_all_unsure",
+        "_consumers",
+        "_context",
+        "_got",
+        "_last_tag",
+        "_recovering",
+        "_transactions",
+        "_unacked",
+        "_unsure",
+    )
 
     def __init__(self, context: ChannelContext, consumers: Consumers, transactions: TransactionTrace) -> None:
         self._context = context
@@ -42,6 +56,7 @@ class DeliveryTrace:
         self._unsure: dict[str | None, None] = {}  # smaller than a set
         self._all_unsure = False
         self._got = _UNKNOWN_GET
+        self._last_tag = 0
         self._recovering = 0
 
     @property
@@ -85,6 +100,8 @@ class DeliveryTrace:
                 latency_ns=latency,
             )
         )
+        if tag > self._last_tag:
+            self._last_tag = tag
         if awaits is False:
             return False
         if tag <= self._unacked.last:  # direct replies repeat their tag: which of the two this is cannot be known
@@ -121,6 +138,12 @@ class DeliveryTrace:
             self._all_unsure = True
 
     # --- what the client settles
+
+    def missing_for_settlement(self, tag: int) -> Missing | None:
+        """What the client settles with that tag, if it was not seen yet: the broker numbers deliveries from 1."""
+        if tag <= self._unacked.last:  # others are not settled; and direct replies have the tag of the next delivery
+            return None
+        return Missing(_DELIVERIES, max(1, tag - self._last_tag))
 
     def settle(self, outcome: Settlement, method: BasicAck | BasicNack | BasicReject, ts_ns: int) -> bool | None:
         """The client settles deliveries. Is the tag unknown to the broker? None where that cannot be known."""

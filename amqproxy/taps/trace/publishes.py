@@ -7,8 +7,12 @@ from amqproxy.amqp091.methods import BasicPublish, BasicReturn
 from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import MessagePublished, MessageReturned, PublishesSettled, Settlement
+from amqproxy.taps.trace.frame_order import Missing
 from amqproxy.taps.trace.open_tags import OpenTags, Span
 from amqproxy.taps.trace.returns import MandatoryPublishes
+
+_CONFIRM_SELECT = Missing(frozenset(("confirm.select",)))
+_PUBLISH = frozenset(("basic.publish",))
 
 
 class PublishTrace:
@@ -17,12 +21,13 @@ class PublishTrace:
     `count` is how many the client has sent.
     """
 
-    __slots__ = ("_confirms_from", "_context", "_mandatory", "_unconfirmed", "count")
+    __slots__ = ("_confirms_from", "_context", "_mandatory", "_returnable", "_unconfirmed", "count")
 
     def __init__(self, context: ChannelContext) -> None:
         self.count = 0
         self._context = context
         self._confirms_from: int | None = None
+        self._returnable = 0
         self._unconfirmed = OpenTags(context.budgets.spans)
         self._mandatory = MandatoryPublishes(context.budgets.memory)
 
@@ -49,6 +54,7 @@ class PublishTrace:
             if self._confirms_from is not None:
                 tag = number - self._confirms_from
         if (publish.mandatory or publish.immediate) and not context.is_unread:
+            self._returnable += 1
             self._mandatory.add(
                 number,
                 publish.exchange,
@@ -77,6 +83,7 @@ class PublishTrace:
 
     def give_back(self, returned: BasicReturn, content: PartialContent, ts_ns: int) -> None:
         """The broker has returned a message."""
+        self._returnable -= 1
         number = self._mandatory.match(returned.exchange, returned.routing_key, content.size, content.properties)
         self._context.events.append(
             MessageReturned(
@@ -104,6 +111,18 @@ class PublishTrace:
             if base is not None and multiple and base + tag <= self._unconfirmed.last:
                 spans = self._unconfirmed.settle_up_to(base + tag)
         self._settle(outcome, spans or (), ts_ns, is_unknown_tag=unknown)
+
+    def missing_for_confirm(self, tag: int) -> Missing | None:
+        """What the broker settles with that tag, if it was not seen yet."""
+        if self._context.mode is ChannelMode.NORMAL:
+            return _CONFIRM_SELECT
+        if self._confirms_from is None or tag <= self.count - self._confirms_from:
+            return None
+        return Missing(_PUBLISH, tag - (self.count - self._confirms_from))
+
+    def missing_for_return(self) -> Missing | None:
+        """What the broker returns, if it was not seen yet."""
+        return None if self._returnable > 0 else Missing(_PUBLISH)
 
     def settle_transaction(self, last: int, outcome: Settlement, ts_ns: int) -> None:
         """The broker has ended the transaction whose last publish was number `last`."""

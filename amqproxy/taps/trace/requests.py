@@ -65,6 +65,18 @@ class PendingRequests:
         else:
             pending.append(TimedRequest(ts_ns, request, last, number, cost))
 
+    def expects(self, reply: Method) -> bool:
+        """May `reply` be to one of these, or to one that is not remembered?"""
+        name = ANSWERS[reply.name]
+        if self._is_lost or name in self._beyond:
+            return True
+        pending = self._by_name.get(name, ())
+        if not isinstance(reply, BasicConsumeOk):
+            return bool(pending)
+        tag = reply.consumer_tag
+        tags = {getattr(each.request, "consumer_tag", "") for each in pending}
+        return tag in tags or (tag.startswith("amq.") and "" in tags)
+
     def match(self, reply: Method) -> TimedRequest | None:
         """The request that `reply` answers; None when it is not known."""
         name = ANSWERS[reply.name]

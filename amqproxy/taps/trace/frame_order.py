@@ -1,0 +1,160 @@
+"""Frames that were seen before what they answer, as in a capture, whose two directions have no common order.
+
+A packet that was captured late, or was sent again, makes an acknowledgement come before its delivery, and a reply
+before its request. Each direction is in order itself: a frame that is early holds up all that its sender sent after it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container
+from typing import NamedTuple
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.trace.budget import Budget
+
+HELD_COST = 256
+"""Bytes that a frame which is held is counted as, besides its size."""
+
+
+class Missing(NamedTuple):
+    """What a frame waits for: `number` methods with one of these names, from the other peer.
+
+    They are on the channel of the frame, or with `on_any_channel` on any.
+    """
+
+    names: frozenset[str]
+    number: int = 1
+    on_any_channel: bool = False
+
+
+class HeldFrame(NamedTuple):
+    """A frame, and the time of the read that it came with."""
+
+    frame: Frame
+    ts_ns: int
+
+
+class FrameOrder:
+    """Holds frames back until what they answer was seen; `missing` says of the next frame of a peer what that is.
+
+    `reused` are the numbers of channels that the client has opened again before the broker closed them.
+
+    Two frames of which each waits for the other's direction show that one of them answers nothing: it is let through.
+    """
+
+    __slots__ = ("_budget", "_held", "_missing", "_reused")
+
+    def __init__(
+        self, budget: Budget, missing: Callable[[Peer, Frame], Missing | None], reused: Container[int]
+    ) -> None:
+        self._budget = budget
+        self._missing = missing
+        self._reused = reused
+        self._held: dict[Peer, deque[HeldFrame]] = {CLIENT: deque(), SERVER: deque()}
+
+    def __bool__(self) -> bool:
+        """Is any frame held?"""
+        return bool(self._held[CLIENT] or self._held[SERVER])
+
+    def may_pass(self, sender: Peer, frame: Frame) -> bool:
+        """May a frame that was just seen pass, and are no frames held that could go before it?"""
+        held = self._held
+        if held[CLIENT] or held[SERVER]:
+            return False
+        return frame.kind != METHOD or self._missing(sender, frame) is None
+
+    def hold(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
+        """Hold a frame that was just seen; False if there is no room."""
+        if not self._budget.take(_cost(frame)):
+            return False
+        _ = frame.raw  # of its own, not a part of the read that it came with
+        self._held[sender].append(HeldFrame(frame, ts_ns))
+        return True
+
+    def next(self) -> tuple[Peer, HeldFrame] | None:
+        """Take the next frame that may pass."""
+        client, server = self._held[CLIENT], self._held[SERVER]
+        client_waits = server_waits = None
+        if client:
+            client_waits = self._waits(CLIENT, client[0].frame)
+            if client_waits is None and not self._ends_wait(CLIENT):
+                return self._take(CLIENT)
+        if server:
+            server_waits = self._waits(SERVER, server[0].frame)
+            if server_waits is None and not self._ends_wait(SERVER):
+                return self._take(SERVER)
+        if not (client and server):
+            return None
+        if client_waits is None:  # the client closes what the broker's next frame waits for
+            return self._take(SERVER)
+        if server_waits is None:
+            return self._take(CLIENT)
+        if self._is_held(server_waits, server[0].frame.channel, CLIENT):
+            return self._take(CLIENT)
+        if self._is_held(client_waits, client[0].frame.channel, SERVER):
+            return self._take(SERVER)
+        return None
+
+    def next_at_the_end(self) -> tuple[Peer, HeldFrame] | None:
+        """The same, when nothing more will be seen: what still waits is let through."""
+        found = self.next()
+        if found is None:
+            for sender in (CLIENT, SERVER):
+                if self._held[sender]:
+                    return self._take(sender)
+        return found
+
+    def _waits(self, sender: Peer, frame: Frame) -> Missing | None:
+        return self._missing(sender, frame) if frame.kind == METHOD else None
+
+    def _take(self, sender: Peer) -> tuple[Peer, HeldFrame]:
+        held = self._held[sender].popleft()
+        self._budget.give(_cost(held.frame))
+        return sender, held
+
+    def _ends_wait(self, closer: Peer) -> bool:
+        """Does the next frame of `closer` end the channel on which the other's next frame waits, in vain then?"""
+        other = self._held[closer.other]
+        if not other:
+            return False
+        last, waiting = self._held[closer][0].frame, other[0].frame
+        name = _name(last)
+        if name not in _LAST_NAMES or (last.channel and last.channel != waiting.channel):
+            return False
+        if last.channel in self._reused:  # the broker closes the channel that was before the client's
+            return False
+        missing = self._waits(closer.other, waiting)
+        if missing is None or name in missing.names or (last.channel and "channel.open" in missing.names):
+            return False
+        return name.endswith("close-ok") or not any(each.endswith("close-ok") for each in missing.names)
+
+    def _is_held(self, missing: Missing, channel: int, sender: Peer) -> bool:
+        """Are there as many as that among the frames of `sender`?"""
+        count = missing.number
+        for each in self._held[sender]:
+            frame = each.frame
+            if frame.kind == METHOD and (missing.on_any_channel or frame.channel == channel):
+                count -= _name(frame) in missing.names
+                if not count:
+                    return True
+        return False
+
+
+_LAST_NAMES = ("channel.close", "channel.close-ok", "connection.close", "connection.close-ok")
+"""Methods after which their sender sends nothing else that another waits for, but for close-ok."""
+
+
+def _name(frame: Frame) -> str:
+    if frame.kind != METHOD:
+        return ""
+    try:
+        return str(frame.method.name)
+    except ProtocolError:
+        return ""
+
+
+def _cost(frame: Frame) -> int:
+    return HELD_COST + frame.size
