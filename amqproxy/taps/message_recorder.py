@@ -1,11 +1,9 @@
-"""From the events of a trace to one record a message, made when it is known what became of it."""
+"""From the events of a trace to one record a message, reported when it is known what became of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
-
-import msgspec
 
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, Method
@@ -13,6 +11,7 @@ from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.pending_messages import PendingBudget, PendingMessages
 from amqproxy.taps.record import arguments, excerpt, json_mapping, json_value
 from amqproxy.taps.trace.events import (
     BlockingEnded,
@@ -34,30 +33,11 @@ from amqproxy.taps.trace.events import (
     Settlement,
     TraceEvent,
 )
-from amqproxy.taps.trace.open_tags import Span
-
-MAX_PENDING_MESSAGES = 4096
-"""Messages of one connection of which it is not known yet what becomes of them; the oldest is reported as pending."""
-
-PATIENCE_NS = 5_000_000_000
-"""Messages that are open for longer are reported as pending, where they are to be seen while they happen."""
 
 NORMAL_CODES = (0, 200)
 """Reply codes of a close that is no error: 200, and 0 as py-amqp and Kombu send it."""
 
-RECORD_COST = 1024
-"""Bytes that a record takes, about, besides its texts and tables."""
-
 _OPENING = {True: "resumed", False: "stopped"}
-
-
-class PendingBudget:
-    """The bytes that messages may take whose fate is not known yet, for all recorders that share it."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, most: int = 1 << 28) -> None:
-        self.left = most
 
 
 class CommandSelector(Protocol):
@@ -101,12 +81,9 @@ class MessageRecorder:
         self._connection = connection
         self._body = body
         self._selector = selector
-        self._budget = budget or PendingBudget()
         self._records: list[MessageRecord] = []
         self._note = NOTHING
-        self._published: dict[int, dict[int, MessageRecord]] = {}
-        self._delivered: dict[int, dict[int, MessageRecord]] = {}
-        self._pending = 0
+        self._pending = PendingMessages(budget or PendingBudget())
 
     def learn(self, sender: Peer, frames: Iterable[Frame]) -> None:
         """Show the selector, before they are fed to the trace, what frames say about the client."""
@@ -124,23 +101,11 @@ class MessageRecorder:
 
     def overdue(self, now_ns: int) -> list[MessageRecord]:
         """The messages that have been open for long, as pending; each once, and again when something becomes of it."""
-        overdue = []
-        for open_messages in self._open_messages():
-            for record in open_messages.values():
-                if now_ns - record.ts_ns < PATIENCE_NS:
-                    break  # they are in the order of their times
-                if not record.outcome:
-                    record.outcome = "pending"
-                    overdue.append(msgspec.structs.replace(record))
-        return overdue
+        return self._pending.overdue(now_ns)
 
     def pending(self) -> list[MessageRecord]:
         """The messages that are open now, as pending; what is reported of them later does not depend on it."""
-        return [
-            msgspec.structs.replace(record, outcome="pending")
-            for open_messages in self._open_messages()
-            for record in open_messages.values()
-        ]
+        return self._pending.all()
 
     def _taken(self) -> list[MessageRecord]:
         records, self._records = self._records, []
@@ -189,59 +154,6 @@ class MessageRecorder:
             record.rules, record.tags, record.verdict = note.rules or None, note.tags or None, note.verdict or None
         return record
 
-    # --- messages that wait for what becomes of them
-
-    def _wait(self, by_channel: dict[int, dict[int, MessageRecord]], number: int, record: MessageRecord) -> None:
-        channel = record.channel or 0
-        budget, cost = self._budget, cost_of(record)
-        while self._pending and (self._pending >= MAX_PENDING_MESSAGES or budget.left < cost):
-            open_messages = next(each for each in (by_channel.get(channel), *self._open_messages()) if each)
-            self._report_pending(open_messages, next(iter(open_messages)))
-        by_channel.setdefault(channel, {})[number] = record
-        self._pending += 1
-        budget.left -= cost
-
-    def _open_messages(self) -> Iterable[dict[int, MessageRecord]]:
-        yield from self._published.values()
-        yield from self._delivered.values()
-
-    def _report_pending(self, open_messages: dict[int, MessageRecord], number: int) -> None:
-        record = open_messages.pop(number)
-        self._forget(record)
-        if not record.outcome:
-            record.outcome = "pending"
-            self._records.append(record)
-
-    def _forget(self, record: MessageRecord) -> None:
-        """A record does not wait any more; it must still be as it was when it began to."""
-        self._pending -= 1
-        self._budget.left += cost_of(record)
-
-    def _settle(
-        self,
-        by_channel: dict[int, dict[int, MessageRecord]],
-        event: PublishesSettled | DeliveriesSettled,
-        **fields: Any,
-    ) -> None:
-        """Report the messages of the event's spans."""
-        open_messages = by_channel.get(event.channel)
-        if not open_messages:
-            return
-        for span in event.spans:
-            for number in _numbers(span, open_messages):
-                record = open_messages.pop(number, None)
-                if record is None:
-                    continue
-                self._forget(record)
-                record.outcome = event.outcome
-                if event.outcome not in (Settlement.OPEN, Settlement.UNKNOWN):
-                    record.seconds = (event.ts_ns - record.ts_ns) / 1e9
-                for name, value in fields.items():
-                    setattr(record, name, value)
-                self._records.append(record)
-        if not open_messages:
-            del by_channel[event.channel]
-
     # --- publishes
 
     def _on_published(self, event: MessagePublished) -> None:
@@ -252,14 +164,14 @@ class MessageRecorder:
         record.mandatory = method.mandatory
         self._with_content(record, event)
         if event.awaits:
-            self._wait(self._published, event.number, record)
+            self._records += self._pending.add_publish(event.number, record)
         else:
             record.outcome = "unknown" if event.awaits is None else "sent"
             self._records.append(record)
 
     def _on_returned(self, event: MessageReturned) -> None:
         method = event.method
-        waiting = self._published.get(event.channel, {}).get(event.number or 0)
+        waiting = self._pending.find_publish(event.channel, event.number)
         if waiting is not None:
             waiting.code, waiting.reason = method.reply_code, method.reply_text
         elif self._is_selected(event, SERVER, method, event.properties, event.size, event.body):
@@ -270,7 +182,7 @@ class MessageRecorder:
     def _on_publishes_settled(self, event: PublishesSettled) -> None:
         if event.is_unknown_tag:
             self._records.append(self._new(event, SERVER, "settle", "unknown tag"))
-        self._settle(self._published, event)
+        self._records += self._pending.settle_publishes(event)
 
     # --- deliveries
 
@@ -289,7 +201,7 @@ class MessageRecorder:
             record.outcome = "auto-acked"
             self._records.append(record)
         else:
-            self._wait(self._delivered, method.delivery_tag, record)
+            self._records += self._pending.add_delivery(method.delivery_tag, record)
 
     def _on_deliveries_settled(self, event: DeliveriesSettled) -> None:
         if event.is_unknown_tag:
@@ -297,7 +209,7 @@ class MessageRecorder:
             record.method = _SETTLED_BY[event.outcome]
             self._records.append(record)
         refused = event.outcome in (Settlement.NACKED, Settlement.REJECTED, Settlement.RECOVERED)
-        self._settle(self._delivered, event, requeue=event.requeue if refused else None)
+        self._records += self._pending.settle_deliveries(event, requeue=event.requeue if refused else None)
 
     # --- requests
 
@@ -379,32 +291,8 @@ class MessageRecorder:
             self._records.append(self._new(event, event.sender, "error", "unknown", reason=event.reason))
 
 
-def cost_of(record: MessageRecord) -> int:
-    """The bytes that a record takes, about."""
-    return RECORD_COST + sum(
-        _size(each) for each in (record.properties, record.arguments, record.reply_arguments, record.body)
-    )
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, str):
-        return 64 + len(value)
-    if isinstance(value, dict):
-        return 256 + sum(64 + len(name) + _size(each) for name, each in value.items())
-    if isinstance(value, list):
-        return 64 + sum(map(_size, value))
-    return 32
-
-
 def _seconds(latency_ns: int | None) -> float | None:
     return None if latency_ns is None else latency_ns / 1e9
-
-
-def _numbers(span: Span, open_messages: dict[int, MessageRecord]) -> Iterable[int]:
-    """The numbers of a span that may be among `open_messages`, of which there may be far fewer."""
-    if span.count <= len(open_messages):
-        return range(span.first, span.last + 1)
-    return [number for number in open_messages if span.first <= number <= span.last]
 
 
 _SETTLED_BY = {

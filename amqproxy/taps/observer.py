@@ -13,8 +13,9 @@ from amqproxy.taps.findings.detector import ObservedConnection
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.inspector import Inspector
 from amqproxy.taps.message_record import MessageRecord
-from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder, PendingBudget
+from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.pending_messages import PendingBudget
 from amqproxy.taps.trace.connection_trace import Trace
 from amqproxy.taps.trace.events import TraceEvent
 

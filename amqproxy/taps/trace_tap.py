@@ -9,9 +9,10 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.message_record import MessageRecord
-from amqproxy.taps.message_recorder import RECORD_COST, CommandSelector, PendingBudget, cost_of
+from amqproxy.taps.message_recorder import CommandSelector
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.observer import Observer, ObserverSettings, Report
+from amqproxy.taps.pending_messages import RECORD_COST, PendingBudget, cost_of
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.tap import TappedSession
 

@@ -32,14 +32,9 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.message_record import MessageRecord
-from amqproxy.taps.message_recorder import (
-    MAX_PENDING_MESSAGES,
-    PATIENCE_NS,
-    RECORD_COST,
-    MessageRecorder,
-    PendingBudget,
-)
+from amqproxy.taps.message_recorder import MessageRecorder
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.pending_messages import MAX_PENDING_MESSAGES, PATIENCE_NS, RECORD_COST, PendingBudget
 from tests.taps.trace.traced import Traced
 
 

@@ -1,0 +1,157 @@
+"""The messages of one connection of which it is not known yet what becomes of them, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.trace.events import DeliveriesSettled, PublishesSettled, Settlement
+from amqproxy.taps.trace.open_tags import Span
+
+MAX_PENDING_MESSAGES = 4096
+"""Messages of one connection of which it is not known yet what becomes of them; the oldest is reported as pending."""
+
+PATIENCE_NS = 5_000_000_000
+"""Messages that are open for longer are reported as pending, where they are to be seen while they happen."""
+
+RECORD_COST = 1024
+"""Bytes that a record takes, about, besides its texts and tables."""
+
+
+class PendingBudget:
+    """The bytes that messages may take of which it is not known what becomes, for all recorders that share it."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int = 1 << 28) -> None:
+        self.left = most
+
+
+class PendingMessages:
+    """Records by their channels and numbers: those of publishes, and those of deliveries.
+
+    A record must be the same when it leaves as it was when it was added, but for its outcome.
+    """
+
+    def __init__(self, budget: PendingBudget) -> None:
+        self._budget = budget
+        self._published: dict[int, dict[int, MessageRecord]] = {}
+        self._delivered: dict[int, dict[int, MessageRecord]] = {}
+        self._count = 0
+
+    def add_publish(self, number: int, record: MessageRecord) -> list[MessageRecord]:
+        """Keep a publish; those that go for it, as pending."""
+        return self._add(self._published, number, record)
+
+    def add_delivery(self, tag: int, record: MessageRecord) -> list[MessageRecord]:
+        """Keep a delivery; those that go for it, as pending."""
+        return self._add(self._delivered, tag, record)
+
+    def find_publish(self, channel: int, number: int | None) -> MessageRecord | None:
+        return self._published.get(channel, {}).get(number or 0)
+
+    def settle_publishes(self, event: PublishesSettled) -> list[MessageRecord]:
+        """The publishes of the event's spans, with what became of them."""
+        return self._settle(self._published, event)
+
+    def settle_deliveries(self, event: DeliveriesSettled, *, requeue: bool | None) -> list[MessageRecord]:
+        """The deliveries of the event's spans, with what became of them."""
+        settled = self._settle(self._delivered, event)
+        if requeue is not None:
+            for record in settled:
+                record.requeue = requeue
+        return settled
+
+    def overdue(self, now_ns: int) -> list[MessageRecord]:
+        """Those that have been open for long, as pending; each once, and again when something becomes of it."""
+        overdue = []
+        for open_messages in self._open_messages():
+            for record in open_messages.values():
+                if now_ns - record.ts_ns < PATIENCE_NS:
+                    break  # they are in the order of their times
+                if not record.outcome:
+                    record.outcome = "pending"
+                    overdue.append(msgspec.structs.replace(record))
+        return overdue
+
+    def all(self) -> list[MessageRecord]:
+        """All of them, as pending; what is reported of them later does not depend on it."""
+        return [
+            msgspec.structs.replace(record, outcome="pending")
+            for open_messages in self._open_messages()
+            for record in open_messages.values()
+        ]
+
+    def _open_messages(self) -> Iterable[dict[int, MessageRecord]]:
+        yield from self._published.values()
+        yield from self._delivered.values()
+
+    def _add(
+        self, by_channel: dict[int, dict[int, MessageRecord]], number: int, record: MessageRecord
+    ) -> list[MessageRecord]:
+        channel = record.channel or 0
+        budget, cost = self._budget, cost_of(record)
+        given_up: list[MessageRecord] = []
+        while self._count and (self._count >= MAX_PENDING_MESSAGES or budget.left < cost):
+            open_messages = next(each for each in (by_channel.get(channel), *self._open_messages()) if each)
+            oldest = open_messages.pop(next(iter(open_messages)))
+            self._forget(oldest)
+            if not oldest.outcome:
+                oldest.outcome = "pending"
+                given_up.append(oldest)
+        by_channel.setdefault(channel, {})[number] = record
+        self._count += 1
+        budget.left -= cost
+        return given_up
+
+    def _forget(self, record: MessageRecord) -> None:
+        self._count -= 1
+        self._budget.left += cost_of(record)
+
+    def _settle(
+        self, by_channel: dict[int, dict[int, MessageRecord]], event: PublishesSettled | DeliveriesSettled
+    ) -> list[MessageRecord]:
+        open_messages = by_channel.get(event.channel)
+        if not open_messages:
+            return []
+        settled = []
+        for span in event.spans:
+            for number in _numbers(span, open_messages):
+                record = open_messages.pop(number, None)
+                if record is None:
+                    continue
+                self._forget(record)
+                record.outcome = event.outcome
+                if event.outcome not in (Settlement.OPEN, Settlement.UNKNOWN):
+                    record.seconds = (event.ts_ns - record.ts_ns) / 1e9
+                settled.append(record)
+        if not open_messages:
+            del by_channel[event.channel]
+        return settled
+
+
+def cost_of(record: MessageRecord) -> int:
+    """The bytes that a record takes, about."""
+    return RECORD_COST + sum(
+        _size(each) for each in (record.properties, record.arguments, record.reply_arguments, record.body)
+    )
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return 64 + len(value)
+    if isinstance(value, dict):
+        return 256 + sum(64 + len(name) + _size(each) for name, each in value.items())
+    if isinstance(value, list):
+        return 64 + sum(map(_size, value))
+    return 32
+
+
+def _numbers(span: Span, open_messages: dict[int, MessageRecord]) -> Iterable[int]:
+    """The numbers of a span that may be among `open_messages`, of which there may be far fewer."""
+    if span.count <= len(open_messages):
+        return range(span.first, span.last + 1)
+    return [number for number in open_messages if span.first <= number <= span.last]
