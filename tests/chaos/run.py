@@ -162,7 +162,7 @@ class Round(threading.Thread):
             raise Failure(f"a client that comes later is not served: {other.complaint}")
 
 
-def play(trap: sites.Trap | None, directory: Path) -> None:
+def play(trap: sites.Trap | None, directory: Path, *, retries: int = 3) -> None:
     """One round; raises `Failure`."""
     port = free_port()
     file = directory / "proxy.toml"
@@ -172,10 +172,12 @@ def play(trap: sites.Trap | None, directory: Path) -> None:
     players.start()
     try:
         trio.run(_bounded, loaded)
-    except app.AddressUnavailable:  # another process has taken the port
+    except app.AddressUnavailable as error:  # another process has taken the port
         players.is_over.set()
         players.join(60)
-        play(trap, directory)
+        if not retries:
+            raise Failure(f"the proxy does not start: {error}") from None
+        play(trap, directory, retries=retries - 1)
         return
     except BaseException as error:  # noqa: BLE001 - whatever ends the process is what we look for
         text = "".join(traceback.format_exception(error))

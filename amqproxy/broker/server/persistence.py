@@ -52,7 +52,8 @@ async def persisted(broker: Broker, directory: Path) -> AsyncIterator[Definition
         recorder.compare()
         yield recorder
     finally:
-        writer.finish()
+        with contained("what was not written yet is lost"):
+            writer.finish()
         with trio.CancelScope(shield=True), contained("store not closed", then=lambda _: store.close()):
             await trio.to_thread.run_sync(store.close)
         broker.paging.page_store = None
@@ -97,11 +98,10 @@ class StoreWriter:
     def finish(self) -> None:
         """Hand what is left to the store, which is closed next; nothing more is written."""
         self._is_closed = True
-        with contained("what was not written yet is lost"):
-            if self._batch is not None:
-                self._store.submit(self._batch)
-            if self.journal.is_dirty:
-                self._store.submit(self.journal.take_batch())
+        if self._batch is not None:
+            self._store.submit(self._batch)
+        if self.journal.is_dirty:
+            self._store.submit(self.journal.take_batch())
 
     # --- writing
 

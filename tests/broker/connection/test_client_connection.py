@@ -74,7 +74,7 @@ def advanced(case: Case) -> Client:
 def test_malformed(case: Case) -> None:
     client = advanced(case)
     try:
-        client.feed(case.octets)
+        client.feed(case.data)
         if case.after == "channel":
             client.feed(raw.method(2, 60, 10, bytes(7)))
         answer = client.transcript()
