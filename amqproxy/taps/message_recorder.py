@@ -147,7 +147,7 @@ class MessageRecorder:
         present = event.properties.present()
         if present:
             record.properties = json_mapping(present)
-        if self._body:
+        if self._body and event.size is not None:
             record.body = excerpt(event.body, self._body, event.size)
         note = self._note
         if note is not NOTHING:
@@ -158,7 +158,7 @@ class MessageRecorder:
 
     def _on_published(self, event: MessagePublished) -> None:
         method = event.method
-        if not self._is_selected(event, CLIENT, method, event.properties, event.size, event.body):
+        if not self._is_selected(event, CLIENT, method, event.properties, event.size or 0, event.body):
             return
         record = self._new(event, CLIENT, "publish", number=event.number, confirm_tag=event.confirm_tag)
         record.mandatory = method.mandatory

@@ -63,7 +63,7 @@ def _message(record: MessageRecord) -> str:
     }
     flags = [flag for flag in ("mandatory", "redelivered") if getattr(record, flag)]
     parts = [f"{record.type:<8}", pairs({name: value for name, value in named.items() if value is not None})]
-    parts += [*flags, f"{record.size} bytes"]
+    parts += [*flags, "" if record.size is None else f"{record.size} bytes"]
     if record.properties:
         parts.append(pairs(record.properties))
     if record.body is not None:

@@ -20,6 +20,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.message_text import message_line
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
@@ -102,7 +103,9 @@ def test_a_refused_publish_of_which_the_rest_is_not_shown() -> None:
     tapped.saw(CLIENT, BasicPublish(), body=b"hello")
     assert [each.confirm_tag for each in tapped.tap.pending()] == [3]
     tapped.saw(SERVER, BasicAck(delivery_tag=3))
-    assert tapped.outcomes() == [("publish", "nacked"), ("publish", "nacked"), ("publish", "confirmed")]
+    records = [each for each in tapped.queue.take_records() if isinstance(each, MessageRecord)]
+    assert [(each.outcome, each.size) for each in records] == [("nacked", None), ("nacked", 5), ("confirmed", 5)]
+    assert "bytes" not in message_line(records[0])
 
 
 def test_open_messages_are_pending() -> None:

@@ -23,7 +23,7 @@ class LargeMessage(Detector):
 
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> str | None:
-        return f"a message of {event.size} bytes is published" if event.size > LARGE_BODY else None
+        return f"a message of {event.size} bytes is published" if (event.size or 0) > LARGE_BODY else None
 
 
 class LargeHeaders(Detector):

@@ -137,13 +137,14 @@ class MessagePublished(EventBase, frozen=True, kw_only=True):
     """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it.
 
     `awaits` is whether anything becomes of it: a confirm, the end of a transaction, or, as the broker does not read it
-    any more, the end of the channel. `body` is the beginning of the body, as much as the trace keeps.
+    any more, the end of the channel. `body` is the beginning of the body, as much as the trace keeps. `size` is None
+    where not even the header was shown, since a rule let the publish go no further.
     """
 
     number: int
     method: BasicPublish
     properties: Properties
-    size: int
+    size: int | None
     body: bytes = b""
     confirm_tag: int | None = None
     awaits: bool | None

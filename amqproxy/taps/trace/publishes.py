@@ -70,7 +70,7 @@ class PublishTrace:
                 number=number,
                 method=publish,
                 properties=content.properties,
-                size=content.size,
+                size=content.size if content.has_header else None,
                 body=content.body,
                 confirm_tag=tag,
                 awaits=awaits,
