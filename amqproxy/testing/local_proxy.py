@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from itertools import count as counted
 from types import TracebackType
 from typing import Any, TypeVar
@@ -53,7 +53,7 @@ _ACKED = ("acked", "auto-acked")
 class LocalProxy:
     """A proxy while its `with` block runs, on `host` and `port`, in front of the broker at `upstream` (HOST:PORT).
 
-    It records what passes: `messages`, with what became of them, and `findings`.
+    It records what passes: `messages`, with what became of them, and `findings`; they stay when it has ended.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -62,6 +62,7 @@ class LocalProxy:
         self.port = 0
         self._rules = ActiveRules()
         self._numbers = counted(1)
+        self._final: Recording | None = None
         self._thread = TrioThread(self._served, "amqproxy proxy")
 
     def __enter__(self) -> LocalProxy:
@@ -71,6 +72,8 @@ class LocalProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        with suppress(trio.RunFinishedError):
+            self._final = self._recording()
         self._thread.stop()
 
     @property
@@ -110,10 +113,11 @@ class LocalProxy:
             with trio.move_on_after(SETTLING_TIME):
                 await wait_all_tasks_blocked(CUSHION)
 
-        self._thread.run(settle)
+        if self._final is None:
+            self._thread.run(settle)
 
     def _recording(self) -> Recording:
-        return self._thread.call(lambda: self._recorder.recording())
+        return self._final or self._thread.call(lambda: self._recorder.recording())
 
     def wait_for(self, expression: str = "", count: int = 1, timeout: float = 5.0, **fields: Any) -> Messages:
         """Wait until there are so many messages as `messages.where` finds, and return them; else `AssertionError`.

@@ -5,6 +5,7 @@ What they need is imported when a test first asks for one: a run without them is
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,6 @@ import pytest
 if TYPE_CHECKING:
     from amqproxy.testing.local_broker import LocalBroker
     from amqproxy.testing.local_proxy import LocalProxy
-
-PROXIES = ("amqp_proxy", "amqp_proxy_module", "amqp_proxy_session")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,11 +40,13 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to the report of a failed test what its proxies saw last."""
     report = yield
-    if report.when == "call" and report.failed:
-        fixtures = getattr(item, "funcargs", {})
-        for name in PROXIES:
-            if name in fixtures:
-                lines = fixtures[name].last_lines() or "no connection has come to the proxy"
+    module = sys.modules.get("amqproxy.testing.local_proxy")
+    if module is not None and report.when == "call" and report.failed:
+        seen = set()
+        for name, value in getattr(item, "funcargs", {}).items():
+            if isinstance(value, module.LocalProxy) and id(value) not in seen:
+                seen.add(id(value))
+                lines = value.last_lines() or "no connection has come to the proxy"
                 report.sections.append((f"AMQP through {name}", lines))
     return report
 

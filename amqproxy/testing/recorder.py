@@ -28,6 +28,9 @@ MOST_BODY = 64 * 1024
 MOST_PENDING_MEMORY = 64 * 1024 * 1024
 """Bytes of messages whose outcome is waited for."""
 
+MOST_CLIENTS = 10_000
+"""Connections of which it is known who the client is, the newest."""
+
 MOST_FRAMES = 1000
 """Frames that are kept, the newest."""
 
@@ -94,6 +97,8 @@ class Recorder:
                     vhost=str(given.get("virtual_host") or ""),
                     properties=given.get("client_properties") or {},
                 )
+        while len(self._clients) > MOST_CLIENTS:
+            del self._clients[next(iter(self._clients))]
 
     @staticmethod
     def _queue(metrics: Metrics, backlog: int, memory: int) -> RecordQueue:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pika
@@ -336,6 +337,15 @@ def test_it_ends_with_its_block(broker: LocalBroker) -> None:
         socket.create_connection((proxy.host, proxy.port))
 
 
+def test_what_it_recorded_stays(broker: LocalBroker) -> None:
+    with LocalProxy(broker.address) as proxy, raw.Peer.opened(proxy.port, 1) as peer:
+        peer.send(raw.queue_declare(1, "q"))
+        peer.expect(50, 11)
+    assert proxy.wait_for("queue == 'q'")
+    proxy.assert_all_acked()
+    assert "queue.declare" in proxy.last_lines()
+
+
 def test_a_broker_that_is_not_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -357,3 +367,58 @@ with LocalBroker() as broker, LocalProxy(broker.address) as proxy:
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stdout) == (0, "")
+
+
+OUTCOMES: list[tuple[str, dict[str, Any], str]] = [
+    ("nack", {}, "nacked"),
+    ("return", {}, "confirmed"),
+    ("drop", {"told": "ack"}, "confirmed"),
+    ("drop", {"told": "nack"}, "nacked"),
+    ("delay", {"seconds": 0.001}, "confirmed"),
+    ("duplicate", {}, "confirmed"),
+    ("slicing", {"size": 1000}, "confirmed"),
+]
+
+
+@pytest.mark.parametrize("size", [0, 5, 300_000])
+@pytest.mark.parametrize(("kind", "settings", "outcome"), OUTCOMES)
+def test_what_a_fault_does_to_publishes_is_recorded(
+    amqp: LocalProxy, channel: Channel, kind: str, settings: dict[str, Any], outcome: str, size: int
+) -> None:
+    """Each message is recorded as the client saw it, and so are those after the fault.
+
+    Of what is refused at its method, the rest is not shown.
+    """
+    channel.confirm_delivery()
+
+    def publish(*errors: type[Exception]) -> None:
+        with suppress(*errors):
+            channel.basic_publish("", "q", bytes(size), mandatory=True)
+
+    publish()
+    with amqp.fault(kind, match={"method": "basic.publish"}, **settings):
+        publish(pika.exceptions.NackError, pika.exceptions.UnroutableError)
+        publish(pika.exceptions.NackError, pika.exceptions.UnroutableError)
+    publish()
+    amqp.wait_for(count=4, type="publish")
+    found = amqp.messages.where(type="publish")
+    assert [(each.number, each.confirm_tag, each.outcome, each.size) for each in found] == [
+        (1, 1, "confirmed", size),
+        (2, 2, outcome, found[1].size),
+        (3, 3, outcome, found[2].size),
+        (4, 4, "confirmed", size),
+    ]
+    assert {found[1].size, found[2].size} <= ({size, None} if kind in ("nack", "drop") else {size})
+    assert [each.code for each in found] == [None, *([312 if kind == "return" else None] * 2), None]
+    assert amqp.messages.where(type="settle") == []
+
+
+def test_who_many_clients_were(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "MOST_CLIENTS", 1)
+    with LocalProxy(broker.address) as proxy:
+        for queue in ("one", "two"):
+            with raw.Peer.opened(proxy.port, 1) as peer:
+                peer.send(raw.queue_declare(1, queue))
+                peer.expect(50, 11)
+        proxy.wait_for("method == 'queue.declare'", count=2)
+        assert len(proxy.messages.where("user == 'guest'", method="queue.declare")) == 1

@@ -10,6 +10,7 @@ import amqproxy.testing.local_broker
 import amqproxy.testing.local_proxy
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.testing import LocalBroker
+from tests.real.rabbitmq import RabbitMQ
 
 pytest_plugins = ["pytester"]
 
@@ -127,6 +128,29 @@ def test_a_failed_test_shows_what_passed_last(pytester: pytest.Pytester) -> None
     )
 
 
+def test_a_proxy_of_another_fixture_is_shown_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+    import pytest
+    from amqproxy.testing import LocalProxy
+
+    @pytest.fixture
+    def ended(amqp_broker):
+        with LocalProxy(amqp_broker.address) as proxy:
+            pass
+        return proxy
+
+    @pytest.fixture
+    def alias(ended):
+        return ended
+
+    def test_orders(ended, alias):
+        assert False
+    """)
+    output = pytester.runpytest().stdout
+    output.fnmatch_lines(["*AMQP through ended*", "no connection has come to the proxy"])
+    output.no_fnmatch_line("*AMQP through alias*")
+
+
 def test_a_passed_test_shows_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"{PUBLISHER}\n    def test_orders(amqp_proxy):\n        published(amqp_proxy.url, 'orders')")
     pytester.runpytest("-rA").stdout.no_fnmatch_line("*AMQP through*")
@@ -179,6 +203,19 @@ def test_in_front_of_a_broker_that_is_there(pytester: pytest.Pytester, broker: L
     """
     passed(pytester, code, "--amqp-upstream", broker.address)
     assert broker.do(lambda model, now: list(model.vhosts["/"].queues)) == ["orders"]
+
+
+@pytest.mark.real
+def test_in_front_of_rabbitmq(pytester: pytest.Pytester, rabbitmq: RabbitMQ) -> None:
+    code = f"""{PUBLISHER}
+    def test_orders(amqp_proxy):
+        published(amqp_proxy.url, "orders", "orders")
+        amqp_proxy.wait_for("routing_key == 'orders'", count=2)
+        amqp_proxy.assert_all_confirmed()
+        with amqp_proxy.fault("nack"), pytest.raises(pika.exceptions.NackError):
+            published(amqp_proxy.url, "orders")
+    """
+    passed(pytester, code, "--amqp-upstream", f"127.0.0.1:{rabbitmq.port}")
 
 
 @pytest.mark.parametrize("address", ["broker", ":5672", "broker:amqp"])

@@ -36,6 +36,11 @@ def test_what_is_done_may_fail() -> None:
         assert background.do(lambda broker, now: 5) == 5
 
 
+async def test_it_may_be_used_in_trio() -> None:
+    with serve_in_thread() as background:
+        assert background.do(lambda broker, now: len(broker.connections)) == 0
+
+
 def test_an_address_that_cannot_be_had() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
