@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from trio.testing import wait_all_tasks_blocked
 
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.frame import Frame, encode_method
+from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.control.hub import Hub
 from amqproxy.proxy.filtered_tap import FilteredTap
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -17,10 +20,15 @@ from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import Record, record_frame
+from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.tap import Tap, TappedSession
 from amqproxy.taps.text import line
+from amqproxy.taps.trace_tap import TraceTap
 from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule
 
@@ -169,3 +177,29 @@ async def test_what_cannot_be_shown_is_nobodys_trouble(monkeypatch: pytest.Monke
     monkeypatch.setattr(Redact, "decide", decide)
     text = 'action = "redact"\nbody = true\n' + ON_PUBLISH
     assert await recorded(f">> {PUBLISH}\nbroker: {PUBLISH}", text) == []
+
+
+async def test_a_delivery_tag_that_differs_between_the_legs_is_shown_on_both() -> None:
+    """The client acknowledges tag 1, which the broker knows as 2: the first delivery was dropped."""
+    drop = 'action = "fault"\nfault = {kind = "drop"}\nmatch.method = "basic.deliver"\nmatch.routing_key = "bad"'
+    recorder, queue = Recorder(), RecordQueue(100, 1 << 20, Metrics(), lambda: None)
+    hub = Hub(recorder, lambda tap: None)
+    hub.add(TraceTap(queue, ObserverSettings(), memory=1 << 20))
+    async with staged(OPEN, tap=hub, rules=RuleSet([rule(f'name = "r"\n{drop}')])) as stage:
+        await stage.play("""
+            >> 1: basic.consume
+            << 1: basic.consume-ok
+        """)
+        recorder.records.clear()
+        for tag, key in ((1, "bad"), (2, "good")):
+            deliver = Command(1, BasicDeliver("t", tag, False, "e", key), body=b"x")
+            stage.broker.socket.send(deliver.encode(0))
+        await wait_all_tasks_blocked()
+        stage.client.socket.send(encode_method(1, BasicAck(1)))
+        await wait_all_tasks_blocked()
+    acks = [
+        (each.leg, (each.arguments or {})["delivery_tag"]) for each in recorder.records if each.method == "basic.ack"
+    ]
+    assert acks[-2:] == [("client", 1), ("upstream", 2)]
+    delivered = [each for each in queue.take_records() if isinstance(each, MessageRecord) and each.type == "deliver"]
+    assert [(each.delivery_tag, each.routing_key, each.outcome) for each in delivered] == [(1, "good", "acked")]

@@ -144,7 +144,9 @@ class ChannelOutput:
                 yield CloseChannel(Command.received([first]), Close(Scope.CHANNEL, 406, text))
                 translated = []
             if translated != [first]:
-                yield Send(sender, translated, note, shown is None)
+                if shown is None and self._around.is_tapped:  # the two legs know it by different numbers
+                    yield ShowToTaps(sender, [first], note._replace(leg=LEGS[sender]))
+                yield Send(sender, translated, note._replace(leg=LEGS[sender.other]), shown is None)
                 frames = frames[1:]
         yield Send(sender, frames, note, shown is None)
         if first.index == ConfirmSelect.index and self._around.numbers_confirms:
