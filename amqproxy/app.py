@@ -29,7 +29,8 @@ from amqproxy.broker.storage.store import NAME
 from amqproxy.config import BrokerConfig, Config, ListenerConfig, UpstreamConfig, join_address, split_address
 from amqproxy.control.hub import Hub
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
-from amqproxy.control.service import ControlService, SocketUnavailable, opened
+from amqproxy.control.service import ControlService
+from amqproxy.control.unix_socket import SocketUnavailable, opened
 from amqproxy.log import dropped, logger
 from amqproxy.printing import Printing, PrintSettings
 from amqproxy.proxy.listener import ProxyServer, listen

@@ -29,7 +29,7 @@ from amqproxy.config import (
     UpstreamConfig,
     split_address,
 )
-from amqproxy.control.service import PATH_SIZE
+from amqproxy.control.unix_socket import PATH_SIZE
 from amqproxy.reload import mirror_upstreams
 from amqproxy.sockets.tls import client_context, server_context
 

@@ -11,6 +11,8 @@ a table that is held is a sound one, and a table gives back the very octets it c
 As RabbitMQ does, what overruns or does not fill its container is answered with 501 (frame error);
 a value that cannot be, such as an unknown type, with 502 (syntax error).
 
+A long file, because a table's values are read and written by functions that call each other as C does.
+
 A long file, because a `Table` decodes itself by the functions that make tables, and the compiler makes calls of C only
 between functions of one file.
 """

@@ -1,4 +1,7 @@
-"""One channel between the legs: both directions of it, and its end. It yields what is to be done."""
+"""One channel between the legs: both directions of it, and its end. It yields what is to be done.
+
+Somewhat long, since a command's life on the channel, from its first frame to its last, is in one place.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ An `Interceptor` is what a session has between its legs when there are rules. It
 has them evaluated, and gives what is to be sent to each peer. It keeps both legs' `Connection`s true: each is shown
 what really passes on it, so that neither peer ever gets what it may not. It does no input or output; the time is
 passed in.
+
+Somewhat long, since all that has to see both directions of all channels in their order meets here.
 """
 
 from __future__ import annotations

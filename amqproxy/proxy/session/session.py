@@ -3,6 +3,8 @@
 A session receives the client's protocol header, connects to the broker, relays both directions, and closes both
 connections. A `Relay` for each direction passes frames on through a `Passage`: as they came, or as rules decide.
 However a session ends, each peer is sent a close that it understands.
+
+Somewhat long, as the composition of all parts and the one place where a session is controlled from outside.
 """
 
 from __future__ import annotations
