@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.methods import ChannelClose
+from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.taps.findings.detector import ObservedConnection
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.inspector import Inspector
@@ -73,6 +74,10 @@ class Observer:
         events = self._trace.feed(sender, frames, ts_ns)
         if note.ends_content and frames:
             events += self._trace.end_content(sender, frames[-1].channel, ts_ns)
+        if sender is SERVER and note.leg == "client":  # sent by the proxy, to which the client's answer goes
+            for frame in frames:
+                if frame.kind == METHOD and frame.index == ChannelClose.index:
+                    events += self._trace.end_channel(frame.channel, ts_ns)
         return self._reports(events, note)
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[Report]:

@@ -10,6 +10,7 @@ from amqproxy.amqp091.methods import (
     BasicAck,
     BasicNack,
     BasicPublish,
+    ChannelClose,
     ChannelOpen,
     ChannelOpenOk,
     ConfirmSelect,
@@ -106,6 +107,19 @@ def test_a_refused_publish_of_which_the_rest_is_not_shown() -> None:
     records = [each for each in tapped.queue.take_records() if isinstance(each, MessageRecord)]
     assert [(each.outcome, each.size) for each in records] == [("nacked", None), ("nacked", 5), ("confirmed", 5)]
     assert "bytes" not in message_line(records[0])
+
+
+def test_a_channel_that_a_rule_closes_ends_there() -> None:
+    tapped = Tapped()
+    tapped.saw(CLIENT, ConfirmSelect(no_wait=True), BasicPublish())
+    tapped.queue.take_records()
+    tapped.saw(CLIENT, QueueDeclare(queue="q"), leg="client")
+    tapped.saw(SERVER, ChannelClose(403, "no", 50, 10), leg="client")
+    assert tapped.outcomes() == [("channel", "closed"), ("request", "unanswered"), ("publish", "open")]
+    tapped.saw(CLIENT, ChannelOpen())
+    tapped.saw(SERVER, ChannelOpenOk())
+    tapped.saw(CLIENT, QueueDeclare(queue="q", no_wait=True))
+    assert tapped.outcomes() == [("channel", "opened"), ("request", "sent")]
 
 
 def test_open_messages_are_pending() -> None:

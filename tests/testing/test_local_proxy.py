@@ -227,6 +227,7 @@ def test_rules_apply_within_their_block(amqp: LocalProxy, channel: Channel) -> N
     assert amqp.wait_for("'seen' in tags", type="publish")
     (closed_channel,) = amqp.wait_for(type="channel", outcome="closed", code=403)
     assert closed_channel.method == "queue.delete"
+    assert amqp.wait_for("method == 'queue.delete'", outcome="unanswered")
     channel.connection.channel().queue_delete("q")
     assert amqp.wait_for("method == 'queue.delete'", outcome="answered")
 

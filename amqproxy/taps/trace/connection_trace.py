@@ -175,6 +175,13 @@ class Trace:
         while (found := order.next_at_the_end()) is not None:
             self._feed_late(found[0], found[1].frame, found[1].ts_ns)
 
+    def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
+        """Nothing more is shown of a channel that the client has open, if there is one: report what was still open."""
+        channel = self.channels.pop(number, None)
+        if channel is not None:
+            channel.end(ts_ns)
+        return self._taken()
+
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Bytes of `sender` are missing, or could not be read as frames."""
         self._lose(sender, reason, ts_ns)
