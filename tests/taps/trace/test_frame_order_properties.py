@@ -42,8 +42,8 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     TraceEvent,
 )
+from tests.taps.trace.programs import is_clear, programs, simulated
 from tests.taps.trace.simulation import Passed, Step
-from tests.taps.trace.test_trace_properties import is_clear, programs, simulated
 
 delays = st.lists(st.integers(0, 12), min_size=1, max_size=40)
 
