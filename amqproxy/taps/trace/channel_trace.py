@@ -133,15 +133,14 @@ class ChannelTrace:
             content = self._contents.get(sender)
             if content is not None and not content.has_header:
                 header = frame.header
-                content.add_header(header.body_size, header.properties)
-                if content.is_complete:
+                if content.add_header(header.body_size, header.properties):
                     self._complete(sender, ts_ns)
         elif frame.kind == BODY:
             content = self._contents.get(sender)
-            if content is not None and content.has_header:
-                content.add_body(frame.size, frame.payload if content.wants_body else None)
-                if content.is_complete:
-                    self._complete(sender, ts_ns)
+            if content is None or not content.has_header:
+                return False
+            if content.add_body(frame.size, frame.payload if content.wants_body else None):
+                self._complete(sender, ts_ns)
         else:
             return self._feed_method(sender, frame.method, frame.size, ts_ns)
         return False

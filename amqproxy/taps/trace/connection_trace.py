@@ -167,7 +167,8 @@ class Trace:
 
     def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
         """Take a frame at its time, but never before one that was taken before it."""
-        self._latest_ts_ns = max(self._latest_ts_ns, ts_ns)
+        if ts_ns > self._latest_ts_ns:
+            self._latest_ts_ns = ts_ns
         self._feed(sender, frame, self._latest_ts_ns)
 
     def _feed_held(self, order: FrameOrder) -> None:
@@ -185,7 +186,7 @@ class Trace:
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Bytes of `sender` are missing, or could not be read as frames."""
         self._lose(sender, reason, ts_ns)
-        if self._order:
+        if self._order is not None and self._order.count:
             self._feed_held(self._order)  # what these are about may have been missed
             self._forget(ts_ns)
         return self._taken()
@@ -284,7 +285,9 @@ class Trace:
         previous = self._previous[number]
         if previous.is_opened and frame.kind == METHOD and frame.index == ChannelOpenOk.index:
             previous.lose(ts_ns)
-            self.channels[number].feed(SERVER, frame, ts_ns)
+            channel = self.channels.get(number)
+            if channel is not None:
+                channel.feed(SERVER, frame, ts_ns)
         elif previous.feed(SERVER, frame, ts_ns):
             previous.end(ts_ns)
         else:

@@ -35,19 +35,22 @@ class PartialContent:
         """The beginning of the body."""
         return bytes(self._body)
 
-    def add_header(self, size: int, properties: Properties) -> None:
+    def add_header(self, size: int, properties: Properties) -> bool:
+        """Take the header; is the content complete with it?"""
         self.size = self._remaining = size
         self.properties = properties
+        return not size
 
-    def add_body(self, size: int, payload: bytes | None) -> None:
-        """Take `size` more bytes; `payload` may be None where none of them is kept."""
-        self._remaining = max(0, self._remaining - size)
+    def add_body(self, size: int, payload: bytes | None) -> bool:
+        """Take `size` more bytes; `payload` may be None where none of them is kept. Is the content complete now?"""
+        remaining = self._remaining = self._remaining - size if size < self._remaining else 0
         if payload and self.wants_body:
             if not self._body:
                 self._body = payload[: self._most]
             else:
                 self._body = bytearray(self._body) if isinstance(self._body, bytes) else self._body
                 self._body += payload[: self._most - len(self._body)]
+        return not remaining
 
     @property
     def wants_body(self) -> bool:

@@ -40,31 +40,26 @@ class HeldFrame(NamedTuple):
 class FrameOrder:
     """Holds frames back until what they answer was seen; `missing` says of the next frame of a peer what that is.
 
-    `reused` are the numbers of channels that the client has opened again before the broker closed them.
+    `count` is how many are held; `reused` are the numbers of channels that the client has opened again before the
+    broker closed them.
 
     Two frames of which each waits for the other's direction show that one of them answers nothing: it is let through.
     """
 
-    __slots__ = ("_budget", "_held", "_missing", "_reused")
+    __slots__ = ("_budget", "_held", "_missing", "_reused", "count")
 
     def __init__(
         self, budget: Budget, missing: Callable[[Peer, Frame], Missing | None], reused: Container[int]
     ) -> None:
+        self.count = 0
         self._budget = budget
         self._missing = missing
         self._reused = reused
         self._held: dict[Peer, deque[HeldFrame]] = {CLIENT: deque(), SERVER: deque()}
 
-    def __bool__(self) -> bool:
-        """Is any frame held?"""
-        return bool(self._held[CLIENT] or self._held[SERVER])
-
     def may_pass(self, sender: Peer, frame: Frame) -> bool:
         """May a frame that was just seen pass, and are no frames held that could go before it?"""
-        held = self._held
-        if held[CLIENT] or held[SERVER]:
-            return False
-        return frame.kind != METHOD or self._missing(sender, frame) is None
+        return not self.count and (frame.kind != METHOD or self._missing(sender, frame) is None)
 
     def hold(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
         """Hold a frame that was just seen; False if there is no room."""
@@ -72,6 +67,7 @@ class FrameOrder:
             return False
         _ = frame.raw  # of its own, not a part of the read that it came with
         self._held[sender].append(HeldFrame(frame, ts_ns))
+        self.count += 1
         return True
 
     def next(self) -> tuple[Peer, HeldFrame] | None:
@@ -112,6 +108,7 @@ class FrameOrder:
 
     def _take(self, sender: Peer) -> tuple[Peer, HeldFrame]:
         held = self._held[sender].popleft()
+        self.count -= 1
         self._budget.give(_cost(held.frame))
         return sender, held
 

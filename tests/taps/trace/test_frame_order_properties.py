@@ -190,21 +190,22 @@ def test_the_order_of_the_directions_does_not_matter(
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs, delays, st.integers(0, 20_000))
-def test_each_message_is_known_and_settled_once_whatever_the_order(
+def test_no_message_is_made_up_or_settled_twice_whatever_the_order(
     program: list[Step], delays: list[int], max_memory: int
 ) -> None:
     simulation = simulated(program)
     events = fed(Trace(body=64, is_ordered=False, max_memory=max_memory), delayed(simulation.passed, delays))
     published = [each for each in events if isinstance(each, MessagePublished)]
     delivered = [each for each in events if isinstance(each, MessageDelivered)]
-    assert Counter(each.body for each in published) == Counter(
-        each.body for life in simulation.lives for each in life.publishes
-    )
-    assert Counter(each.body for each in delivered) == Counter(
-        each.body for life in simulation.lives for each in life.deliveries
-    )
-    assert settled(events, PublishesSettled) == sum(bool(each.awaits) for each in published)
-    assert settled(events, DeliveriesSettled) == sum(each.awaits is not False for each in delivered)
+    true_published = Counter(each.body for life in simulation.lives for each in life.publishes)
+    true_delivered = Counter(each.body for life in simulation.lives for each in life.deliveries)
+    assert Counter(each.body for each in published) <= true_published
+    assert Counter(each.body for each in delivered) <= true_delivered
+    if not any(isinstance(each, HistoryLost) for each in events):
+        assert len(published) == true_published.total()
+        assert len(delivered) == true_delivered.total()
+    assert settled(events, PublishesSettled) <= sum(bool(each.awaits) for each in published)
+    assert settled(events, DeliveriesSettled) <= sum(each.awaits is not False for each in delivered)
 
 
 def settled(events: list[TraceEvent], kind: type[PublishesSettled | DeliveriesSettled]) -> int:
