@@ -280,10 +280,10 @@ def test_expires_when_unused(scene: Scene, ch: Channel) -> None:
 
 
 def test_lives_on_while_consumed(scene: Scene, ch: Channel) -> None:
-    queue = ch.declare(scene.q, arguments={"x-expires": 50})
+    queue = ch.declare(scene.q, arguments={"x-expires": 400})
     beside = scene.beside()
     tag = beside.consume(queue)
-    longer = ch.declare(scene.q2, arguments={"x-expires": 150})
+    longer = ch.declare(scene.q2, arguments={"x-expires": 800})
     until(lambda: not is_left(ch, longer), "the other queue to expire")
     assert is_left(ch, queue)
     beside.cancel(tag)
