@@ -63,6 +63,11 @@ class Observer:
             address = connection.partition("-")[0].rpartition(":")[0].strip("[]")
             self._inspector = Inspector(stream, connection, ObservedConnection(self._trace, is_tls, address))
 
+    @property
+    def memory_used(self) -> int:
+        """The bytes that the trace takes for what is open, about."""
+        return self._trace.memory_used
+
     def feed_protocol_header(self, ts_ns: int) -> None:
         """Take the client's protocol header."""
         self._trace.feed_protocol_header(ts_ns)

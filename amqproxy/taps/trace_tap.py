@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import CommandSelector
 from amqproxy.taps.note import NOTHING, Note
@@ -23,8 +23,8 @@ SelectorOf = Callable[[int, str], CommandSelector]
 class TraceTap:
     """Puts reports into `queue`. What rules changed is reported as the client sent or received it.
 
-    With `selector_of`, only the messages that it selects are reported, and what went wrong. Messages that are open take
-    at most `memory` bytes.
+    With `selector_of`, only the messages that it selects are reported, and what went wrong. The records of messages
+    that are open take at most `memory` bytes, and so do the traces, when they are looked at, once a second.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class TraceTap:
         self._queue = queue
         self._settings = settings
         self._selector_of = selector_of
+        self._memory = memory
         self._budget = PendingBudget(memory)
         self._observers: dict[int, Observer] = {}
 
@@ -70,8 +71,21 @@ class TraceTap:
     def report_overdue(self) -> None:
         """Report what has been open for long as pending. To be called now and then."""
         now_ns = time.time_ns()
+        total = 0
         for observer in self._observers.values():
             self._add(observer.overdue(now_ns))
+            total += observer.memory_used
+        if total > self._memory:
+            self._relieve(total, now_ns)
+
+    def _relieve(self, total: int, now_ns: int) -> None:
+        """Forget what is open on the connections on which most is, until the rest is within the bound."""
+        for observer in sorted(self._observers.values(), key=lambda each: each.memory_used, reverse=True):
+            total -= observer.memory_used
+            self._add(observer.gap(CLIENT, now_ns, "too much is open on all connections"))
+            total += observer.memory_used
+            if total <= self._memory:
+                break
 
     def pending(self) -> list[MessageRecord]:
         """The messages that are open now, as pending."""

@@ -171,3 +171,21 @@ def test_a_selection_sees_as_much_of_a_body_as_it_asks_for() -> None:
     assert isinstance(record, MessageRecord)
     assert record.body is None
     assert selector.asked == [("basic.publish", 5, b"hel"), ("queue.declare", 0, b"")]
+
+
+def test_the_traces_of_all_connections_are_bounded_together() -> None:
+    tapped = Tapped()
+    for number in range(40):
+        session = Session(number)
+        tapped.tap.saw_protocol_header(session, HEADER)
+        tapped.tap.saw_frames(session, CLIENT, frames_of(1, ChannelOpen()))
+        for _ in range(100):
+            if number < 20:  # the others are quiet
+                tapped.tap.saw_frames(session, CLIENT, frames_of(1, QueueDeclare(queue="q" * 255)))
+    tapped.queue.take_records()
+    before = sum(each.memory_used for each in tapped.tap._observers.values())
+    tapped.tap._memory = before // 2
+    tapped.tap.report_overdue()
+    assert before // 4 < sum(each.memory_used for each in tapped.tap._observers.values()) <= before // 2
+    reasons = [each.reason for each in tapped.queue.take_records() if isinstance(each, MessageRecord)]
+    assert 9 <= reasons.count("too much is open on all connections") <= 11

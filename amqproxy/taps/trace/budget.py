@@ -9,10 +9,15 @@ class Budget:
     `left` is below 0 while a channel holds more than it may, until it has forgotten something.
     """
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "most")
 
     def __init__(self, most: int) -> None:
+        self.most = most
         self.left = most
+
+    @property
+    def used(self) -> int:
+        return self.most - self.left
 
     def take(self, amount: int) -> bool:
         """Take this much, if it is there."""

@@ -52,6 +52,9 @@ MAX_MEMORY = 8 << 20
 """Bytes that one connection may hold for what is not a range: requests, consumers and recent methods. What goes beyond
 it is not remembered."""
 
+SPAN_COST = 200
+"""Bytes that a range of open tags takes, about."""
+
 
 class Trace:
     """One connection, from its protocol header on, or from the first frame that was seen of it.
@@ -118,6 +121,11 @@ class Trace:
         self._seen: set[str] = set()
         self._order = None if is_ordered else FrameOrder(self._budgets.memory, self._missing, self._previous)
         self._latest_ts_ns = 0
+
+    @property
+    def memory_used(self) -> int:
+        """The bytes that what is open takes, about."""
+        return self._budgets.memory.used + SPAN_COST * self._budgets.spans.used
 
     def feed_protocol_header(self, ts_ns: int) -> None:
         """Take the client's protocol header: nothing came before it. Section 4.2.2."""
