@@ -13,26 +13,18 @@ import trio
 
 from amqproxy.config import Limits
 from amqproxy.log import logger
-from amqproxy.proxy.filtered_tap import FilteredTap
-from amqproxy.rules.context import Client
-from amqproxy.rules.engine.command_filter import CommandFilter
+from amqproxy.proxy.record_source import OVERDUE_INTERVAL, RecordSource
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.supervision import contained, report
-from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
-from amqproxy.taps.tap import Tap
-from amqproxy.taps.trace_tap import TraceTap
 
 PATIENCE = 1.0
 """Seconds that the last records may take to be printed."""
 
 REPORT_INTERVAL = 10.0
 """Seconds between two lines of the log about records that could not be printed."""
-
-OVERDUE_INTERVAL = 1.0
-"""Seconds between two looks for messages that have been open for long."""
 
 
 class PrintSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +49,15 @@ class Printing:
 
     def __init__(self, settings: PrintSettings, limits: Limits, metrics: Metrics) -> None:
         self._queue = RecordQueue(limits.print_backlog, limits.print_memory, metrics, self._wake)
-        self._source: FrameTap | TraceTap = FrameTap(self._queue, body=settings.body)
-        self.tap: Tap = self._source
-        if settings.observed is not None:
-            self.tap = self._source = _trace_tap(self._queue, settings.observed, settings.wanted, limits)
-        elif settings.wanted is not None:
-            self.tap = FilteredTap(self._source, settings.wanted, limits.print_memory, limits.rule_body)
+        self._source = RecordSource(
+            self._queue,
+            settings.observed,
+            settings.wanted,
+            memory=limits.print_memory,
+            body_limit=limits.rule_body,
+            body=settings.body,
+        )
+        self.tap = self._source.tap
         self.is_unheard = False
         self._render = settings.render
         self._something = trio.Event()
@@ -75,15 +70,20 @@ class Printing:
 
     async def run(self, ended: Callable[[], None]) -> None:
         """Print until cancelled, or until the reader is gone; then call `ended`."""
-        while not self.is_unheard:
-            with trio.move_on_after(OVERDUE_INTERVAL):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._report_overdue)
+            while not self.is_unheard:
                 await self._something.wait()
-            with contained("records not printed"):
-                self._source.report_overdue()
-                if self._something.is_set():
-                    self._something = trio.Event()
+                self._something = trio.Event()
+                with contained("records not printed"):
                     await self._flush()
+            nursery.cancel_scope.cancel()
         ended()
+
+    async def _report_overdue(self) -> None:
+        while True:
+            await trio.sleep(OVERDUE_INTERVAL)
+            await self._source.report_overdue()
 
     async def report_losses(self) -> None:
         """Log now and then how many records were not printed, also while nothing is read at all; until cancelled."""
@@ -122,18 +122,6 @@ class Printing:
             else:
                 if failures:
                     report("records not printed", failures[0], count=len(failures))
-
-
-def _trace_tap(queue: RecordQueue, observed: ObserverSettings, wanted: Filter | None, limits: Limits) -> TraceTap:
-    if wanted is None:
-        return TraceTap(queue, observed, memory=limits.print_memory)
-
-    def selector_of(number: int, name: str) -> CommandFilter:
-        return CommandFilter(wanted, Client.named(number, name))
-
-    kept_body = min(CommandFilter.kept_body(wanted), limits.rule_body)
-    observed = msgspec.structs.replace(observed, kept_body=kept_body)
-    return TraceTap(queue, observed, memory=limits.print_memory, selector_of=selector_of)
 
 
 def _print(render: Callable[[Any], str], records: Iterable[PrintedRecord]) -> list[Exception]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
-from amqproxy.taps.message_recorder import CommandSelector
+from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.observer import Observer, ObserverSettings, Report
-
-SelectorOf = Callable[[int, str], CommandSelector]
-"""Given the stream and the name of a connection, what selects its messages."""
 
 
 def observed(

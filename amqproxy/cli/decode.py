@@ -120,20 +120,15 @@ def _lines_of_reports(
     selected: Filter | None, settings: ObserverSettings, note: Callable[[Report], None], *, json: bool
 ) -> _Lines:
     from amqproxy.capture.observed import observed
-    from amqproxy.rules.context import Client
-    from amqproxy.rules.engine.command_filter import CommandFilter
+    from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
 
     render = report_renderer(json)
-
-    def selector_of(stream: int, connection: str) -> CommandFilter:
-        assert selected is not None
-        return CommandFilter(selected, Client.named(stream, connection))
-
+    selector_of = None if selected is None else filters_of(selected)
     if selected is not None:
         settings = msgspec.structs.replace(settings, kept_body=CommandFilter.kept_body(selected))
 
     def lines(decoded: Iterable[Decoded]) -> Iterator[str]:
-        for report in observed(decoded, settings, selector_of if selected else None):
+        for report in observed(decoded, settings, selector_of):
             note(report)
             yield render(report)
 

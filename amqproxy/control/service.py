@@ -15,6 +15,7 @@ from amqproxy.control.hub import Hub
 from amqproxy.control.request import MAX_LINE, AnyRequest, RequestError, Subscribe, WatchHeld, id_of, parse
 from amqproxy.control.request_handler import ListResponse, RequestHandler, Response
 from amqproxy.control.subscription import Subscription
+from amqproxy.proxy.record_source import OVERDUE_INTERVAL
 from amqproxy.proxy.session.session import Session
 from amqproxy.supervision import contained, supervised
 from amqproxy.taps.metrics import Metrics
@@ -49,9 +50,6 @@ IDLE_TIMEOUT = 600.0
 
 SEND_TIMEOUT = 10.0
 """Seconds for a client to read a response; after that it is disconnected."""
-
-OVERDUE_INTERVAL = 1.0
-"""Seconds between two looks for messages that have been open for long."""
 
 BATCH_SIZE = 64 * 1024
 """Bytes of records that are sent at a time."""
@@ -162,11 +160,11 @@ class _ControlConnection:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            for task in (self._serve_requests, self._send_events):
+            for task in (self._serve_requests, self._send_events, self._report_overdue):
                 nursery.start_soon(self._until_gone, task, nursery.cancel_scope)
 
     async def _until_gone(self, task: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
-        """Run one of the two tasks; when it ends, or the client is gone, so does the other."""
+        """Run one of the tasks; when it ends, or the client is gone, so do the others."""
         try:
             with suppress(*GONE):
                 await task()
@@ -253,11 +251,9 @@ class _ControlConnection:
     async def _send_events(self) -> None:
         """Send events as they happen."""
         while True:
-            with trio.move_on_after(OVERDUE_INTERVAL):
-                await self._something.wait()
+            await self._something.wait()
             self._something = trio.Event()
             if self._subscription is not None:
-                self._subscription.report_overdue()
                 await self._send_records(self._subscription)
             while self._events:
                 event = self._events.popleft()
@@ -266,6 +262,13 @@ class _ControlConnection:
                 if self._lost:
                     lost, self._lost = self._lost, 0
                     await self.send_response({"event": "lost", "count": lost})
+
+    async def _report_overdue(self) -> None:
+        """Let what the client follows show what has been open for long."""
+        while True:
+            await trio.sleep(OVERDUE_INTERVAL)
+            if self._subscription is not None:
+                await self._subscription.report_overdue()
 
     async def _send_records(self, subscription: Subscription) -> None:
         """Send what was recorded, many records at a time."""

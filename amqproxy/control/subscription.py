@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import msgspec
-
 from amqproxy.control.request import RequestError, Subscribe
-from amqproxy.proxy.filtered_tap import FilteredTap
-from amqproxy.rules.context import Client
-from amqproxy.rules.engine.command_filter import CommandFilter
+from amqproxy.proxy.record_source import RecordSource
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.taps.findings.finding import Finding
-from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
-from amqproxy.taps.tap import Tap
-from amqproxy.taps.trace_tap import TraceTap
 
 MAX_FOLLOWED = 10_000
 """Records that wait for a client; the oldest are dropped, and their number is sent."""
@@ -44,15 +37,16 @@ class Subscription:
 
     def __init__(self, request: Subscribe, metrics: Metrics, wake: Callable[[], None]) -> None:
         self._queue = RecordQueue(MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, wake, reader=READER, keeps_newest=True)
-        chosen = None if request.filter is None else _filter(request.filter)
-        self._source: FrameTap | TraceTap
-        self.tap: Tap
-        if not request.frames:
-            self.tap = self._source = _trace_tap(self._queue, request, chosen)
-        else:
-            self.tap = self._source = FrameTap(self._queue, body=request.body)
-            if chosen is not None:
-                self.tap = FilteredTap(self._source, chosen, MAX_PENDING_BYTES, MAX_FILTERED_BODY)
+        observed = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
+        self._source = RecordSource(
+            self._queue,
+            None if request.frames else observed,
+            None if request.filter is None else _filter(request.filter),
+            memory=MAX_PENDING_BYTES,
+            body_limit=MAX_FILTERED_BODY,
+            body=request.body,
+        )
+        self.tap = self._source.tap
 
     def events(self) -> Iterator[bytes]:
         """What has happened since the last call, each as a line of JSON without its end; last, how much was lost."""
@@ -62,9 +56,9 @@ class Subscription:
         if lost:
             yield b'{"event":"lost","count":%d}' % lost
 
-    def report_overdue(self) -> None:
-        """Make records of messages that have been open for long. To be called now and then."""
-        self._source.report_overdue()
+    async def report_overdue(self) -> None:
+        """Make records of messages that have been open for long. To be called once in each OVERDUE_INTERVAL."""
+        await self._source.report_overdue()
 
     def close(self) -> None:
         """Make no more records."""
@@ -76,19 +70,6 @@ def _filter(expression: str) -> Filter:
         return compiled(expression)
     except ValueError as error:
         raise RequestError("wrong-filter", str(error)) from None
-
-
-def _trace_tap(queue: RecordQueue, request: Subscribe, chosen: Filter | None) -> TraceTap:
-    settings = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
-    if chosen is None:
-        return TraceTap(queue, settings, memory=MAX_PENDING_BYTES)
-
-    def selector_of(number: int, name: str) -> CommandFilter:
-        return CommandFilter(chosen, Client.named(number, name))
-
-    kept_body = min(CommandFilter.kept_body(chosen), MAX_FILTERED_BODY)
-    settings = msgspec.structs.replace(settings, kept_body=kept_body)
-    return TraceTap(queue, settings, memory=MAX_PENDING_BYTES, selector_of=selector_of)
 
 
 def _kind(record: PrintedRecord) -> bytes:

@@ -10,7 +10,7 @@ Subpackages and modules, from the top:
 - `mirroring`: copies of publishes, sent to other exchanges and upstreams.
 - Used by all of them: a `leg` for each side, with its `Transport` and the `Connection` state there; `stateful` lists
   the methods that change a connection; `memory_budget` bounds what waits; `timers`; `faulty_transport` applies stream
-  faults; `filtered_tap` shows a tap only what a filter matches.
+  faults; a `record_source` fills a queue of records for a reader, through a `filtered_tap` where only some are wanted.
 
 Imports: `amqproxy.amqp091`, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`, `amqproxy.config`, trio.
 """

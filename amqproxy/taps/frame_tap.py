@@ -50,9 +50,6 @@ class FrameTap:
     def saw_end(self, session: TappedSession, reason: str) -> None:
         """There is no record of it."""
 
-    def report_overdue(self) -> None:
-        """Frames have their records at once."""
-
 
 def _cost(frame: Frame, body: int) -> int:
     """The bytes that the record of a frame takes, about."""

@@ -61,6 +61,10 @@ class CommandSelector(Protocol):
         """Is this command to be reported? Of its body, which has `size` bytes, only the beginning is given."""
 
 
+SelectorOf = Callable[[int, str], CommandSelector]
+"""Given the number and the name of a connection, what selects its messages."""
+
+
 class MessageRecorder:
     """Makes the records of one connection, numbered `stream` and named `connection`.
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.message_record import MessageRecord
-from amqproxy.taps.message_recorder import CommandSelector
+from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.observer import Observer, ObserverSettings, Report
 from amqproxy.taps.pending_messages import RECORD_COST, PendingBudget, cost_of
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.tap import TappedSession
 
-SelectorOf = Callable[[int, str], CommandSelector]
-"""Given the number and the name of a session, what selects its messages."""
+OBSERVERS_A_STEP = 100
+"""Connections looked at in one step of a look for what has been open for long."""
 
 
 class TraceTap:
@@ -68,24 +68,28 @@ class TraceTap:
         if observer is not None:
             self._add(observer.end(time.time_ns(), reason))
 
-    def report_overdue(self) -> None:
-        """Report what has been open for long as pending. To be called now and then."""
+    def report_overdue(self) -> Iterator[None]:
+        """Report what has been open for long as pending: some connections a step, so that others have their turn."""
         now_ns = time.time_ns()
         total = 0
-        for observer in self._observers.values():
-            self._add(observer.overdue(now_ns))
-            total += observer.memory_used
+        for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
+            if number in self._observers:  # its session has not ended meanwhile
+                self._add(observer.overdue(now_ns))
+                total += observer.memory_used
+            if not looked_at % OBSERVERS_A_STEP:
+                yield
         if total > self._memory:
-            self._relieve(total, now_ns)
+            self._relieve(now_ns)
 
-    def _relieve(self, total: int, now_ns: int) -> None:
+    def _relieve(self, now_ns: int) -> None:
         """Forget what is open on the connections on which most is, until the rest is within the bound."""
+        total = sum(each.memory_used for each in self._observers.values())
         for observer in sorted(self._observers.values(), key=lambda each: each.memory_used, reverse=True):
+            if total <= self._memory:
+                break
             total -= observer.memory_used
             self._add(observer.gap(CLIENT, now_ns, "too much is open on all connections"))
             total += observer.memory_used
-            if total <= self._memory:
-                break
 
     def pending(self) -> list[MessageRecord]:
         """The messages that are open now, as pending."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from amqproxy.amqp091.errors import FrameError
@@ -21,12 +23,13 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.message_text import message_line
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import RecordQueue
-from amqproxy.taps.trace_tap import SelectorOf, TraceTap
+from amqproxy.taps.trace_tap import OBSERVERS_A_STEP, TraceTap
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 
@@ -55,6 +58,10 @@ class Tapped:
         records = self.queue.take_records()
         assert all(isinstance(each, MessageRecord) and each.stream == 7 for each in records)
         return [(each.type, each.outcome) for each in records if isinstance(each, MessageRecord)]
+
+
+def exhaust(steps: Iterator[None]) -> None:
+    deque(steps, maxlen=0)
 
 
 class PublishSelector:
@@ -155,11 +162,34 @@ def test_what_is_open_for_long_is_reported(monkeypatch: Any) -> None:
     tapped = Tapped()
     monkeypatch.setattr("time.time_ns", lambda: 0)
     tapped.saw(CLIENT, ConfirmSelect(), BasicPublish())
-    tapped.tap.report_overdue()
+    exhaust(tapped.tap.report_overdue())
     assert tapped.outcomes() == []
     monkeypatch.setattr("time.time_ns", lambda: 10_000_000_000)
-    tapped.tap.report_overdue()
+    exhaust(tapped.tap.report_overdue())
     assert tapped.outcomes() == [("publish", "pending")]
+
+
+def test_very_many_connections_are_looked_at_in_steps(monkeypatch: Any) -> None:
+    tapped = Tapped(backlog=10_000)
+    monkeypatch.setattr("time.time_ns", lambda: 0)
+    sessions = [Session(number) for number in range(3 * OBSERVERS_A_STEP)]
+    for session in sessions:
+        tapped.tap.saw_protocol_header(session, HEADER)
+        for method in (ChannelOpen(), ConfirmSelect(), BasicPublish()):
+            tapped.tap.saw_frames(session, CLIENT, frames_of(1, method))
+    tapped.queue.take_records()
+    monkeypatch.setattr("time.time_ns", lambda: 10_000_000_000)
+    steps = tapped.tap.report_overdue()
+    next(steps)
+    first = [(each.stream, each.outcome) for each in tapped.queue.take_records() if isinstance(each, MessageRecord)]
+    assert 0 < len(first) <= OBSERVERS_A_STEP
+    assert {outcome for _, outcome in first} == {"pending"}
+    tapped.tap.saw_end(sessions[-1], "gone")
+    tapped.tap.saw_protocol_header(Session(10_000), HEADER)
+    tapped.queue.take_records()
+    exhaust(steps)
+    rest = [each.stream for each in tapped.queue.take_records() if isinstance(each, MessageRecord)]
+    assert sorted([number for number, _ in first] + rest) == list(range(3 * OBSERVERS_A_STEP - 1))
 
 
 def test_a_selection_sees_as_much_of_a_body_as_it_asks_for() -> None:
@@ -185,7 +215,7 @@ def test_the_traces_of_all_connections_are_bounded_together() -> None:
     tapped.queue.take_records()
     before = sum(each.memory_used for each in tapped.tap._observers.values())
     tapped.tap._memory = before // 2
-    tapped.tap.report_overdue()
+    exhaust(tapped.tap.report_overdue())
     assert before // 4 < sum(each.memory_used for each in tapped.tap._observers.values()) <= before // 2
     reasons = [each.reason for each in tapped.queue.take_records() if isinstance(each, MessageRecord)]
     assert 9 <= reasons.count("too much is open on all connections") <= 11

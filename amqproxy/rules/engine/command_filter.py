@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
@@ -44,22 +46,37 @@ class CommandFilter:
         tags: tuple[str, ...] = (),
     ) -> bool:
         """Does the filter hold? What it fails on is let by: that should be seen."""
-        time = ts_ns / 1e9
         frames = [Frame(encode_method(channel, method))]
         if method.carries_content and self._stage > Stage.METHOD:
             frames.append(Frame(encode_frame(HEADER, channel, ContentHeader(size, properties).encode())))
             if self._stage is Stage.BODY:
                 frames.append(Frame(encode_frame(BODY, channel, body)))
+        return self.holds(sender, Command.received(frames), ts_ns / 1e9, tags)
+
+    def holds(
+        self, sender: Peer, command: Command, time: float, tags: tuple[str, ...], body_limit: int = MAX_BODY
+    ) -> bool:
+        """Does the filter hold for a command that came at `time`? What it fails on is let by: that should be seen."""
         context = CommandContext(
             sender=sender,
-            command=Command.received(frames),
+            command=command,
             client=self._client,
-            channel=ChannelInfo(number=channel),
+            channel=ChannelInfo(number=command.channel),
             now=time,
             time=time,
             tags=tags,
+            body_limit=body_limit,
         )
         try:
             return self._filter.condition.holds(context)
         except (FilterFailed, ProtocolError, BodyTooLarge):
             return True
+
+
+def filters_of(chosen: Filter) -> Callable[[int, str], CommandFilter]:
+    """What makes a filter of the commands of each connection, given its number and its name."""
+
+    def filter_of(number: int, name: str) -> CommandFilter:
+        return CommandFilter(chosen, Client.named(number, name))
+
+    return filter_of

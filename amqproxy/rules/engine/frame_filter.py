@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Protocol
 
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.rules.client_info import learned_client
-from amqproxy.rules.context import BodyTooLarge, ChannelInfo, Client, CommandContext
-from amqproxy.rules.matching.filters import Filter, FilterFailed
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.command_filter import CommandFilter
+from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.verdict import Stage
 
 FRAME_COST = 256
@@ -57,9 +56,8 @@ class FrameFilter:
     def __init__(
         self, chosen: Filter, client: Client, room: MemoryRoom | None = None, body_limit: int = MAX_BODY
     ) -> None:
-        self._filter = chosen
+        self._commands = CommandFilter(chosen, client)
         self._stage = chosen.condition.stage
-        self._client = client
         self._room = room
         self._body_limit = body_limit
         self._held: dict[tuple[Peer, int], _PartialMessage] = {}
@@ -80,7 +78,7 @@ class FrameFilter:
     def _sift(self, sender: Peer, frame: Frame, time: float) -> list[Frame]:
         place = (sender, frame.channel)
         if frame.kind == METHOD:
-            self._learn(sender, frame)
+            self._commands.learn(sender, frame)
             carries_content = BY_INDEX[frame.index].carries_content
             self._take(place)
             if carries_content and self._stage > Stage.METHOD and self._hold(place, _PartialMessage(frame)):
@@ -121,25 +119,9 @@ class FrameFilter:
             self._room.remove(held.cost)
         return held
 
-    def _learn(self, sender: Peer, frame: Frame) -> None:
-        self._client = learned_client(self._client, sender, frame)
-
     def _holds(self, sender: Peer, frames: list[Frame], time: float) -> bool:
         """Does the filter hold? What it fails on, or what is malformed, is let by: that should be seen."""
-        command = Command.received(frames)
-        context = CommandContext(
-            sender=sender,
-            command=command,
-            client=self._client,
-            channel=ChannelInfo(number=command.channel),
-            now=time,
-            time=time,
-            tags=self._tags,
-            body_limit=self._body_limit,
-        )
         try:
-            return self._filter.condition.holds(context)
+            return self._commands.holds(sender, Command.received(frames), time, self._tags, self._body_limit)
         except TypeError:
             return False  # a heartbeat has nothing of what is asked about
-        except (FilterFailed, ProtocolError, BodyTooLarge):
-            return True

@@ -1,0 +1,61 @@
+"""Where the records in a queue come from: frames, or what happens; all of it, or what a filter chooses."""
+
+from __future__ import annotations
+
+import msgspec
+import trio
+
+from amqproxy.proxy.filtered_tap import FilteredTap
+from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+from amqproxy.rules.matching.filters import Filter
+from amqproxy.supervision import contained
+from amqproxy.taps.frame_tap import FrameTap
+from amqproxy.taps.observer import ObserverSettings
+from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.tap import Tap
+from amqproxy.taps.trace_tap import TraceTap
+
+OVERDUE_INTERVAL = 1.0
+"""Seconds between two looks for messages that have been open for long."""
+
+
+class RecordSource:
+    """Puts records of what its `tap` is shown into `queue`: of each frame, or of what is `observed`.
+
+    With `wanted`, only of the commands for which it holds; it looks at bodies of up to `body_limit` bytes. Messages
+    whose rest or outcome is waited for take at most `memory` bytes. The records of frames contain the first `body`
+    bytes of each body frame.
+    """
+
+    def __init__(
+        self,
+        queue: RecordQueue,
+        observed: ObserverSettings | None,
+        wanted: Filter | None,
+        *,
+        memory: int,
+        body_limit: int,
+        body: int = 0,
+    ) -> None:
+        self.tap: Tap
+        self._trace_tap: TraceTap | None = None
+        if observed is None:
+            self.tap = FrameTap(queue, body=body)
+            if wanted is not None:
+                self.tap = FilteredTap(self.tap, wanted, memory, body_limit)
+            return
+        if wanted is not None:
+            kept_body = min(CommandFilter.kept_body(wanted), body_limit)
+            observed = msgspec.structs.replace(observed, kept_body=kept_body)
+        selector_of = None if wanted is None else filters_of(wanted)
+        self.tap = self._trace_tap = TraceTap(queue, observed, memory=memory, selector_of=selector_of)
+
+    async def report_overdue(self) -> None:
+        """Make records of messages that have been open for long. To be called once in each OVERDUE_INTERVAL.
+
+        Some connections are looked at in each turn of the loop, so that all sessions are served meanwhile.
+        """
+        if self._trace_tap is not None:
+            with contained("open messages not reported"):
+                for _ in self._trace_tap.report_overdue():
+                    await trio.lowlevel.checkpoint()
