@@ -96,7 +96,7 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
     messages: bool = False
     findings: bool = False
     filter: str | None = None
-    body: Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)] = 0
+    body: Excerpt = 0
 
     def __post_init__(self) -> None:
         if not (self.frames or self.messages or self.findings):

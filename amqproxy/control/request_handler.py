@@ -93,10 +93,7 @@ class RequestHandler:
                 self._release(request)
                 return {}
             case CloseSession():
-                session = self._registry.sessions.get(request.session)
-                if session is None:
-                    raise RequestError("no-session", f"there is no session {request.session}")
-                session.close(request.text)
+                self._find_session(request.session).close(request.text)
                 return {}
             case Subscribe():
                 raise RequestError("not-observable", "only a connection can subscribe")
@@ -172,10 +169,14 @@ class RequestHandler:
 
     # --- what becomes of what waits
 
-    def _release(self, request: Release) -> None:
-        session = self._registry.sessions.get(request.session)
+    def _find_session(self, number: int) -> Session:
+        session = self._registry.sessions.get(number)
         if session is None:
-            raise RequestError("no-session", f"there is no session {request.session}")
+            raise RequestError("no-session", f"there is no session {number}")
+        return session
+
+    def _release(self, request: Release) -> None:
+        session = self._find_session(request.session)
         interceptor = session.interceptor
         found = interceptor.waiting.get(request.number) if interceptor is not None else None
         if interceptor is None or found is None or found[1].waiting is None or not found[1].is_held:
