@@ -32,7 +32,7 @@ from amqproxy.config import (
     UpstreamConfig,
 )
 from amqproxy.control.control_client import ControlClient
-from amqproxy.control.request import RequestError
+from amqproxy.control.request_error import RequestError
 from amqproxy.printing import REPORT_INTERVAL, Printing, PrintSettings
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.evaluator import RuleSet

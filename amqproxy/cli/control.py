@@ -223,7 +223,7 @@ def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]
     """A connection to the control socket that is named; the proxy's error is reported."""
     from amqproxy.config_file import load
     from amqproxy.control.control_client import ControlClient
-    from amqproxy.control.request import RequestError
+    from amqproxy.control.request_error import RequestError
 
     if (path is None) == (config is None):
         raise Failure("control: name the proxy's --socket, or the --config that names it", MISUSED)

@@ -4,8 +4,37 @@ A `Request` (`request`) is one line of JSON, and so is each response; `docs/cont
 `RequestHandler` (`request_handler`) answers requests from the proxy's sessions and rules. A command that a `hold` rule
 is holding is shown as a `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released
 after a `MessagePatch` (`message_patch`). A client may follow what passes (`subscription`); the `Hub` (`hub`) shows it
-to all that do. `service` serves requests on the Unix socket (`unix_socket`), `control_client` is the client that the
-command line uses, and `formatting` formats responses for people.
+to all that do. `service` serves requests on the Unix socket (`unix_socket`), and `formatting` formats responses for
+people.
 
-Imports: `amqproxy.proxy` and what is below; trio in `service` alone.
+The client library is `ControlClient` (`control_client`), `AsyncControlClient` (`async_control_client`) for asyncio, and
+their `RequestError` (`request_error`); the command line uses it. `client_lines` is what both share.
+
+Imports: `amqproxy.proxy` and what is below; trio in `service` alone, asyncio in `async_control_client` alone. The
+client library imports none of these but asyncio.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amqproxy.control.async_control_client import AsyncControlClient
+    from amqproxy.control.control_client import ControlClient
+    from amqproxy.control.request_error import RequestError
+
+__all__ = ["AsyncControlClient", "ControlClient", "RequestError"]
+
+_MODULES = {
+    "AsyncControlClient": "async_control_client",
+    "ControlClient": "control_client",
+    "RequestError": "request_error",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when it is used: the proxy needs no client, and a client needs no proxy."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

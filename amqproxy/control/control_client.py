@@ -1,4 +1,4 @@
-"""The asker's end of the control socket, for the command: no trio, one request at a time."""
+"""The client of the control socket for scripts and commands, which waits for each response."""
 
 from __future__ import annotations
 
@@ -8,18 +8,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
-from amqproxy.control.request import RequestError
-
-TIMEOUT = 30.0
-"""Seconds to wait for an answer."""
+from amqproxy.control.client_lines import (
+    TIMEOUT,
+    ResponseMapping,
+    checked,
+    decoded,
+    gone,
+    request_line,
+    unreachable,
+)
 
 
 class ControlClient:
-    """A connection to a proxy's control socket. `RequestError` with the name "unreachable" when there is none."""
+    """A connection to a proxy's control socket, which sends one request at a time and waits for its response.
 
-    def __init__(self, path: Path) -> None:
+    A context manager:
+
+        with ControlClient("amqproxy.sock") as client:
+            for each in client.ask("connections")["connections"]:
+                print(each["user"], each["channels"])
+
+    `RequestError` with the name "unreachable" when no proxy listens there. Not to be shared between threads.
+    """
+
+    def __init__(self, path: Path | str) -> None:
         self._path = path
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(TIMEOUT)
@@ -27,8 +39,7 @@ class ControlClient:
             self._socket.connect(str(path))
         except OSError as error:
             self._socket.close()
-            reason = error.strerror or str(error)
-            raise RequestError("unreachable", f"no amqproxy answers at {path}: {reason}") from None
+            raise unreachable(path, error) from None
         self._lines = self._socket.makefile("rb")
 
     def __enter__(self) -> Self:
@@ -37,34 +48,34 @@ class ControlClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a subscription ends with it."""
         self._lines.close()
         self._socket.close()
 
-    def ask(self, request: str, **arguments: Any) -> dict[str, Any]:
-        """What is answered. `RequestError` with the proxy's own word for what is wrong."""
-        message = {"request": request} | {name: value for name, value in arguments.items() if value is not None}
-        try:
-            self._socket.sendall(msgspec.json.encode(message) + b"\n")
-        except UnicodeEncodeError:
-            raise RequestError("malformed", "a text of the request is not UTF-8") from None
-        except OSError as error:
-            raise RequestError("unreachable", f"{self._path}: {error.strerror or error}") from None
-        answer = self._read()
-        if answer is None:
-            raise RequestError("unreachable", f"{self._path}: amqproxy is gone")
-        if not answer.get("ok"):
-            raise RequestError(str(answer.get("error")), str(answer.get("text")))
-        return answer
+    def ask(self, request: str, **keys: Any) -> ResponseMapping:
+        """Send a request with these keys, and return its response; a key whose value is None is left out.
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """What happens, once one has asked to watch, for as long as the proxy runs."""
+        `RequestError` with the proxy's name for what is wrong (docs/control.md), or with "unreachable" when it is gone.
+        """
+        line = request_line(request, keys)
+        try:
+            self._socket.sendall(line)
+        except OSError as error:
+            raise gone(self._path, error) from None
+        return checked(self._read(), self._path)
+
+    def events(self) -> Iterator[ResponseMapping]:
+        """What happens, once `watch` or `subscribe` was asked for, for as long as the proxy runs."""
         self._socket.settimeout(None)
         while (event := self._read()) is not None:
             yield event
 
-    def _read(self) -> dict[str, Any] | None:
+    def _read(self) -> ResponseMapping | None:
         try:
             line = self._lines.readline()
         except OSError as error:
-            raise RequestError("unreachable", f"{self._path}: {error.strerror or error}") from None
-        return msgspec.json.decode(line, type=dict[str, Any]) if line else None
+            raise gone(self._path, error) from None
+        return decoded(line)

@@ -8,6 +8,7 @@ import msgspec
 
 from amqproxy.config_file import explained
 from amqproxy.control.message_patch import MessagePatch
+from amqproxy.control.request_error import RequestError
 from amqproxy.rules.access.refuse import Way
 
 MAX_LINE = 8 * 1024 * 1024
@@ -18,14 +19,6 @@ MOST_BODY = 1024 * 1024
 
 Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
 """How many bytes of a body are shown."""
-
-
-class RequestError(Exception):
-    """A request that cannot be carried out; `name` is for programs, the text for people."""
-
-    def __init__(self, name: str, text: str) -> None:
-        super().__init__(text)
-        self.name = name
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="request"):

@@ -17,10 +17,10 @@ from amqproxy.control.request import (
     ListSessions,
     Release,
     Reload,
-    RequestError,
     Subscribe,
     WatchHeld,
 )
+from amqproxy.control.request_error import RequestError
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
 from amqproxy.proxy.interception.channel_interceptor import ChannelInterceptor
 from amqproxy.proxy.interception.interceptor import Interceptor

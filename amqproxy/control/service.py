@@ -12,7 +12,8 @@ import msgspec
 import trio
 
 from amqproxy.control.hub import Hub
-from amqproxy.control.request import MAX_LINE, AnyRequest, RequestError, Subscribe, WatchHeld, id_of, parse
+from amqproxy.control.request import MAX_LINE, AnyRequest, Subscribe, WatchHeld, id_of, parse
+from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, RequestHandler, Response
 from amqproxy.control.subscription import Subscription
 from amqproxy.proxy.record_source import OVERDUE_INTERVAL

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from amqproxy.control.request import RequestError, Subscribe
+from amqproxy.control.request import Subscribe
+from amqproxy.control.request_error import RequestError
 from amqproxy.proxy.record_source import RecordSource
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.taps.findings.finding import Finding

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from amqproxy.control.control_client import ControlClient
-from amqproxy.control.request import RequestError
+from amqproxy.control.request_error import RequestError
 from tests.control.answering import answering
 
 

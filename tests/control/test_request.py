@@ -14,11 +14,11 @@ from amqproxy.control.request import (
     ListSessions,
     Release,
     Reload,
-    RequestError,
     WatchHeld,
     id_of,
     parse,
 )
+from amqproxy.control.request_error import RequestError
 
 
 @pytest.mark.parametrize(

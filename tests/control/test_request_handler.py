@@ -17,9 +17,9 @@ from amqproxy.control.request import (
     ListSessions,
     Release,
     Reload,
-    RequestError,
     WatchHeld,
 )
+from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse
 from tests.control.fake_sessions import HOLD, FakeSessions, opened
 

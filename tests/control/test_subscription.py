@@ -10,7 +10,8 @@ import pytest
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control import subscription as module
-from amqproxy.control.request import RequestError, Subscribe
+from amqproxy.control.request import Subscribe
+from amqproxy.control.request_error import RequestError
 from amqproxy.control.subscription import Subscription
 from amqproxy.taps.metrics import Metrics
 from tests.taps.sessions import Session

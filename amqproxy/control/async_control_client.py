@@ -1,0 +1,89 @@
+"""The client of the control socket for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from amqproxy.control.client_lines import (
+    TIMEOUT,
+    ResponseMapping,
+    checked,
+    decoded,
+    gone,
+    request_line,
+    unreachable,
+)
+from amqproxy.control.request_error import RequestError
+
+MAX_RESPONSE = 64 * 1024 * 1024
+"""Bytes of one response, or of one event, at most."""
+
+
+class AsyncControlClient:
+    """As `ControlClient`, for asyncio; made by `connect`.
+
+        async with await AsyncControlClient.connect("amqproxy.sock") as client:
+            await client.ask("subscribe", messages=True)
+            async for event in client.events():
+                print(event)
+
+    One task at a time may use it.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path | str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._path = path
+
+    @classmethod
+    async def connect(cls, path: Path | str) -> Self:
+        """Connect to a proxy's control socket. `RequestError` with the name "unreachable" when none listens there."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(str(path), limit=MAX_RESPONSE)
+        except OSError as error:
+            raise unreachable(path, error) from None
+        return cls(reader, writer, path)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connection; a subscription ends with it."""
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def ask(self, request: str, **keys: Any) -> ResponseMapping:
+        """As `ControlClient.ask`."""
+        line = request_line(request, keys)
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                self._writer.write(line)
+                await self._writer.drain()
+                return checked(await self._read(), self._path)
+        except TimeoutError:
+            raise RequestError("unreachable", f"{self._path}: amqproxy does not answer") from None
+        except OSError as error:
+            raise gone(self._path, error) from None
+
+    async def events(self) -> AsyncIterator[ResponseMapping]:
+        """As `ControlClient.events`."""
+        while (event := await self._read()) is not None:
+            yield event
+
+    async def _read(self) -> ResponseMapping | None:
+        try:
+            line = await self._reader.readline()
+        except (OSError, ValueError) as error:  # ValueError: the line is too long
+            raise gone(self._path, error) from None
+        return decoded(line)

@@ -1,0 +1,49 @@
+"""Requests and responses of the control socket as lines of bytes, for its clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from amqproxy.control.request_error import RequestError
+
+TIMEOUT = 30.0
+"""Seconds to wait for a response."""
+
+ResponseMapping = dict[str, Any]
+"""A decoded response or event, as in docs/control.md."""
+
+
+def request_line(request: str, keys: dict[str, Any]) -> bytes:
+    """A request with the keys whose value is not None. `RequestError` when it cannot be encoded."""
+    message = {"request": request} | {name: value for name, value in keys.items() if value is not None}
+    try:
+        return msgspec.json.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        raise RequestError("malformed", "a text of the request is not UTF-8") from None
+
+
+def decoded(line: bytes) -> ResponseMapping | None:
+    """A response or an event; None at the end of the connection."""
+    return msgspec.json.decode(line, type=dict[str, Any]) if line else None
+
+
+def checked(response: ResponseMapping | None, path: Path | str) -> ResponseMapping:
+    """A response that is not an error. `RequestError` where it is, or where there is none."""
+    if response is None:
+        raise RequestError("unreachable", f"{path}: amqproxy is gone")
+    if not response.get("ok"):
+        raise RequestError(str(response.get("error")), str(response.get("text")))
+    return response
+
+
+def unreachable(path: Path | str, error: OSError) -> RequestError:
+    """No proxy listens at `path`."""
+    return RequestError("unreachable", f"no amqproxy answers at {path}: {error.strerror or error}")
+
+
+def gone(path: Path | str, error: OSError | ValueError) -> RequestError:
+    """The connection to a proxy is lost."""
+    return RequestError("unreachable", f"{path}: {getattr(error, 'strerror', None) or error}")
