@@ -7,9 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp091.frame import METHOD, Frame
-from amqproxy.amqp091.methods import ChannelClose
-from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.findings.detector import ObservedConnection
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.inspector import Inspector
@@ -17,7 +16,7 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.pending_messages import PendingBudget
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import TraceEvent
 
 Report: TypeAlias = MessageRecord | Finding
@@ -54,7 +53,7 @@ class Observer:
         budget: PendingBudget | None = None,
         is_tls: bool | None = None,
     ) -> None:
-        self._trace = Trace(body=max(settings.body, settings.kept_body), is_ordered=settings.is_ordered)
+        self._trace = SessionTrace(body=max(settings.body, settings.kept_body), is_ordered=settings.is_ordered)
         self._recorder: MessageRecorder | None = None
         if settings.messages:
             self._recorder = MessageRecorder(stream, connection, body=settings.body, selector=selector, budget=budget)
@@ -76,14 +75,7 @@ class Observer:
         """Take frames, with what rules did to the command that they belong to; what is to be reported now."""
         if self._recorder is not None:
             self._recorder.learn(sender, frames)
-        events = self._trace.feed(sender, frames, ts_ns)
-        if note.ends_content and frames:
-            events += self._trace.end_content(sender, frames[-1].channel, ts_ns)
-        if sender is SERVER and note.leg == "client":  # sent by the proxy, to which the client's answer goes
-            for frame in frames:
-                if frame.kind == METHOD and frame.index == ChannelClose.index:
-                    events += self._trace.end_channel(frame.channel, ts_ns)
-        return self._reports(events, note)
+        return self._reports(self._trace.feed_noted(sender, frames, ts_ns, note), note)
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[Report]:
         """Bytes of `sender` are missing, or could not be read."""

@@ -9,7 +9,6 @@ import msgspec
 
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.trace.events import DeliveriesSettled, PublishesSettled, Settlement
-from amqproxy.taps.trace.open_tags import Span
 
 MAX_PENDING_MESSAGES = 4096
 """Messages of one connection of which it is not known yet what becomes of them; the oldest is reported as pending."""
@@ -119,7 +118,7 @@ class PendingMessages:
             return []
         settled = []
         for span in event.spans:
-            for number in _numbers(span, open_messages):
+            for number in span.among(open_messages):
                 record = open_messages.pop(number, None)
                 if record is None:
                     continue
@@ -148,10 +147,3 @@ def _size(value: Any) -> int:
     if isinstance(value, list):
         return 64 + sum(map(_size, value))
     return 32
-
-
-def _numbers(span: Span, open_messages: dict[int, MessageRecord]) -> Iterable[int]:
-    """The numbers of a span that may be among `open_messages`, of which there may be far fewer."""
-    if span.count <= len(open_messages):
-        return range(span.first, span.last + 1)
-    return [number for number in open_messages if span.first <= number <= span.last]

@@ -14,6 +14,7 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.observer import Observer, ObserverSettings, Report
 from amqproxy.taps.pending_messages import RECORD_COST, PendingBudget, cost_of
 from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.session_trace import to_relieve
 from amqproxy.taps.tap import TappedSession
 
 OBSERVERS_A_STEP = 100
@@ -83,13 +84,8 @@ class TraceTap:
 
     def _relieve(self, now_ns: int) -> None:
         """Forget what is open on the connections on which most is, until the rest is within the bound."""
-        total = sum(each.memory_used for each in self._observers.values())
-        for observer in sorted(self._observers.values(), key=lambda each: each.memory_used, reverse=True):
-            if total <= self._memory:
-                break
-            total -= observer.memory_used
+        for observer in to_relieve(self._observers.values(), self._memory):
             self._add(observer.gap(CLIENT, now_ns, "too much is open on all connections"))
-            total += observer.memory_used
 
     def pending(self) -> list[MessageRecord]:
         """The messages that are open now, as pending."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection, Iterable
 from operator import attrgetter
 
 import msgspec
@@ -27,6 +28,12 @@ class Span(msgspec.Struct, frozen=True, gc=False, array_like=True):
     @property
     def count(self) -> int:
         return self.last - self.first + 1
+
+    def among(self, numbers: Collection[int]) -> Iterable[int]:
+        """The tags of this range that may be among `numbers`, of which there may be far fewer."""
+        if self.count <= len(numbers):
+            return range(self.first, self.last + 1)
+        return [number for number in numbers if self.first <= number <= self.last]
 
 
 _last = attrgetter("last")

@@ -1,0 +1,38 @@
+"""The trace of what taps are shown, and who has to forget when traces take too much memory."""
+
+from amqproxy.amqp091.methods import BasicPublish, ChannelClose, ChannelOpen, ChannelOpenOk, ConfirmSelect
+from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.session_trace import SessionTrace, to_relieve
+from amqproxy.taps.trace.events import ChannelClosed, MessagePublished, PublishesSettled, Settlement
+from tests.taps.trace.traced import frames_of
+
+
+def test_what_a_rule_ends_is_at_its_end() -> None:
+    trace = SessionTrace()
+    trace.feed_protocol_header(0)
+    for sender, method in ((CLIENT, ChannelOpen()), (SERVER, ChannelOpenOk()), (CLIENT, ConfirmSelect(no_wait=True))):
+        trace.feed_noted(sender, frames_of(1, method), 1)
+    head = frames_of(1, BasicPublish(), body=b"hello")[:1]
+    assert trace.feed_noted(CLIENT, head, 2, NOTHING) == []
+    (published,) = trace.feed_noted(CLIENT, frames_of(1, BasicPublish())[:1], 3, Note(leg="client", verdict="refused"))
+    assert isinstance(published, MessagePublished)
+    closed, settled = trace.feed_noted(SERVER, frames_of(1, ChannelClose(reply_code=403)), 4, Note(leg="client"))
+    assert isinstance(closed, ChannelClosed)
+    assert isinstance(settled, PublishesSettled)
+    assert settled.outcome is Settlement.OPEN
+
+
+class User:
+    def __init__(self, memory_used: int) -> None:
+        self.memory_used = memory_used
+
+
+def test_who_takes_most_has_to_forget_first() -> None:
+    users = [User(size) for size in (10, 50, 30)]
+    relieved = []
+    for user in to_relieve(users, 50):
+        relieved.append(user.memory_used)
+        user.memory_used //= 2
+    assert relieved == [50, 30]  # 90 bytes, then 65, then 50
+    assert list(to_relieve(users, 1000)) == []
