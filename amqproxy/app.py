@@ -26,7 +26,7 @@ from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import BrokerServer as BrokerServer
 from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.broker.storage.store import NAME
-from amqproxy.config import BrokerConfig, Config, ListenerConfig, UpstreamConfig, join_address, split_address
+from amqproxy.config import BrokerConfig, Config, Limits, ListenerConfig, UpstreamConfig, join_address, split_address
 from amqproxy.control.hub import Hub
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService
@@ -91,7 +91,7 @@ async def run(
     is_done = False
 
     def end_printing() -> None:
-        log.warning("printing ended", reason="the reader of standard output is gone")
+        _log_end_of_printing()
         if printed and printed.ends_with_reader:
             drain.set()
 
@@ -167,9 +167,9 @@ async def run(
         raise BrokenPipeError
 
 
-async def run_broker(config: BrokerConfig) -> None:
+async def run_broker(config: BrokerConfig, limits: Limits | None = None, printed: PrintSettings | None = None) -> None:
     """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return. On SIGHUP, read the
-    certificates again.
+    certificates again. With `printed`, what passes is printed within `limits`, as by `run`.
 
     A second signal ends it at once, with `KeyboardInterrupt`, and one that comes before it listens ends the process.
     `ConfigError` when a file that the config names is wrong, `AddressUnavailable` when an address or the data directory
@@ -179,8 +179,19 @@ async def run_broker(config: BrokerConfig) -> None:
         config = msgspec.structs.replace(config, listen=(ListenerConfig(address=BROKER_ADDRESS),))
     drain = trio.Event()
     is_done = False
+    printing = Printing(printed, limits or Limits(), Metrics()) if printed else None
+
+    def end_printing() -> None:
+        _log_end_of_printing()
+        if printed and printed.ends_with_reader:
+            drain.set()
+
     with trio.open_signal_receiver(signal.SIGHUP) as hangups:
         async with _broker(config) as (server, listeners), trio.open_nursery() as nursery:
+            if printing:
+                server.tap = printing.tap
+                nursery.start_soon(supervised, "printing failed", printing.run, end_printing)
+                nursery.start_soon(supervised, "printing failed", printing.report_losses)
             with trio.open_signal_receiver(*ENDING) as signals:
                 _announce(listeners, data=config.data)
                 nursery.start_soon(_handle_signals, signals, drain, nursery.cancel_scope)
@@ -188,11 +199,15 @@ async def run_broker(config: BrokerConfig) -> None:
                 nursery.start_soon(_at_hangup, hangups, lambda: renew_certificates(_contexts(listeners)))
                 await drain.wait()
                 await supervised("broker not closed", server.close, config.limits.close_timeout)
+                if printing:
+                    await supervised("printing not finished", printing.finish)
                 is_done = True
                 nursery.cancel_scope.cancel()
     logger().info("stopped")
     if not is_done:
         raise KeyboardInterrupt
+    if printed and printed.ends_with_reader and printing and printing.is_unheard:
+        raise BrokenPipeError
 
 
 def keep_pauses_short(nursery: trio.Nursery) -> None:
@@ -305,6 +320,10 @@ def _mirrors(
     dials.update(dialers)
     mirrors = Mirrors(dials, logins, config.limits.mirror_backlog, config.limits.mirror_memory, count)
     return mirrors, dialers
+
+
+def _log_end_of_printing() -> None:
+    logger().warning("printing ended", reason="the reader of standard output is gone")
 
 
 async def _handle_signals(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:

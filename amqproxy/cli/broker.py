@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import cyclopts
 import msgspec
+from cyclopts import Parameter
 
 from amqproxy.cli.failure import Failure
+from amqproxy.cli.printing import print_settings
 
 app = cyclopts.App(name="broker")
 
@@ -23,6 +25,13 @@ def broker(
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     tls_client_ca: Path | None = None,
+    print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
+    messages: Annotated[bool, Parameter(negative="")] = False,
+    findings: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    filter: str | None = None,
+    body: int = 0,
+    exit_on_closed_output: Annotated[bool, Parameter(negative="")] = False,
     config: Path | None = None,
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
@@ -46,6 +55,20 @@ def broker(
     tls_client_ca
         The authority, in PEM, that must have signed a certificate of each client's. To log in by it takes
         auth_mechanisms in the config file.
+    print_
+        Print each frame that passes on standard output, as it passes.
+    messages
+        Print each message and request, with what became of it and how long it took. See docs/messages.md.
+    findings
+        Print what an expert would point out. See docs/findings.md.
+    json
+        Print one JSON object a line, for each frame, message or finding, as `decode --json` does.
+    filter
+        What is printed: a CEL expression, as rules have them: only the commands for which it holds.
+    body
+        Print so many bytes of each body frame or body, too; 1024 where --body stands alone.
+    exit_on_closed_output
+        When printing: end, with 141, when the reader of standard output goes away. Else only printing ends.
     config
         A .toml, .yaml or .yml file; see `amqproxy config show`.
     log_format
@@ -61,6 +84,16 @@ def broker(
     from amqproxy.config import Config
     from amqproxy.config_file import load
 
+    printed = print_settings(
+        "broker",
+        frames=print_,
+        messages=messages,
+        findings=findings,
+        json=json,
+        filter=filter,
+        body=body,
+        ends_with_reader=exit_on_closed_output,
+    )
     settings = merged(load(config) if config else Config(), None, None, None, log_format, log_level)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
     tls = {name: str(file) for name, file in files.items() if file}
@@ -69,7 +102,7 @@ def broker(
         preflight.check_broker(own)
     with log.started(settings.log):
         try:
-            trio.run(root.run_broker, own)
+            trio.run(root.run_broker, own, settings.limits, printed)
         except root.AddressUnavailable as error:
             raise Failure(str(error)) from None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from amqproxy.cli.failure import MISUSED, Failure
 
 if TYPE_CHECKING:
+    from amqproxy.printing import PrintSettings
     from amqproxy.rules.matching.filters import Filter
     from amqproxy.taps.findings.finding import Severity
     from amqproxy.taps.observer import Report
@@ -21,7 +22,7 @@ USUAL_BODY = 1024
 
 def with_value_of_body(arguments: list[str]) -> list[str]:
     """The arguments with `--body=1024` for a bare `--body`, where that is an option whose value may be left out."""
-    if arguments[:1] not in (["decode"], ["run"], ["tail"]):
+    if arguments[:1] not in (["broker"], ["decode"], ["run"], ["tail"]):
         return arguments
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = [f"--body={USUAL_BODY}" if each == "--body" else each for each in arguments[:end]]
@@ -60,6 +61,42 @@ def report_renderer(json: bool) -> Callable[[Report], str]:
         return message_line(report, is_coloured=has_colours)
 
     return render
+
+
+def print_settings(
+    command: str,
+    *,
+    frames: bool,
+    messages: bool,
+    findings: bool,
+    json: bool,
+    filter: str | None,
+    body: int,
+    ends_with_reader: bool,
+) -> PrintSettings | None:
+    """What `command` is to print while it runs, by its options; None where it is to print nothing."""
+    from amqproxy.printing import PrintSettings
+    from amqproxy.taps.observer import ObserverSettings
+
+    is_printing = frames or json or messages or findings
+    if filter is not None and not is_printing:
+        raise Failure(f"{command}: --filter selects what is printed: it needs --print, --messages or --json", MISUSED)
+    for option, is_given in (("--body", body != 0), ("--exit-on-closed-output", ends_with_reader)):
+        if is_given and not is_printing:
+            raise Failure(f"{command}: {option} needs --print, --messages or --json", MISUSED)
+    checked_body(body)
+    if not is_printing:
+        return None
+    observed = None
+    if messages or findings:
+        observed = ObserverSettings(messages=messages, findings=findings, body=body)
+    return PrintSettings(
+        render=report_renderer(json) if observed else renderer(json),
+        observed=observed,
+        wanted=wanted(filter),
+        body=body,
+        ends_with_reader=ends_with_reader,
+    )
 
 
 class WorstFinding:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import checked_body, renderer, report_renderer, wanted
+from amqproxy.cli.failure import Failure
+from amqproxy.cli.printing import print_settings
 
 
 def run(
@@ -68,15 +68,17 @@ def run(
     from amqproxy.cli.flags import errors_with_line, merged
     from amqproxy.config import Config
     from amqproxy.config_file import load
-    from amqproxy.printing import PrintSettings
-    from amqproxy.taps.observer import ObserverSettings
 
-    is_printing = print_ or json or messages or findings
-    if filter is not None and not is_printing:
-        raise Failure("run: --filter selects what is printed: it needs --print, --messages or --json", MISUSED)
-    for option, is_given in (("--body", body != 0), ("--exit-on-closed-output", exit_on_closed_output)):
-        if is_given and not is_printing:
-            raise Failure(f"run: {option} needs --print, --messages or --json", MISUSED)
+    printed = print_settings(
+        "run",
+        frames=print_,
+        messages=messages,
+        findings=findings,
+        json=json,
+        filter=filter,
+        body=body,
+        ends_with_reader=exit_on_closed_output,
+    )
 
     def read() -> Config:
         return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
@@ -84,19 +86,6 @@ def run(
     settings = read()
     with errors_with_line(config):
         preflight.check_proxy(settings)
-    checked_body(body)
-    observed = None
-    if messages or findings:
-        observed = ObserverSettings(messages=messages, findings=findings, body=body)
-    printed = None
-    if is_printing:
-        printed = PrintSettings(
-            render=report_renderer(json) if messages or findings else renderer(json),
-            observed=observed,
-            wanted=wanted(filter),
-            body=body,
-            ends_with_reader=exit_on_closed_output,
-        )
     with log.started(settings.log):
         try:
             trio.run(root.run, settings, read if config else None, printed)

@@ -13,7 +13,8 @@ import pika.exceptions
 import pytest
 import trustme
 
-from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import COMMAND, DEADLINE, connected, port_in, start, until
 
@@ -24,7 +25,17 @@ SHUTDOWN = "CONNECTION_FORCED - broker forced connection closure with reason 'sh
 
 def test_help_names_every_flag_of_the_broker(amqproxy: Amqproxy) -> None:
     out = amqproxy("broker", "--help").out
-    for flag in ("listen", "data", "definitions", "tls-cert", "tls-key", "tls-client-ca", "config", "log-level"):
+    for flag in (
+        "listen",
+        "data",
+        "definitions",
+        "tls-cert",
+        "tls-key",
+        "tls-client-ca",
+        "config",
+        "log-level",
+        "print",
+    ):
         assert f"--{flag}" in out
     assert "export" in out
 
@@ -81,6 +92,54 @@ def test_the_broker_takes_its_leave_and_keeps_what_is_durable(command: list[str]
                 assert body == (b"kept" if "--data" in more else None)
             process.terminate()
             process.communicate(timeout=DEADLINE)
+
+
+def test_what_passes_is_printed(tmp_path: Path) -> None:
+    """In the end all of it, before the broker ends."""
+    options = ("--messages", "--findings", "--json", "--body=3")
+    with start("broker", "--listen", "127.0.0.1:0", *options) as process:
+        connection = connected(port_in(until(process, "listening")))
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True)
+        channel.basic_publish("", "q", b"body", pika.BasicProperties(delivery_mode=2))
+        assert channel.basic_get("q", auto_ack=True)[2] == b"body"
+        connection.close()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=DEADLINE)
+    records = [msgspec.json.decode(line) for line in out.splitlines()]
+    shown = [(each["type"], each["outcome"], each.get("body")) for each in records if "type" in each]
+    assert shown == [
+        ("connection", "opened", None),
+        ("channel", "opened", None),
+        ("request", "answered", None),
+        ("publish", "sent", "bod"),
+        ("get", "auto-acked", "bod"),
+        ("channel", "closed", None),
+        ("connection", "closed", None),
+    ]
+    assert [each["kind"] for each in records if "kind" in each] == ["unconfirmed-publish", "auto-ack"]
+
+
+def test_a_filter_needs_something_to_be_printed(amqproxy: Amqproxy) -> None:
+    assert amqproxy("broker", "--filter", "channel == 1").code == MISUSED
+
+
+@pytest.mark.parametrize("options", [[], ["--exit-on-closed-output"]])
+def test_the_broker_outlives_the_reader_of_what_it_prints(options: list[str]) -> None:
+    """Unless it is not to."""
+    with start("broker", "--listen", "127.0.0.1:0", "--print", *options) as process:
+        port = port_in(until(process, "listening"))
+        assert process.stdout is not None
+        process.stdout.close()
+        with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as client:
+            client.sendall(HEADER)
+        until(process, "printing ended")
+        if not options:
+            connected(port).close()
+            process.terminate()
+        until(process, "stopped")
+        process.wait(DEADLINE)
+    assert process.returncode == (UNHEARD if options else 0)
 
 
 def test_a_second_signal_ends_the_broker_at_once() -> None:

@@ -12,6 +12,7 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.connection.closing import SocketClosing
 from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import supervised
@@ -42,7 +43,7 @@ class ConnectionTask:
     """One client's. Its one task reads, and what that brings for this client or another is sent there and then.
 
     Only what a socket does not take at once is for a task of its own, in `nursery`. No exception leaves any of them.
-    `is_ended` is set once everything is sent.
+    `is_ended` is set once everything is sent. `tap` is shown all that passes.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class ConnectionTask:
         "_nursery",
         "_scope",
         "_send_scheduler",
+        "_tap",
         "_transport",
         "connection",
         "is_ended",
@@ -69,9 +71,11 @@ class ConnectionTask:
         is_loopback: bool = True,
         name: str = "",
         certificate_name: str | None = None,
+        tap: ConnectionTap | None = None,
     ) -> None:
         self._broker = broker
         self._send_scheduler = send_scheduler
+        self._tap = tap
         self._transport = transport
         self._nursery = nursery
         self._scope = trio.CancelScope()
@@ -100,6 +104,8 @@ class ConnectionTask:
             self._lose(is_gone=is_gone)
             self._broker.refused.discard(self.connection)
             self.is_ended.set()
+            if self._tap is not None:
+                self._tap.ended("the connection was closed")
             with trio.CancelScope(shield=True):
                 await self._close_socket()
 
@@ -116,6 +122,8 @@ class ConnectionTask:
         """Until the client has closed its half, and all output is sent."""
         receive, connection = self._transport.receive, self.connection
         while data := await receive():
+            if self._tap is not None:
+                self._tap.received(data)
             # A client may go on after its close, as amqplib does: to be reset for it might cost it our answer.
             if not connection.is_over:
                 self._feed(data)
@@ -183,6 +191,8 @@ class ConnectionTask:
         connection = self.connection
         try:
             pieces = connection.take_pieces()
+            if self._tap is not None:
+                self._tap.sent(pieces)
             sent = self._transport.send_pieces_now(pieces) if pieces else 0
             while pieces and sent >= len(pieces[0]):
                 sent -= len(pieces.pop(0))
@@ -209,6 +219,8 @@ class ConnectionTask:
                 self._may_read.set()
                 await trio.lowlevel.checkpoint()
                 data = connection.take_output()
+                if self._tap is not None:
+                    self._tap.sent((data,))
             if connection.is_over:
                 await self._end()
         except TransportBroken:

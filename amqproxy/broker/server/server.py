@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address, ip_address
+from itertools import count
 from pathlib import Path
 
 import trio
@@ -15,6 +16,7 @@ import trio
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.connection_log import ConnectionLog
+from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.connection_task import ConnectionTask
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.server.timer_task import TimerTask
@@ -23,6 +25,7 @@ from amqproxy.log import logger
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 from amqproxy.supervision import contained, kept_up, report, supervised
+from amqproxy.taps.tap import Tap
 
 MOST_READ = 512 * 1024
 """Bytes taken from one client before the others have their turn: a few milliseconds of work."""
@@ -44,7 +47,8 @@ class BrokerServer:
     """All the clients of one broker, wherever they come from. `run` must be running.
 
     `most_connections` are served at a time; more are closed at once. `naming` reads the user from a client's
-    certificate. `directory` is where the disk must have room.
+    certificate. `directory` is where the disk must have room. `tap` is shown what passes on connections that come from
+    then on.
     """
 
     def __init__(
@@ -54,8 +58,11 @@ class BrokerServer:
         most_connections: int | None = None,
         naming: Naming = distinguished_name,
         directory: Path | None = None,
+        tap: Tap | None = None,
     ) -> None:
         self.broker = broker
+        self.tap = tap
+        self._numbers = count(1)
         self._log = ConnectionLog(trio.current_time)
         broker.events.on_failure = report
         broker.events.on_log = self._log.write
@@ -112,6 +119,9 @@ class BrokerServer:
     ) -> None:
         """Serve the client at the other end of `transport` until either side closes it; see `ClientConnection`."""
         assert self._nursery is not None
+        tap = None
+        if self.tap is not None:
+            tap = ConnectionTap(self.tap, next(self._numbers), name, is_tls=certificate_name is not None)
         connection_task = ConnectionTask(
             self.broker,
             self._send_scheduler,
@@ -120,6 +130,7 @@ class BrokerServer:
             is_loopback=is_loopback,
             name=name,
             certificate_name=certificate_name,
+            tap=tap,
         )
         self._connection_tasks.add(connection_task)
         try:

@@ -24,32 +24,13 @@ from amqproxy.broker.server.server import SHUTDOWN, BrokerServer, serve
 from amqproxy.sockets.certificate import Naming, common_name, distinguished_name
 from tests.broker.client import Client
 from tests.broker.server.handshake import OPENING
-
-
-def send_and_get(port: int, bodies: list[bytes]) -> list[bytes]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
-    channel = connection.channel()
-    queue = channel.queue_declare("", exclusive=True).method.queue
-    channel.confirm_delivery()
-    for body in bodies:
-        channel.basic_publish("", queue, body)
-    got = [channel.basic_get(queue)[2] for _ in bodies]
-    connection.close()
-    return got
+from tests.broker.server.running import running, send_and_get
 
 
 async def test_pika_publishes_and_gets() -> None:
     bodies = [b"", b"one", bytes(300_000)]
     async with serve(Broker()) as port:
         assert await trio.to_thread.run_sync(partial(send_and_get, port, bodies)) == bodies
-
-
-@asynccontextmanager
-async def running(server: BrokerServer) -> AsyncIterator[None]:
-    async with trio.open_nursery() as nursery:
-        await nursery.start(server.run)
-        yield
-        nursery.cancel_scope.cancel()
 
 
 async def until_gone(broker: Broker) -> None:
