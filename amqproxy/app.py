@@ -30,6 +30,7 @@ from amqproxy.config import BrokerConfig, Config, Limits, ListenerConfig, Upstre
 from amqproxy.control.hub import Hub
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService
+from amqproxy.control.statistics import Statistics
 from amqproxy.control.unix_socket import SocketUnavailable, opened
 from amqproxy.log import dropped, logger
 from amqproxy.printing import Printing, PrintSettings
@@ -83,6 +84,7 @@ async def run(
     with `KeyboardInterrupt`, and one that comes before it listens ends the process. `ConfigError` when a file of the
     config is not right, `AddressUnavailable` when an address cannot be had.
     """
+    started = time.time()
     metrics = Metrics()
     metrics.count_log(dropped)
     printing = Printing(printed, config.limits, metrics) if printed else None
@@ -143,7 +145,12 @@ async def run(
             nursery.start_soon(_handle_signals, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_at_hangup, hangups, reload)
             if control:
-                handler = RequestHandler(server, reloader.reload, now=trio.current_time, time=time.time)
+                statistics = Statistics(
+                    metrics.registry, lambda: (server.lag.last, server.lag.most), started=started, time=time.time
+                )
+                handler = RequestHandler(
+                    server, reloader.reload, now=trio.current_time, time=time.time, statistics=statistics
+                )
                 hub = Hub(printing.tap if printing else None, server.apply_tap)
                 service = ControlService(handler, hub, metrics)
                 server.on_hold = service.note_hold

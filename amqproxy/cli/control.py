@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import cyclopts
 import msgspec
 from cyclopts import Parameter
 
+from amqproxy.cli import control_lists
+from amqproxy.cli.control_connection import connected
 from amqproxy.cli.failure import MISUSED, Failure
 
-if TYPE_CHECKING:
-    from amqproxy.control.control_client import ControlClient
-
 app = cyclopts.App(name="control", help="Ask a proxy that runs, through its control socket.")
+for each in control_lists.COMMANDS:
+    app.command(each)
 
 
 @app.command
@@ -216,28 +216,6 @@ def close(
     """
     with connected(socket, config) as asked:
         asked.ask("close", session=session, text=text)
-
-
-@contextmanager
-def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
-    """A connection to the control socket that is named; the proxy's error is reported."""
-    from amqproxy.config_file import load
-    from amqproxy.control.control_client import ControlClient
-    from amqproxy.control.request_error import RequestError
-
-    if (path is None) == (config is None):
-        raise Failure("control: name the proxy's --socket, or the --config that names it", MISUSED)
-    if config is not None:
-        named = load(config).control
-        if named is None:
-            raise Failure(f"{config} has no [control]: its proxy has no control socket", MISUSED)
-        path = Path(named.path)
-    assert path is not None
-    try:
-        with ControlClient(path) as asked:
-            yield asked
-    except RequestError as wrong:
-        raise Failure(str(wrong)) from None
 
 
 def _print_entries(

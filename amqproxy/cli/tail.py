@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from amqproxy.cli.control import connected
+from amqproxy.cli.control_connection import connected
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import checked_body, renderer, report_renderer
 

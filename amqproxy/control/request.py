@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -10,6 +10,9 @@ from amqproxy.config_file import explained
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.control.request_error import RequestError
 from amqproxy.rules.access.refuse import Way
+
+PROTOCOL = 1
+"""The version of the control protocol: a larger one is not compatible. What is only added does not change it."""
 
 MAX_LINE = 8 * 1024 * 1024
 """Bytes of one request: the body of a message may be in it."""
@@ -37,6 +40,18 @@ class ListRules(Request, frozen=True, tag="rules"):
 
 class ListSessions(Request, frozen=True, tag="sessions"):
     """List the sessions."""
+
+
+class Hello(Request, frozen=True, tag="hello"):
+    """Tell which version of the control protocol is spoken, and which requests there are."""
+
+
+class ListConnections(Request, frozen=True, tag="connections"):
+    """List the connections, with what is known of each."""
+
+
+class ShowStats(Request, frozen=True, tag="stats"):
+    """Show what is counted of the whole process."""
 
 
 class ListHeld(Request, frozen=True, tag="held"):
@@ -100,8 +115,24 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
             raise ValueError("`filter` selects `frames` or `messages`")
 
 
-AnyRequest = Reload | ListRules | ListSessions | ListHeld | WatchHeld | Release | CloseSession | Subscribe
+AnyRequest = (
+    Hello
+    | ListConnections
+    | ShowStats
+    | Reload
+    | ListRules
+    | ListSessions
+    | ListHeld
+    | WatchHeld
+    | Release
+    | CloseSession
+    | Subscribe
+)
 _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
+
+
+REQUESTS: tuple[str, ...] = tuple(each.__struct_config__.tag for each in get_args(AnyRequest))
+"""The names of all requests."""
 
 
 class _Addressed(msgspec.Struct):

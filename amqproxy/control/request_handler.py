@@ -1,26 +1,34 @@
-"""Answers requests: lists rules, sessions and held commands, reloads, and releases."""
+"""Answers requests: lists what there is, reloads, and releases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from amqproxy import __version__
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.control.held_commands import HeldCommand, held_command
 from amqproxy.control.request import (
+    PROTOCOL,
+    REQUESTS,
     AnyRequest,
     CloseSession,
+    Hello,
+    ListConnections,
     ListHeld,
     ListRules,
     ListSessions,
     Release,
     Reload,
+    ShowStats,
     Subscribe,
     WatchHeld,
 )
 from amqproxy.control.request_error import RequestError
+from amqproxy.control.session_entries import connection_entry, shown_text
+from amqproxy.control.statistics import Statistics
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
 from amqproxy.proxy.interception.channel_interceptor import ChannelInterceptor
 from amqproxy.proxy.interception.interceptor import Interceptor
@@ -31,17 +39,18 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
 
-MOST_TEXT = 1024
-"""Characters that are shown of a text of a client's about itself."""
-
 Response = dict[str, Any]
 
 
 class ListResponse(NamedTuple):
-    """What an answer lists under a name. The entries are made one by one, as they are asked for: there may be many."""
+    """What an answer lists under a name. The entries are made one by one, as they are asked for: there may be many.
+
+    `more` is what the answer has besides.
+    """
 
     name: str
     entries: Iterator[Any]
+    more: Mapping[str, Any] = {}
 
 
 class NotReloaded(Exception):
@@ -58,7 +67,7 @@ class SessionRegistry(Protocol):
 class RequestHandler:
     """Answers requests about one proxy. `reload` returns the changed keys that need a restart, or raises `NotReloaded`.
 
-    `now` is our clock, `time` the time of day, both in seconds.
+    `now` is our clock, `time` the time of day, both in seconds. `statistics` are of the process, if any are kept.
     """
 
     def __init__(
@@ -68,7 +77,9 @@ class RequestHandler:
         *,
         now: Callable[[], float],
         time: Callable[[], float],
+        statistics: Statistics | None = None,
     ) -> None:
+        self._statistics = statistics
         self._registry = registry
         self._reload = reload
         self._now = now
@@ -83,6 +94,14 @@ class RequestHandler:
                 except NotReloaded as fault:
                     raise RequestError("not-reloaded", str(fault)) from None
                 return {"rules": len(self._registry.rules.rules), "restart": list(restart)}
+            case Hello():
+                return {"protocol": PROTOCOL, "version": __version__, "requests": list(REQUESTS)}
+            case ListConnections():
+                return ListResponse("connections", map(connection_entry, list(self._registry.sessions.values())))
+            case ShowStats():
+                if self._statistics is None:
+                    raise RequestError("not-observable", "this proxy counts nothing")
+                return ListResponse("metrics", self._statistics.samples(), {"stats": self._statistics.process()})
             case ListRules():
                 return ListResponse("rules", self._rules())
             case ListSessions():
@@ -131,10 +150,10 @@ class RequestHandler:
             "session": session.number,
             "connection": session.name,
             "state": str(session.state),
-            "user": _text(client.user),
-            "vhost": _text(client.vhost),
-            "product": _text(client.properties.get("product", "")),
-            "name": _text(client.properties.get("connection_name", "")),
+            "user": shown_text(client.user),
+            "vhost": shown_text(client.vhost),
+            "product": shown_text(client.properties.get("product", "")),
+            "name": shown_text(client.properties.get("connection_name", "")),
             "channels": len(connection.channels),
             "held": 0
             if interceptor is None
@@ -241,8 +260,3 @@ def _refused(
     verdict = rule.decide(context, RuleState(None, None))
     assert verdict.command is None
     return msgspec.structs.replace(verdict, marks=waiting.verdict.marks, tags=waiting.verdict.tags)
-
-
-def _text(value: Any) -> str:
-    """A client property as text that UTF-8 can encode: bytes that it cannot are escaped."""
-    return str(value)[:MOST_TEXT].encode("utf-8", "backslashreplace").decode()

@@ -317,7 +317,7 @@ async def _listed(listing: ListResponse) -> Response:
         if trio.current_time() - turn > TURN:
             await trio.lowlevel.checkpoint()
             turn = trio.current_time()
-    answer: Response = {listing.name: entries}
+    answer: Response = {listing.name: entries, **listing.more}
     if left_out:
         answer["left_out"] = left_out
     return answer

@@ -13,6 +13,7 @@ import trio
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.log import logger
 from amqproxy.proxy import watchdog
+from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.rule_log import RuleLog
@@ -46,7 +47,7 @@ CLOSE_RESERVE = 1.0
 class ProxyServer:
     """All sessions of one proxy, and the listeners that begin them.
 
-    `on_hold` is called for each newly held command: its session, and its number there.
+    `on_hold` is called for each newly held command: its session, and its number there. `lag` is how late the loop is.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ProxyServer:
         self.sessions: dict[int, Session] = {}
         self.rules = rules or RuleSet(())
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
+        self.lag = LoopLag()
         self._upstream = upstream
         self._mirrors = mirrors
         self._memory = MemoryBudget(limits.memory, limits.session_memory)
@@ -141,7 +143,9 @@ class ProxyServer:
     async def _keep_count(self) -> None:
         """Keep what is counted of rules at most so old."""
         while True:
-            await trio.sleep(COUNT_INTERVAL)
+            due = trio.current_time() + COUNT_INTERVAL
+            await trio.sleep_until(due)
+            self.lag.note(trio.current_time() - due)
             await self._for_each(lambda session: session.count_unseen())
             with contained("rules not reported"):
                 self._report_rules()

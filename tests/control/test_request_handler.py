@@ -1,26 +1,32 @@
 """What a desk answers, and what becomes of what waits."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from amqproxy import __version__
 from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.wire import Table
-from amqproxy.control import request_handler
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.control.request import (
     CloseSession,
+    Hello,
+    ListConnections,
     ListHeld,
     ListRules,
     ListSessions,
     Release,
     Reload,
+    ShowStats,
     WatchHeld,
 )
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.request_handler import ListResponse
+from amqproxy.control.request_handler import ListResponse, RequestHandler
+from amqproxy.control.session_entries import MOST_TEXT
+from amqproxy.control.statistics import Statistics
 from tests.control.fake_sessions import HOLD, FakeSessions, opened
 
 
@@ -96,6 +102,33 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
         ]
 
 
+async def test_hello_names_the_version_and_every_request() -> None:
+    async with opened() as proxy:
+        answer = proxy.handler.answer(Hello())
+        assert (answer["protocol"], answer["version"]) == (1, __version__)
+        assert {"hello", "connections", "stats", "subscribe", "close"} <= set(answer["requests"])
+
+
+async def test_connections() -> None:
+    async with opened() as proxy:
+        assert [entry["session"] for entry in listed(proxy, ListConnections())] == [1]
+
+
+async def test_stats(autojump_clock: MockClock) -> None:
+    async with opened() as proxy:
+        with pytest.raises(RequestError, match="counts nothing"):
+            proxy.handler.answer(ShowStats())
+        registry = proxy.stage.metrics.registry
+        statistics = Statistics(registry, lambda: (0.0, 0.0), started=1400.0, time=lambda: 1500.0)
+        handler = RequestHandler(
+            SimpleNamespace(sessions={}, rules=proxy.rules), tuple, now=float, time=float, statistics=statistics
+        )
+        answer = handler.answer(ShowStats())
+        assert isinstance(answer, ListResponse)
+        assert answer.more["stats"]["uptime"] == 100.0
+        assert "amqproxy_channels" in {each["name"] for each in answer.entries}
+
+
 async def test_sessions_show_what_redactions_leave() -> None:
     redact = 'name = "redact"\naction = "redact"\narguments = ["product"]\nfields = ["virtual_host"]'
     async with opened(redact) as proxy:
@@ -158,7 +191,7 @@ async def test_clients_may_call_themselves_what_they_like() -> None:
         shown = msgspec.json.decode(msgspec.json.encode(entry))
     assert (shown["product"], shown["vhost"]) == ("a\\udcff", "v\\udcff")
     assert "x" in shown["name"]
-    assert len(shown["user"]) == 6 * request_handler.MOST_TEXT
+    assert len(shown["user"]) == 6 * MOST_TEXT
 
 
 # --- what becomes of it

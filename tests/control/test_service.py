@@ -30,6 +30,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.entries: Iterable[Any] = []
+        self.more: dict[str, Any] = {}
 
     def answer(self, request: Any) -> dict[str, Any] | ListResponse:
         match request:
@@ -38,7 +39,7 @@ class Desk:
             case ListSessions():
                 return {"sessions": "x" * 5_000_000}
             case WatchHeld() | ListHeld():
-                return ListResponse("held", iter(self.entries))
+                return ListResponse("held", iter(self.entries), self.more)
             case _:
                 return {"rules": []}
 

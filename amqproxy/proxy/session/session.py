@@ -10,6 +10,7 @@ Somewhat long, as the composition of all parts and the one place where a session
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 
@@ -49,9 +50,9 @@ class Session:
     """One client's connection, from its first byte to the last one of the broker's.
 
     `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
-    them, its own first. `dial` connects to the broker. `client` is what is known of the client so far,
-    `rules` what is applied to it; without any, frames pass as they came. `on_hold` is called with the number of each
-    command that waits for an operator from then on.
+    them, its own first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `client` is what is
+    known of the client so far, `rules` what is applied to it; without any, frames pass as they came. `on_hold` is
+    called with the number of each command that waits for an operator from then on.
     """
 
     __slots__ = (
@@ -70,6 +71,7 @@ class Session:
         "_share",
         "_traffic",
         "_tunnel",
+        "connected_at",
         "legs",
         "name",
         "number",
@@ -94,6 +96,7 @@ class Session:
     ) -> None:
         self.number = number
         self.name = name
+        self.connected_at = time.time()
         self.legs: dict[Peer, Leg] = {CLIENT: new_leg(CLIENT, transport, limits, metrics)}
         self._dial = dial
         self._limits = limits
@@ -127,6 +130,11 @@ class Session:
     def phase(self) -> SessionState:
         """Where the session is in its life."""
         return self._life.state
+
+    @property
+    def is_tls(self) -> bool:
+        """Is the client's connection encrypted?"""
+        return self._report.is_tls
 
     @property
     def client(self) -> Leg:

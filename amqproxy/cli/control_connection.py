@@ -1,0 +1,39 @@
+"""The connection of a command to the control socket of a proxy that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amqproxy.cli.failure import MISUSED, Failure
+
+if TYPE_CHECKING:
+    from amqproxy.control.control_client import ControlClient
+
+
+@contextmanager
+def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
+    """A connection to the control socket that is named; the proxy's error is reported."""
+    from amqproxy.control import ControlClient, RequestError
+
+    try:
+        with ControlClient(socket_path(path, config)) as asked:
+            yield asked
+    except RequestError as wrong:
+        raise Failure(str(wrong)) from None
+
+
+def socket_path(path: Path | None, config: Path | None) -> Path:
+    """The control socket that is named, or the one that the config names. `Failure` when it is not one of both."""
+    from amqproxy.config_file import load
+
+    if path is not None and config is None:
+        return path
+    if config is None or path is not None:
+        raise Failure("control: name the proxy's --socket, or the --config that names it", MISUSED)
+    named = load(config).control
+    if named is None:
+        raise Failure(f"{config} has no [control]: its proxy has no control socket", MISUSED)
+    return Path(named.path)

@@ -1,0 +1,78 @@
+"""What `amqproxy control` lists as tables: connections, and what is counted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from amqproxy.cli.control_connection import connected
+
+if TYPE_CHECKING:
+    from amqproxy.control.tables import Column
+
+Json = Annotated[bool, Parameter(negative="")]
+
+
+def connections(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
+    """Print who is connected, since when, and how much each side has sent.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of a table.
+    """
+    from amqproxy.control.tables import CONNECTIONS
+
+    with connected(socket, config) as client:
+        _print(client.ask("connections"), "connections", CONNECTIONS, json)
+
+
+def stats(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
+    """Print what the proxy has counted so far: all that /metrics has, and how late the proxy is.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line: first the process, then each sample.
+    """
+    from amqproxy.control.tables import METRICS, age_text, time_text
+
+    with connected(socket, config) as client:
+        response = client.ask("stats")
+    process = response["stats"]
+    if json:
+        print(msgspec.json.encode(process).decode())
+    else:
+        lag = process["lag"]
+        print(f"amqproxy {process['version']}, process {process['pid']}, up for {age_text(process['uptime'])}")
+        print(f"late by {time_text(lag['now'])}, at most {time_text(lag['most'])} within a minute")
+    _print(response, "metrics", METRICS, json)
+
+
+def _print(response: dict[str, Any], name: str, columns: Iterable[Column], json: bool) -> None:
+    """The entries of a response, and on standard error how many are not among them."""
+    from amqproxy.control.tables import table
+
+    entries = response[name]
+    for line in (msgspec.json.encode(entry).decode() for entry in entries) if json else table(columns, entries):
+        print(line)
+    sys.stdout.flush()
+    if response.get("left_out"):
+        print(f"amqproxy: {response['left_out']} more are not shown", file=sys.stderr)
+
+
+COMMANDS = (connections, stats)
+"""The subcommands."""

@@ -1,0 +1,114 @@
+"""Lists of the control socket as tables: which columns there are, for the command line and for `top`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from amqproxy.taps.text import value_text
+
+Entry = Mapping[str, Any]
+
+_SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+def size_text(count: float) -> str:
+    """Bytes, in three digits or so: 1.25 MB."""
+    for least, unit in _SIZES:
+        if count >= least:
+            return f"{count / least:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def age_text(seconds: float) -> str:
+    """A time that has passed, in its largest unit: 3 h."""
+    for least, unit in _AGES:
+        if seconds >= least:
+            return f"{int(seconds / least)} {unit}"
+    return "0 s"
+
+
+def time_text(seconds: float | None) -> str:
+    """A short time: 3.2 ms."""
+    if seconds is None:
+        return ""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def any_text(value: Any) -> str:
+    """A value that a terminal can be trusted with; nothing for what is not known or not so."""
+    if value is None or value is False or value == "" or value == {}:
+        return ""
+    return "yes" if value is True else value_text(value)
+
+
+class Column(NamedTuple):
+    """A column: its heading, its value in an entry, by which it is sorted, and that value as text."""
+
+    heading: str
+    value: Callable[[Entry], Any]
+    text: Callable[[Any], str] = any_text
+    is_number: bool = False
+
+
+def _age(entry: Entry) -> float:
+    return max(0.0, time.time() - float(entry["connected_at"]))
+
+
+def field(heading: str, name: str) -> Column:
+    """A column with a field of each entry."""
+    return Column(heading, lambda entry: entry.get(name))
+
+
+def number(heading: str, name: str) -> Column:
+    """A column with a number of each entry, which may be unknown."""
+    return Column(heading, lambda entry: entry.get(name), lambda value: "" if value is None else str(value), True)
+
+
+def _sent(peer: str) -> Callable[[Entry], Any]:
+    return lambda entry: entry["bytes"][peer]
+
+
+CONNECTIONS = (
+    number("session", "session"),
+    Column("client", lambda entry: entry["connection"].partition("-")[0]),
+    field("user", "user"),
+    field("vhost", "vhost"),
+    field("name", "name"),
+    field("product", "product"),
+    Column("state", lambda entry: "blocked" if entry["blocked"] else entry["state"]),
+    field("TLS", "tls"),
+    number("channels", "channels"),
+    number("consumers", "consumers"),
+    Column("from client", _sent("client"), size_text, True),
+    Column("from server", _sent("server"), size_text, True),
+    Column("age", _age, age_text, True),
+)
+"""Of the request `connections`."""
+
+METRICS = (
+    field("metric", "name"),
+    Column(
+        "labels", lambda entry: ",".join(f"{name}={value_text(value)}" for name, value in entry["labels"].items()), str
+    ),
+    Column("value", lambda entry: entry["value"], lambda value: "" if value is None else f"{value:.15g}", True),
+)
+"""Of the request `stats`."""
+
+
+def table(columns: Iterable[Column], entries: Iterable[Entry]) -> Iterator[str]:
+    """Lines of text: the headings, and a line for each entry, as wide as they need be."""
+    columns = tuple(columns)
+    rows = [[column.heading.upper() for column in columns]]
+    rows += [[column.text(column.value(entry)) for column in columns] for entry in entries]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column.is_number else cell.ljust(width)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
