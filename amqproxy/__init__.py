@@ -19,6 +19,8 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `control` is the socket through which a running proxy is queried, and held commands are released.
 
+`telemetry` tells OpenTelemetry of each message: the extra `amqproxy[otel]`.
+
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.
 
 `config` is the configuration file as types, `resources` what rules in it read from outside; `hints` and `suggestions`

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
@@ -26,7 +26,16 @@ from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import BrokerServer as BrokerServer
 from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.broker.storage.store import NAME
-from amqproxy.config import BrokerConfig, Config, Limits, ListenerConfig, UpstreamConfig, join_address, split_address
+from amqproxy.config import (
+    BrokerConfig,
+    Config,
+    ConfigError,
+    Limits,
+    ListenerConfig,
+    UpstreamConfig,
+    join_address,
+    split_address,
+)
 from amqproxy.control.hub import Hub
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.service import ControlService
@@ -42,9 +51,12 @@ from amqproxy.reload import Reloader, mirror_upstreams, renew_certificates
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
-from amqproxy.supervision import contained, report, supervised
+from amqproxy.supervision import contained, kept_up, report, supervised
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
+
+if TYPE_CHECKING:
+    from amqproxy.telemetry.telemetry import Telemetry  # imported where it is asked for: it needs an extra
 
 BROKER_ADDRESS = "127.0.0.1:5672"
 """Where the broker listens by default."""
@@ -121,6 +133,11 @@ async def run(
             upstream=upstream,
             mirrors=mirrors,
         )
+        hub = Hub(printing.tap if printing else None, server.apply_tap)
+        telemetry = _telemetry(config, metrics)
+        if telemetry:
+            hub.add(telemetry.tap)
+            telemetry.start()
         metrics.count_rules(lambda: _rule_counts(server))
         signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
         _announce(own_listeners, data=config.broker.data)
@@ -151,7 +168,6 @@ async def run(
                 handler = RequestHandler(
                     server, reloader.reload, now=trio.current_time, time=time.time, statistics=statistics
                 )
-                hub = Hub(printing.tap if printing else None, server.apply_tap)
                 service = ControlService(handler, hub, metrics)
                 server.on_hold = service.note_hold
                 nursery.start_soon(service.run, control)
@@ -160,7 +176,11 @@ async def run(
             if printing:
                 nursery.start_soon(supervised, "printing failed", printing.run, end_printing)
                 nursery.start_soon(supervised, "printing failed", printing.report_losses)
+            if telemetry:
+                nursery.start_soon(kept_up, "telemetry failed", telemetry.run)
             await server.serve(listeners, drain)
+            if telemetry:
+                await supervised("telemetry not finished", telemetry.finish)
             if broker:
                 await supervised("broker not closed", broker.close, config.broker.limits.close_timeout)
             if printing:
@@ -309,6 +329,20 @@ def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitab
         return SocketTransport(broker.open())
 
     return dial
+
+
+def _telemetry(config: Config, metrics: Metrics) -> Telemetry | None:
+    """What exports a span for each message, if that is configured. `ConfigError` when the extra is not installed."""
+    if config.opentelemetry is None:
+        return None
+    try:
+        from amqproxy.telemetry.telemetry import Telemetry
+    except ImportError as error:
+        raise ConfigError(f'opentelemetry: {error}: run `pip install "amqproxy[otel]"`') from None
+    upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
+    telemetry = Telemetry(config.opentelemetry, config.limits, metrics, upstream=upstream)
+    logger().info("opentelemetry", endpoint=config.opentelemetry.endpoint, sample=config.opentelemetry.sample)
+    return telemetry
 
 
 def _mirrors(

@@ -6,6 +6,7 @@ import ast
 import inspect
 import sys
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -155,6 +156,28 @@ class MetricsConfig(Strict, frozen=True):
         _check_port(self.address)
 
 
+class OpenTelemetryConfig(Strict, frozen=True):
+    """Where a span for each message is exported to; needs the extra `amqproxy[otel]`: see docs/opentelemetry.md."""
+
+    endpoint: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": r"^https?://[^/?#@\s]+([/?]\S*)?$"})] = (
+        "http://localhost:4318"
+    )
+    """The URL of a collector that takes OTLP over HTTP, in protobuf; /v1/traces is added where it has no path."""
+    sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    """The share of the traces whose messages get a span; none that its publisher has not sampled."""
+    service_name: Annotated[str, msgspec.Meta(min_length=1)] = "amqproxy"
+    """The attribute `service.name` of all spans."""
+    resource_attributes: dict[str, str] = {}
+    """Further attributes of all spans, such as `deployment.environment.name`."""
+
+    def __post_init__(self) -> None:
+        url = urlsplit(self.endpoint)  # a ValueError of its own where it is no URL at all
+        if url.username is not None:
+            raise ValueError(".endpoint: a password has no place here: put it into OTEL_EXPORTER_OTLP_HEADERS")
+        if url.scheme not in ("http", "https") or not url.hostname or url.port == 0 or " " in self.endpoint:
+            raise ValueError(f".endpoint: {self.endpoint} is no URL of a collector, such as http://localhost:4318")
+
+
 class ControlConfig(Strict, frozen=True):
     """Where `amqproxy control`, and other programs, ask this proxy: see docs/control.md."""
 
@@ -204,6 +227,10 @@ class Limits(Strict, frozen=True):
     """Records waiting to be printed; more are dropped, and counted."""
     print_memory: Size = 67_108_864
     """Bytes of records waiting to be printed, and of messages kept until `--filter` can decide; more are dropped."""
+    opentelemetry_spans: Count = 10_000
+    """Spans of messages that are open or wait to be exported; more are dropped, and counted."""
+    opentelemetry_memory: Size = 67_108_864
+    """Bytes of these spans, and as many of the traces that they are made of; more spans are dropped."""
     mirror_backlog: Count = 10_000
     """Copies waiting to be sent to a broker with one login; more are dropped, and counted."""
     mirror_memory: Size = 134_217_728
@@ -265,6 +292,7 @@ class Config(Strict, frozen=True):
     upstreams: dict[str, NamedUpstream] = {}
     """Further brokers, by the names that rules have for them."""
     metrics: MetricsConfig | None = None
+    opentelemetry: OpenTelemetryConfig | None = None
     control: ControlConfig | None = None
     log: LogConfig = LogConfig()
     limits: Limits = Limits()

@@ -12,6 +12,7 @@ import ssl
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,10 @@ from amqproxy.sockets.tls import client_context, server_context
 
 MOST_VHOST = 255
 """Bytes of a virtual host's name."""
+
+
+OPENTELEMETRY = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+"""What the extra `amqproxy[otel]` installs."""
 
 
 class PreflightError(ConfigError):
@@ -77,6 +82,8 @@ def check_proxy(config: Config) -> None:
         _check_host(config.metrics.address, "metrics.address")
         addresses["metrics"] = config.metrics.address
     _check_twins(addresses)
+    if config.opentelemetry is not None:
+        _check_opentelemetry()
     if config.control is not None:
         _check_socket_path(Path(config.control.path), "control.path")
 
@@ -89,6 +96,19 @@ def check_broker(config: BrokerConfig) -> None:
         _check_directory(Path(config.data), "broker.data")
     if config.definitions is not None:
         _check_definitions(Path(config.definitions), "broker.definitions")
+
+
+def _check_opentelemetry() -> None:
+    """Are the packages of the extra installed?"""
+    for package in OPENTELEMETRY:
+        try:
+            is_there = find_spec(package) is not None
+        except ImportError:  # not even the package that contains it is there
+            is_there = False
+        if not is_there:
+            raise PreflightError(
+                "opentelemetry", f'needs {package}, which is not installed: run `pip install "amqproxy[otel]"`'
+            )
 
 
 # --- addresses

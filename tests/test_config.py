@@ -40,7 +40,7 @@ def test_the_schema_describes_every_key() -> None:
     ours = [
         definitions[name] for name in ("Config", "ListenerConfig", "ServerTLS", "UpstreamConfig", "ClientTLS", "Limits")
     ]
-    ours += [definitions[name] for name in ("BrokerConfig", "BrokerLimits", "MetricsConfig")]
+    ours += [definitions[name] for name in ("BrokerConfig", "BrokerLimits", "MetricsConfig", "OpenTelemetryConfig")]
     for each in ours:
         for key, value in each["properties"].items():
             assert value.get("description"), key

@@ -160,3 +160,16 @@ def test_who_may_not_write_cannot_keep_data(tmp_path: Path, monkeypatch: pytest.
     file.write_text("broker: {data: new/below}")
     with pytest.raises(preflight.PreflightError, match="there is no right to write in"):
         preflight.check(load(file))
+
+
+def test_opentelemetry_needs_its_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "amqproxy.yaml"
+    file.write_text("{listen: [{address: ':0'}], opentelemetry: {}}")
+    preflight.check(load(file))
+    for missing in ("no_such_package", "opentelemetry.sdk.no_such_module", "no_such_package.below"):
+        monkeypatch.setattr(preflight, "OPENTELEMETRY", ("opentelemetry.sdk.trace", missing))
+        with pytest.raises(preflight.PreflightError) as raised:
+            preflight.check(load(file))
+        assert str(raised.value) == (
+            f'opentelemetry: needs {missing}, which is not installed: run `pip install "amqproxy[otel]"`'
+        )

@@ -1,0 +1,240 @@
+"""Exports spans, in a thread: with OpenTelemetry's SDK, whose tracer and exporter may take what time they want.
+
+The SDK's BatchSpanProcessor would drop spans without a count, and let a hanging collector hold up our end.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from opentelemetry import context as contexts
+from opentelemetry.exporter.otlp.proto.http import trace_exporter
+from opentelemetry.sdk.resources import SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
+
+from amqproxy import __version__
+from amqproxy.config import OpenTelemetryConfig
+from amqproxy.log import logger
+from amqproxy.supervision import contained, describe
+from amqproxy.telemetry.message_span import DELIVER, MessageSpan
+from amqproxy.telemetry.span_queue import SpanQueue
+from amqproxy.telemetry.trace_context import TraceContext
+
+EXPORT_INTERVAL = 1.0
+"""Seconds that a span waits at most for its batch to become full."""
+
+EXPORT_SHARE = 0.5
+"""Of one processor's time: what the thread may take for itself; what is more is dropped, and counted."""
+
+TRACES_PATH = "/v1/traces"
+"""What OTLP over HTTP adds to an endpoint without a path."""
+
+LONGEST_REASON = 500
+"""Characters of why a batch was not exported."""
+
+SCOPE = "amqproxy"
+
+SCHEMA = "https://opentelemetry.io/schemas/1.30.0"
+
+
+def otlp_exporter(config: OpenTelemetryConfig) -> SpanExporter:
+    """Sends spans to the endpoint of the config, by OTLP over HTTP, in protobuf."""
+    endpoint = config.endpoint
+    if urlsplit(endpoint).path in ("", "/"):
+        endpoint = endpoint.rstrip("/") + TRACES_PATH
+    return trace_exporter.OTLPSpanExporter(endpoint=endpoint)
+
+
+def resource(config: OpenTelemetryConfig) -> Resource:
+    """Who the spans are of: as OTEL_RESOURCE_ATTRIBUTES has it, but for what is in the config."""
+    attributes = {SERVICE_VERSION: __version__, **config.resource_attributes}
+    return Resource.create({**attributes, "service.name": config.service_name})
+
+
+class SpanExport:
+    """The thread that takes spans from `queue` and gives them to `exporter`.
+
+    What is not exported is dropped: `count_dropped` is called with how many these are. Of exports that fail, the first
+    is logged, and the first that succeeds again.
+    """
+
+    def __init__(
+        self, queue: SpanQueue, exporter: SpanExporter, resource: Resource, count_dropped: Callable[[int], None]
+    ) -> None:
+        self._queue = queue
+        self._exporter = exporter
+        self._count_dropped = count_dropped
+        self._lost = 0
+        self._is_abandoned = False
+        self._complaints = _Complaints()
+        self._collected = _Collected()
+        ids = _Ids(random.Random())  # the chance of rules is another, which may be seeded
+        provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids)
+        provider.add_span_processor(self._collected)
+        self._tracer = provider.get_tracer(SCOPE, __version__, SCHEMA)
+        # It must not hold up the end of the program, whatever the exporter waits for.
+        self._thread = threading.Thread(target=self._run, name="amqproxy-opentelemetry", daemon=True)
+
+    def start(self) -> None:
+        """Begin to export."""
+        self._complaints.thread = self._thread
+        self._complaints.logger.addFilter(self._complaints)
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Export what waits, for `timeout` seconds at most; the rest is dropped. Blocks for so long."""
+        self._queue.close()
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._is_abandoned = True
+            with contained("exporter not closed"):
+                self._exporter.shutdown()
+            lost = self._queue.clear()
+            self._count_dropped(lost)
+            logger().warning("spans not exported", count=lost, reason=f"not within {timeout:g} s at the end")
+        self._complaints.logger.removeFilter(self._complaints)
+
+    def _run(self) -> None:
+        while not self._is_abandoned:
+            batch = self._queue.take()
+            if batch:
+                began = time.thread_time()
+                self._export(batch)
+                self._queue.give_back(batch)
+                self._rest(time.thread_time() - began)
+            elif self._queue.is_closed:
+                break
+            else:
+                self._queue.wait(EXPORT_INTERVAL)
+        if not self._is_abandoned:
+            with contained("exporter not closed"):
+                self._exporter.shutdown()
+
+    def _rest(self, seconds: float) -> None:
+        """Leave the interpreter to the proxy, after having used it for so long."""
+        if not self._queue.is_closed:
+            time.sleep(seconds * (1 / EXPORT_SHARE - 1))
+
+    def _export(self, batch: list[MessageSpan]) -> None:
+        """Export spans; what cannot be is dropped, and nothing is raised."""
+        self._complaints.texts.clear()
+        reason = ""
+        spans: list[ReadableSpan] = []
+        try:
+            for each in batch:
+                self._make(each)
+            spans = self._collected.taken()
+            is_exported = not spans or self._exporter.export(spans) is SpanExportResult.SUCCESS
+        except Exception as failure:  # noqa: BLE001 - whatever an exporter raises costs this batch only
+            self._collected.taken()
+            is_exported, reason = False, describe(failure)
+        self._note(is_exported, reason or self._complaints.text, len(batch))
+
+    def _note(self, is_exported: bool, reason: str, count: int) -> None:
+        if not is_exported:
+            if not self._lost:
+                logger().warning("spans not exported", reason=reason or "the exporter has failed")
+            self._lost += count
+            self._count_dropped(count)
+        elif self._lost:
+            logger().info("spans exported again", lost=self._lost)
+            self._lost = 0
+
+    def _make(self, span: MessageSpan) -> None:
+        """Make the SDK's span; `_collected` has it then."""
+        made = self._tracer.start_span(
+            span.name,
+            context=_parent(span.context),
+            kind=SpanKind.CONSUMER if span.operation is DELIVER else SpanKind.CLIENT,
+            attributes=span.attributes(),
+            start_time=span.start_ns,
+        )
+        if span.failure is not None:
+            made.set_status(Status(StatusCode.ERROR, span.failure.description))
+        made.end(end_time=span.end_ns)
+
+
+def _parent(context: TraceContext | None) -> contexts.Context:
+    """The context that a span begins in: the message's, or none."""
+    if context is None:
+        return contexts.Context()
+    parent = SpanContext(
+        int(context.trace_id, 16),
+        int(context.span_id, 16),
+        is_remote=True,
+        trace_flags=TraceFlags(TraceFlags.SAMPLED),
+        trace_state=TraceState.from_header([context.tracestate]) if context.tracestate else None,
+    )
+    return set_span_in_context(NonRecordingSpan(parent), contexts.Context())
+
+
+class _Ids(IdGenerator):
+    """Numbers of traces and spans, never 0."""
+
+    def __init__(self, random: random.Random) -> None:
+        self._random = random
+
+    def generate_span_id(self) -> int:
+        return self._random.getrandbits(64) or 1
+
+    def generate_trace_id(self) -> int:
+        return self._random.getrandbits(128) or 1
+
+
+class _Collected(SpanProcessor):
+    """Spans of the SDK that have ended."""
+
+    def __init__(self) -> None:
+        self._spans: list[ReadableSpan] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self._spans.append(span)
+
+    def taken(self) -> list[ReadableSpan]:
+        spans, self._spans = self._spans, []
+        return spans
+
+
+class _Complaints(logging.Filter):
+    """Keeps what the exporter says about a batch out of the log, where it would be a line or more for each batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logger = logging.getLogger(trace_exporter.__name__)
+        self.thread: threading.Thread | None = None
+        self.texts: list[str] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self.thread is None or record.thread != self.thread.ident:
+            return True
+        self.texts.append(record.getMessage())
+        return False
+
+    @property
+    def text(self) -> str:
+        """The first thing it said, and the last."""
+        return "; ".join(_first_and_last(self.texts))[:LONGEST_REASON]
+
+
+def _first_and_last(texts: Iterable[Any]) -> list[Any]:
+    found = list(texts)
+    return found if len(found) < 2 else [found[0], found[-1]]

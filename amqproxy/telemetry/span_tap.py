@@ -1,0 +1,140 @@
+"""The tap that traces sessions for OpenTelemetry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from ipaddress import ip_address
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.config import split_address
+from amqproxy.supervision import contained
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.session_trace import SessionTrace, to_relieve
+from amqproxy.taps.tap import TappedSession
+from amqproxy.telemetry.message_span import AttributeValue, MessageSpan
+from amqproxy.telemetry.sampler import Sampler
+from amqproxy.telemetry.span_budget import SpanBudget
+from amqproxy.telemetry.span_queue import SpanQueue
+from amqproxy.telemetry.span_recorder import SpanRecorder
+
+
+class TracedSession:
+    """One session: its trace, and the spans that are made of it."""
+
+    def __init__(self, recorder: SpanRecorder) -> None:
+        self.trace = SessionTrace()
+        self.recorder = recorder
+
+    @property
+    def memory_used(self) -> int:
+        """The bytes that the trace takes for what is open, about."""
+        return self.trace.memory_used
+
+    def feed(self, sender: Peer, frames: Sequence[Frame], note: Note) -> list[MessageSpan]:
+        """Take frames; the spans that are complete with them."""
+        return self.recorder.record(self.trace.feed_noted(sender, frames, time.time_ns(), note), note)
+
+    def gap(self, sender: Peer, reason: str) -> list[MessageSpan]:
+        """Bytes could not be read, or what was open is to be forgotten."""
+        return self.recorder.record(self.trace.gap(sender, time.time_ns(), reason))
+
+    def end(self, reason: str) -> list[MessageSpan]:
+        """The session is over."""
+        self.recorder.note_end(reason)
+        return self.recorder.record(self.trace.end(time.time_ns(), reason))
+
+
+class SpanTap:
+    """Puts the spans of messages into `queue`, as the client sent and received them.
+
+    `upstream` is the broker's address, or "broker" for the integrated one. `count_dropped` is called with how many
+    spans there was no room for. A session that cannot be traced is traced no further, and no other notices.
+    """
+
+    def __init__(
+        self,
+        queue: SpanQueue,
+        sampler: Sampler,
+        budget: SpanBudget,
+        count_dropped: Callable[[int], None],
+        *,
+        upstream: str,
+    ) -> None:
+        self._queue = queue
+        self._sampler = sampler
+        self._budget = budget
+        self._count_dropped = count_dropped
+        self._server = server_attributes(upstream)
+        self._sessions: dict[int, TracedSession | None] = {}
+
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+        traced = self._traced(session)
+        if traced is not None:
+            traced.trace.feed_protocol_header(time.time_ns())
+
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        if note.leg != "upstream":
+            self._take(session, lambda traced: traced.feed(sender, frames, note))
+
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+        self._take(session, lambda traced: traced.gap(sender, str(error)))
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        if session.number in self._sessions:
+            self._take(session, lambda traced: traced.end(reason))
+            del self._sessions[session.number]
+
+    def relieve(self, memory: int) -> Iterator[None]:
+        """Make traces forget what is open where they take more than `memory` bytes together: one at a step."""
+        traced = [each for each in self._sessions.values() if each is not None]
+        for each in to_relieve(traced, memory):
+            self._queue.add(each.gap(CLIENT, "too much is open on all connections"))
+            yield
+
+    def _traced(self, session: TappedSession) -> TracedSession | None:
+        number = session.number
+        if number not in self._sessions:
+            attributes = {**self._server, **client_attributes(session)}
+            recorder = SpanRecorder(attributes, self._sampler, self._budget, self._count_dropped)
+            self._sessions[number] = TracedSession(recorder)
+        return self._sessions[number]
+
+    def _take(self, session: TappedSession, spans_of: Callable[[TracedSession], list[MessageSpan]]) -> None:
+        """Let the spans that a session's trace gives wait for their export."""
+        traced = self._traced(session)
+        if traced is None:
+            return
+
+        def give_up(failure: Exception) -> None:
+            self._sessions[session.number] = None
+            traced.recorder.forget()
+
+        with contained("session not traced", then=give_up, session=session.number):
+            spans = spans_of(traced)
+            if spans:
+                self._queue.add(spans)
+
+
+def server_attributes(upstream: str) -> dict[str, AttributeValue]:
+    """The broker's address as attributes: none of the integrated broker."""
+    if upstream == "broker":
+        return {}
+    host, port = split_address(upstream)
+    found: dict[str, AttributeValue] = {"server.address": host, "server.port": port}
+    try:
+        ip_address(host)
+    except ValueError:
+        return found
+    return {**found, "network.peer.address": host, "network.peer.port": port}
+
+
+def client_attributes(session: TappedSession) -> dict[str, AttributeValue]:
+    """The client as attributes, and the number of its session, as in the log."""
+    found: dict[str, AttributeValue] = {"amqproxy.session": session.number}
+    host, _, port = session.name.partition("-")[0].rpartition(":")
+    if port.isdecimal():
+        found["client.address"], found["client.port"] = host.strip("[]"), int(port)
+    return found

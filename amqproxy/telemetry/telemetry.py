@@ -1,0 +1,63 @@
+"""OpenTelemetry for one proxy: the tap that makes spans, and the thread that exports them."""
+
+from __future__ import annotations
+
+import random
+
+import trio
+from opentelemetry.sdk.trace.export import SpanExporter
+
+from amqproxy.config import Limits, OpenTelemetryConfig
+from amqproxy.supervision import contained
+from amqproxy.taps.metrics import Metrics
+from amqproxy.telemetry.sampler import Sampler
+from amqproxy.telemetry.span_budget import SpanBudget
+from amqproxy.telemetry.span_export import SpanExport, otlp_exporter, resource
+from amqproxy.telemetry.span_queue import SpanQueue
+from amqproxy.telemetry.span_tap import SpanTap
+
+READER = "opentelemetry"
+"""The name under which dropped spans are counted."""
+
+RELIEF_INTERVAL = 1.0
+"""Seconds between two looks at how much memory the traces take."""
+
+FLUSH_TIMEOUT = 3.0
+"""Seconds that the last spans may take to be exported."""
+
+
+class Telemetry:
+    """Exports the spans of what its `tap` is shown: by OTLP, unless there is another `exporter`."""
+
+    def __init__(
+        self,
+        config: OpenTelemetryConfig,
+        limits: Limits,
+        metrics: Metrics,
+        *,
+        upstream: str,
+        exporter: SpanExporter | None = None,
+    ) -> None:
+        dropped = metrics.records_dropped.labels(READER)
+        budget = SpanBudget(limits.opentelemetry_spans, limits.opentelemetry_memory)
+        queue = SpanQueue(budget)
+        chance = random.Random()  # that of rules is another, which may be seeded
+        self._memory = limits.opentelemetry_memory
+        self._export = SpanExport(queue, exporter or otlp_exporter(config), resource(config), dropped.inc)
+        self.tap = SpanTap(queue, Sampler(config.sample, chance.random), budget, dropped.inc, upstream=upstream)
+
+    def start(self) -> None:
+        """Export from here on, until `finish`."""
+        self._export.start()
+
+    async def run(self) -> None:
+        """Bound what the traces take, until cancelled."""
+        while True:
+            await trio.sleep(RELIEF_INTERVAL)
+            with contained("traces not relieved"):
+                for _ in self.tap.relieve(self._memory):
+                    await trio.lowlevel.checkpoint()
+
+    async def finish(self) -> None:
+        """Export what waits, unless that takes too long."""
+        await trio.to_thread.run_sync(self._export.stop, FLUSH_TIMEOUT, abandon_on_cancel=True)
