@@ -1,0 +1,58 @@
+"""The alert rules: each is valid, fires when it should, and has a runbook."""
+
+import re
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.monitoring.alert_rules import ALERTS, FOLDER, NAMES, ROOT
+from tests.real.require import require
+
+PAGE = (ROOT / "docs" / "alerts.md").read_text()
+SECTIONS = re.findall(r"^### (\w+)\n\n(\w+): .*?\n\n(.*?)(?=\n##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def promtool(*arguments: str) -> None:
+    command = [require("promtool", package="prometheus"), *arguments]
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.real
+def test_the_rules_are_valid() -> None:
+    promtool("check", "rules", "--lint-fatal", "alerts.yml")
+
+
+@pytest.mark.real
+def test_the_rules_fire_when_they_should() -> None:
+    promtool("test", "rules", "alerts_test.yml")
+
+
+def test_each_rule_is_tested_to_fire_and_to_be_silent() -> None:
+    tests = yaml.safe_load((FOLDER / "alerts_test.yml").read_text())["tests"]
+    cases: list[dict[str, Any]] = [case for test in tests for case in test["alert_rule_test"]]
+    for name in NAMES:
+        expectations = [bool(case.get("exp_alerts")) for case in cases if case["alertname"] == name]
+        assert True in expectations, name
+        assert expectations.count(False) >= 2, name  # before it fires, and for the healthy proxy
+
+
+def test_each_rule_has_a_runbook_in_the_order_of_the_file() -> None:
+    assert [(name, severity) for name, severity, _ in SECTIONS] == [
+        (alert["alert"], alert["labels"]["severity"]) for alert in ALERTS
+    ]
+    for name, _, text in SECTIONS:
+        assert re.findall(r"^- \*\*(\w+):\*\*", text, re.MULTILINE) == ["Means", "Look", "Do"], name
+
+
+def test_each_rule_names_its_runbook() -> None:
+    for alert in ALERTS:
+        assert alert["annotations"]["runbook"] == f"docs/alerts.md#{alert['alert'].lower()}"
+
+
+def test_names_and_severities() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(name.startswith("Amqproxy") for name in NAMES)
+    assert {alert["labels"]["severity"] for alert in ALERTS} == {"critical", "warning"}
