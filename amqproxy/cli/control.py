@@ -197,16 +197,19 @@ def close(
     session: int,
     /,
     *,
+    channel: int | None = None,
     text: str | None = None,
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Close a client's connection, with the reply code 320.
+    """Close a client's connection, with the reply code 320; or one channel, with 406.
 
     Parameters
     ----------
     session
         The session, as listed by `sessions`.
+    channel
+        The number of the channel to close, and leave the connection open.
     text
         The reply text [closed by an operator].
     socket
@@ -215,7 +218,59 @@ def close(
         The config file that names it.
     """
     with connected(socket, config) as asked:
-        asked.ask("close", session=session, text=text)
+        asked.ask("close", session=session, channel=channel, text=text)
+
+
+@app.command
+def pause(
+    session: int,
+    /,
+    *,
+    channel: int | None = None,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Let what a client sends wait, until `resume`; what the broker sends goes on to it.
+
+    Parameters
+    ----------
+    session
+        The session, as listed by `sessions`.
+    channel
+        The number of the one channel to pause.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as asked:
+        asked.ask("pause", session=session, channel=channel)
+
+
+@app.command
+def resume(
+    session: int,
+    /,
+    *,
+    channel: int | None = None,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Let go on what has waited since `pause`.
+
+    Parameters
+    ----------
+    session
+        The session, as listed by `sessions`.
+    channel
+        The number of the channel that was paused.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as asked:
+        asked.ask("resume", session=session, channel=channel)
 
 
 def _print_entries(

@@ -30,6 +30,8 @@ def sessions(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         known = {name: entry[name] for name in ("user", "vhost", "product", "name")}
         held = f", {entry['held']} held" if entry["held"] else ""
+        if entry.get("paused_channels"):
+            held += f", paused: {', '.join(map(str, entry['paused_channels']))}"
         yield (
             f"#{entry['session']} {entry['connection']} {entry['state']}, {entry['channels']} channels{held}  "
             + pairs(known)

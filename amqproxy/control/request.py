@@ -23,6 +23,8 @@ MOST_BODY = 1024 * 1024
 Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
 """How many bytes of a body are shown."""
 
+ChannelNumber = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="request"):
     """The base of all requests; `id` is returned with the response."""
@@ -88,10 +90,25 @@ class Release(Request, frozen=True, tag="release"):
 
 
 class CloseSession(Request, frozen=True, tag="close"):
-    """End a session with connection.close 320, whose text both peers receive."""
+    """End a session with connection.close 320, or one channel with channel.close 406; both peers receive the text."""
 
     session: int
+    channel: ChannelNumber | None = None
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "closed by an operator"
+
+
+class Pause(Request, frozen=True, tag="pause"):
+    """Let what the client of a session sends wait, or what it sends on one channel."""
+
+    session: int
+    channel: ChannelNumber | None = None
+
+
+class Resume(Request, frozen=True, tag="resume"):
+    """Let it go on."""
+
+    session: int
+    channel: ChannelNumber | None = None
 
 
 class Subscribe(Request, frozen=True, tag="subscribe"):
@@ -126,6 +143,8 @@ AnyRequest = (
     | WatchHeld
     | Release
     | CloseSession
+    | Pause
+    | Resume
     | Subscribe
 )
 _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)

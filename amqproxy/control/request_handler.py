@@ -9,6 +9,7 @@ import msgspec
 
 from amqproxy import __version__
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.control import session_control
 from amqproxy.control.held_commands import HeldCommand, held_command
 from amqproxy.control.request import (
     PROTOCOL,
@@ -20,8 +21,10 @@ from amqproxy.control.request import (
     ListHeld,
     ListRules,
     ListSessions,
+    Pause,
     Release,
     Reload,
+    Resume,
     ShowStats,
     Subscribe,
     WatchHeld,
@@ -112,7 +115,13 @@ class RequestHandler:
                 self._release(request)
                 return {}
             case CloseSession():
-                self._find_session(request.session).close(request.text)
+                session_control.close(self._find_session(request.session), request)
+                return {}
+            case Pause():
+                session_control.pause(self._find_session(request.session), request)
+                return {}
+            case Resume():
+                session_control.resume(self._find_session(request.session), request)
                 return {}
             case Subscribe():
                 raise RequestError("not-observable", "only a connection can subscribe")
@@ -149,12 +158,13 @@ class RequestHandler:
         return {
             "session": session.number,
             "connection": session.name,
-            "state": str(session.state),
+            "state": "paused" if session.is_paused else str(session.state),
             "user": shown_text(client.user),
             "vhost": shown_text(client.vhost),
             "product": shown_text(client.properties.get("product", "")),
             "name": shown_text(client.properties.get("connection_name", "")),
             "channels": len(connection.channels),
+            "paused_channels": session.paused_channels,
             "held": 0
             if interceptor is None
             else sum(direction.is_held for _, direction in interceptor.waiting.values()),

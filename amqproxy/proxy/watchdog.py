@@ -48,8 +48,11 @@ class Watchdog:
     def look(self, session: Session, now: float) -> None:
         """End a session one of whose peers has been silent for too long, or does not take what is sent to it.
 
-        A broker that expects more heartbeats than the client sends gets them from here.
+        A broker that expects more heartbeats than it gets from the client gets them from here. The pause of a client
+        that has hung up ends.
         """
+        if session.is_paused and session.client.transport.has_hung_up():
+            session.resume(by="since the client has hung up")
         if session.owes_heartbeats:
             upstream = session.legs[SERVER].connection
             if upstream.is_heartbeat_due(CLIENT, now):

@@ -42,13 +42,15 @@ class Answer(StrEnum):
 class Close(msgspec.Struct, frozen=True):
     """The channel or the connection of the command is closed: for one side with this, for the other in good order.
 
-    The client receives this, whichever peer sent the command, unless `receiver` is the broker.
+    The client receives this, whichever peer sent the command, unless `receiver` is the broker. `farewell` is the text
+    for the other one, where it is not the usual one.
     """
 
     scope: Scope
     code: int
     text: str
     receiver: Peer | None = None
+    farewell: str = ""
 
 
 class Insertion(msgspec.Struct, frozen=True):

@@ -97,6 +97,7 @@ async def test_rules_and_sessions(autojump_clock: MockClock) -> None:
                 "product": "",
                 "name": "",
                 "channels": 2,
+                "paused_channels": [],
                 "held": 1,
             }
         ]

@@ -1,4 +1,4 @@
-"""How one channel is closed on both legs: by a peer, by both at once, or by a rule."""
+"""How one channel is closed on both legs: by a peer, by both at once, by a rule, or by an operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amqproxy.rules.verdict import Close
 from amqproxy.taps.note import Note
 
 CLOSED_BY_RULE = "closed by a rule of the proxy"
-"""The reply text for the other peer when we close a channel that it knows."""
+"""The reply text for the other peer when a rule closes a channel that it knows."""
 
 
 def takes_close(connections: Mapping[Peer, Connection], number: int) -> bool:
@@ -43,10 +43,10 @@ def answer_both(directions: Iterable[ChannelDirection]) -> Actions:
 def close_both(
     connections: Mapping[Peer, Connection], number: int, close: Close, class_and_method: tuple[int, int], note: Note
 ) -> Actions:
-    """Close the channel for both peers, with the rule's code and text for the one that is to receive them."""
+    """Close the channel for both peers, with the code and text for the one that is to receive them."""
     receiver = close.receiver or CLIENT
     error = ChannelClose(close.code, close.text, *class_and_method)
-    farewell = ChannelClose(200, CLOSED_BY_RULE, 0, 0)
+    farewell = ChannelClose(200, close.farewell or CLOSED_BY_RULE, 0, 0)
     for peer in (CLIENT, SERVER):
         channel = connections[peer].channels.get(number)
         if _has_closed(peer, channel):

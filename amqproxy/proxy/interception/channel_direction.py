@@ -112,7 +112,8 @@ class ChannelDirection:
 
     `gathered` are the frames of a command that is not evaluated yet, `stage` how much of it must come before it can be;
     `rest` is what becomes of the frames of a content that is evaluated, or was not wanted. `is_mid` holds while the
-    target has had a part of a content and not all of it: nothing else may be put between. `ordinal` counts the contents
+    target has had a part of a content and not all of it: nothing else may be put between. While it `is_paused`, what
+    begins waits; a content that has begun goes on to its end. `ordinal` counts the contents
     seen, `settled` those of whom it is known by now whether they go on. `first` is the method under way, and `is_acked`
     whether it has to be acknowledged, as it was when it came; None if that was not asked. `note` is what taps are to
     know of it. `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it, if
@@ -134,6 +135,7 @@ class ChannelDirection:
         "insertions",
         "is_acked",
         "is_mid",
+        "is_paused",
         "note",
         "ordinal",
         "postponed",
@@ -157,7 +159,7 @@ class ChannelDirection:
         self.stage = Stage.NOTHING
         self.decided: Verdict | None = None
         self.rest = ContentRest.PASSES
-        self.is_mid = False
+        self.is_mid = self.is_paused = False
         self.ordinal = self.settled = 0
         self.first: Frame | None = None
         self.note: Note = NOTHING
@@ -283,6 +285,11 @@ class ChannelDirection:
         self._has_header = frame.kind != HEADER
         self._remaining = _UNKNOWN
 
+    def join_closing(self) -> None:
+        """Begin to follow a channel that is closing: nobody knows whether a content is under way, or how much of it."""
+        self.begin(ContentRest.PASSES)
+        self._remaining = _UNKNOWN
+
     def catch_up(self, content_state: ContentState | None) -> bool:
         """Learn what `join_midway` left open from the content state, whose frames are all here; True: the end."""
         if content_state is not None and content_state.expects != METHOD:
@@ -344,7 +351,8 @@ class ChannelDirection:
         return ready
 
     def clear(self) -> None:
-        """Drop all that has not gone on."""
+        """Drop all that has not gone on; nothing is paused any more."""
+        self.is_paused = False
         self._waiting_load.remove(cost([frame for frame, _ in self.queue]))
         self.queue.clear()
         self.take_gathered()

@@ -171,7 +171,7 @@ class ChannelInterceptor:
         yield from self._admit(direction, frame)
 
     def _admit(self, direction: ChannelDirection, frame: Frame) -> Actions:
-        if direction.is_held_up:
+        if direction.is_held_up or (direction.is_paused and frame.kind == METHOD):
             return self._hold_up(direction, frame)
         return self._process(direction, frame, None)
 
@@ -392,9 +392,12 @@ class ChannelInterceptor:
 
     # --- the end
 
-    def close(self, command: Command, close: Close, note: Note = NOTHING) -> Actions:
-        """Close a channel on both legs, as soon as neither peer is in the middle of a content on it."""
-        cls = BY_INDEX[command.index] if command.index >= 0 else None
+    def close(self, command: Command | None, close: Close, note: Note = NOTHING) -> Actions:
+        """Close a channel on both legs, as soon as neither peer is in the middle of a content on it.
+
+        `command` is the one that it is closed for, if there is one.
+        """
+        cls = BY_INDEX[command.index] if command is not None and command.index >= 0 else None
         place = (cls.class_id, cls.method_id) if cls is not None else (0, 0)
         if self.number == 0 or close.scope is Scope.CONNECTION:
             yield CloseConnection(close, place)

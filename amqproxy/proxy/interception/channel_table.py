@@ -34,6 +34,19 @@ class ChannelTable:
                     direction.join(owner.readers[peer].content_states.get(number))
         return channel
 
+    def join_closing(self) -> None:
+        """Know the channels that are closing by now: a content that has begun to pass on one goes on to its end."""
+        connections = self._owner.connections
+        closing = {
+            number
+            for connection in connections.values()
+            for number, channel in connection.channels.items()
+            if not channel.takes_frames
+        }
+        for number in closing:
+            for direction in self.channel(number).directions.values():
+                direction.join_closing()
+
     def watch(self, channel: ChannelInterceptor) -> None:
         """Have all frames of a channel handed over from here on."""
         number = channel.number

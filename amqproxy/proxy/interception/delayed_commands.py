@@ -1,4 +1,4 @@
-"""What waits on one connection: for its time, to be released, for its turn, or to be overtaken."""
+"""What waits on one connection: for its time, to be released, to be resumed, for its turn, or to be overtaken."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from amqproxy.amqp091.errors import AccessRefused, ProtocolError, Scope, reply_text
+from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, PostponedDelivery, WaitingCommand
@@ -52,13 +53,14 @@ class Owner(Protocol):
 class DelayedCommands:
     """The commands that wait, and their timers. `waiting` are those with a verdict, by a number of each.
 
-    `resuming` are directions in which nothing waits but for its turn.
+    `resuming` are directions in which nothing waits but for its turn, `paused` those in which nothing begins.
     """
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self.waiting: dict[int, Delayed] = {}
         self.resuming: dict[ChannelDirection, ChannelInterceptor] = {}
+        self.paused: dict[ChannelDirection, ChannelInterceptor] = {}
         self._to_release: deque[Delayed] = deque()
         self._left = TURN
         self._timers = Timers()
@@ -68,6 +70,7 @@ class DelayedCommands:
         """The connection is over: nothing goes on any more, and nothing refers to the owner from here."""
         self.waiting.clear()
         self.resuming.clear()
+        self.paused.clear()
         self._to_release.clear()
         self._timers = Timers()
         del self._owner
@@ -83,7 +86,25 @@ class DelayedCommands:
         """Does anything of the sender's wait here?"""
         if any(direction.sender is sender for _, direction in self.waiting.values()):
             return True
+        if any(direction.sender is sender and direction.queue for direction in self.paused):
+            return True
         return any(direction.sender is sender for direction in self.resuming)
+
+    # --- to pause
+
+    def pause(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
+        """Let nothing begin in a direction, from the next command on."""
+        direction.is_paused = True
+        self.paused[direction] = channel
+
+    def end_pauses(self, number: int | None = None) -> None:
+        """Let go on what waits since its channel is paused: that channel, or all. It goes on in the next `tick`."""
+        for direction, channel in list(self.paused.items()):
+            if number is None or channel.number == number:
+                del self.paused[direction]
+                direction.is_paused = False
+                if direction.queue and not direction.is_waiting:
+                    self.resuming[direction] = channel
 
     # --- to wait
 
@@ -110,6 +131,7 @@ class DelayedCommands:
         if direction.waiting is not None:
             del self.waiting[direction.waiting.number]
         self.resuming.pop(direction, None)
+        self.paused.pop(direction, None)
         direction.clear()
 
     def at(self, when: float, sender: Peer, do: Callable[[], None]) -> Timer:
@@ -142,7 +164,8 @@ class DelayedCommands:
         self._resume(channel, direction)
 
     def release_all(self) -> None:
-        """Begin to let everything go on that waits now; what is held, as if its timeout had passed."""
+        """Begin to let everything go on that waits now; what is held, as if its timeout had passed. Pauses end."""
+        self.end_pauses()
         self._to_release += self.waiting.values()
         self._to_release += [(channel, direction) for direction, channel in self.resuming.items()]
 
@@ -173,7 +196,10 @@ class DelayedCommands:
         owner = self._owner
         with self._blaming(direction.sender):
             while direction.queue and not direction.is_waiting and not owner.is_over:
-                if direction.queue[0][0].index == ConnectionClose.index and owner.holds_up(direction.sender):
+                first = direction.queue[0][0]
+                if first.index == ConnectionClose.index and owner.holds_up(direction.sender):
+                    return
+                if direction.is_paused and first.kind == METHOD:
                     return
                 self._left -= 1
                 if self._left < 0:

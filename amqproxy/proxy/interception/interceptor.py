@@ -44,7 +44,7 @@ from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemorySha
 from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.decision_cache import changes_traffic
-from amqproxy.rules.verdict import Impairment, Stage, Verdict
+from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 from amqproxy.taps.note import Note
 
 MAX_HELD = 16 * 1024 * 1024
@@ -113,6 +113,7 @@ class Interceptor:
         self.now = 0.0
         self._chunk = ChunkFrames(self.readers[CLIENT])
         self.counts_unacked = self.numbers_confirms = False
+        self._table.join_closing()
         self.ask_for_frames()
 
     @property
@@ -250,6 +251,32 @@ class Interceptor:
         """Does so much wait of what a peer has sent that nothing more is to be read from it for now?"""
         size = self.loads[sender].size
         return size > MAX_HELD or (size > 0 and self.share.is_over)
+
+    # --- what an operator wants
+
+    def close_channel(self, number: int, close: Close, now: float) -> None:
+        """Close a channel on both legs, as soon as no content is under way on it."""
+        self._begin_turn(now)
+        channel = self._table.channel(number)
+        self.do(channel, channel.close(None, close))
+        self._end_if_nothing_waits()
+
+    def pause_channel(self, number: int, now: float) -> None:
+        """Let the client's commands on a channel wait from the next one on, in order; too many wait as `is_full`."""
+        self._begin_turn(now)
+        channel = self._table.channel(number)
+        self._table.watch(channel)
+        self._delayed.pause(channel, channel.directions[CLIENT])
+
+    def resume_channel(self, number: int, now: float) -> None:
+        """Let go on what the client has sent on a paused channel."""
+        self._delayed.end_pauses(number)
+        self.tick(now)
+
+    @property
+    def paused_channels(self) -> list[int]:
+        """The numbers of the channels that are paused."""
+        return [channel.number for channel in self._delayed.paused.values()]
 
     # --- what waits
 
@@ -415,8 +442,11 @@ class Interceptor:
         if not self._legs.count(sender, frame):
             return True
         is_live = self._legs.receive(sender, frame)
-        if is_live and frame.kind == METHOD and frame.channel == 0 and self._evaluation.learn(frame.method):
-            self.ask_for_frames()
+        if is_live and frame.kind == METHOD and frame.channel == 0:
+            if frame.index == ConnectionClose.index and sender is CLIENT:
+                self._delayed.end_pauses()  # all that it has sent goes before its close
+            if self._evaluation.learn(frame.method):
+                self.ask_for_frames()
         return is_live
 
     def _end_if_nothing_waits(self) -> None:

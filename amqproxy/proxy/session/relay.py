@@ -41,12 +41,14 @@ class Relay:
     `handshake` receives from the client until it may send without waiting. `drain` is set once the session drains.
     `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `observe`
     takes the seconds from receiving a chunk to having sent it. What is held of an incomplete frame counts for `share`.
-    After a `ProtocolError`, `culprit` is the frame that it is about, if that is known.
+    After a `ProtocolError`, `culprit` is the frame that it is about, if that is known. While it is paused, nothing is
+    read, or taken of what has been read.
     """
 
     __slots__ = (
         "_follow_up",
         "_observe",
+        "_resumed",
         "_room",
         "_share",
         "culprit",
@@ -77,6 +79,7 @@ class Relay:
         self._follow_up = follow_up
         self._observe = observe
         self._room: trio.Event | None = None
+        self._resumed: trio.Event | None = None
 
     async def run(self) -> DirectionEnding:
         """Pass frames on until there are no more.
@@ -92,6 +95,8 @@ class Relay:
         held = 0
         data = await (handshake or source.transport).receive()
         while data:
+            while self._resumed is not None:
+                await self._resumed.wait()
             began = time.perf_counter()
             if reader.is_paused:
                 frames = reader.resume()
@@ -130,6 +135,26 @@ class Relay:
             if handshake.is_over:
                 handshake = self.handshake = None
         return DirectionEnding.EOF
+
+    @property
+    def is_paused(self) -> bool:
+        return self._resumed is not None
+
+    @property
+    def is_unread(self) -> bool:
+        """Is the source, on purpose, not being read from?"""
+        return self._resumed is not None or self._room is not None
+
+    def pause(self) -> None:
+        """Take nothing more of the source, from the next chunk on."""
+        if self._resumed is None:
+            self._resumed = trio.Event()
+
+    def resume(self) -> None:
+        """Go on with the source, if it was paused."""
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
 
     def make_room(self) -> None:
         """Read again from the source, if that stopped since too much waited and there is room now."""

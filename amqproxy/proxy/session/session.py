@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, suppress
 
 import trio
 
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
@@ -40,7 +40,7 @@ from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.verdict import Verdict
+from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -360,6 +360,65 @@ class Session:
         with self.contained():
             self._traffic.release(number, verdict, self._nursery)
 
+    # --- an operator closes a channel, or pauses the client
+
+    @property
+    def is_open(self) -> bool:
+        """Are both peers past the handshake, and is neither ending the connection?"""
+        is_relaying = self.phase is SessionState.RELAYING and self._nursery is not None
+        return is_relaying and all(leg.connection.state is ConnectionState.OPEN for leg in self.legs.values())
+
+    @property
+    def is_paused(self) -> bool:
+        """Is nothing read from the client until `resume`?"""
+        return self._traffic.is_paused
+
+    @property
+    def paused_channels(self) -> list[int]:
+        """The numbers of the channels on which the client's commands wait until `resume`."""
+        return self._traffic.paused_channels
+
+    def close_channel(self, number: int, text: str) -> None:
+        """Close a channel of an open connection for both peers, as soon as no content is under way on it.
+
+        The client is sent 406, as by RabbitMQ where it closes a channel of its own accord.
+        """
+        assert self._nursery is not None
+        with self.contained():
+            self._report.log("info", f"channel {number} closed by an operator: {text}")
+            close = Close(Scope.CHANNEL, PreconditionFailed.code, PreconditionFailed(text).reply_text, farewell=text)
+            self._traffic.interceptor(self._announce_hold).close_channel(number, close, trio.current_time())
+            self._traffic.send_changes(self._nursery)
+
+    def pause(self, channel: int | None = None) -> None:
+        """Take nothing more of what the client of an open connection sends, or sends on one channel.
+
+        What the broker sends goes on to it. The broker gets heartbeats for as long as the client is not read from.
+        """
+        assert self._nursery is not None
+        with self.contained():
+            if channel is None:
+                self._report.log("info", "paused by an operator")
+                self._traffic.pause()
+                upstream = self.legs[SERVER].connection
+                if upstream.heartbeat:
+                    upstream.note_received(CLIENT, trio.current_time())
+                    self.send_heartbeat()
+            else:
+                self._report.log("info", f"channel {channel} paused by an operator")
+                self._traffic.interceptor(self._announce_hold).pause_channel(channel, trio.current_time())
+
+    def resume(self, channel: int | None = None, by: str = "by an operator") -> None:
+        """Go on with what the client has sent meanwhile, in its order."""
+        with self.contained():
+            if channel is None:
+                self._report.log("info", f"resumed {by}")
+                self._traffic.resume()
+            elif self.interceptor is not None and self._nursery is not None:
+                self._report.log("info", f"channel {channel} resumed {by}")
+                self.interceptor.resume_channel(channel, trio.current_time())
+                self._traffic.send_changes(self._nursery)
+
     # --- the session is ended from outside
 
     def drain(self) -> None:
@@ -399,10 +458,13 @@ class Session:
 
     @property
     def owes_heartbeats(self) -> bool:
-        """Does the broker expect heartbeats that the client does not send, since a rule has limited its interval?"""
+        """Does the broker expect heartbeats that do not come, since a rule has limited the client's interval, or since
+        the client is not read from?"""
         upstream = self.legs.get(SERVER)
         if upstream is None or not upstream.connection.heartbeat or not upstream.takes_close:
             return False
+        if self._traffic.is_client_unread:
+            return True
         return not 0 < self.client.connection.heartbeat <= upstream.connection.heartbeat
 
     def send_heartbeat(self) -> None:

@@ -125,12 +125,17 @@ class Traffic:
     async def settle(self) -> None:
         """Send what a client that is gone by now has sent, and that is not to be refused: as if its time had come."""
         passage = self.passage
-        if not passage.waiting or passage.is_over or not self._closing.upstream_takes_more:
+        if not (passage.waiting or self.paused_channels) or passage.is_over or not self._closing.upstream_takes_more:
             return
         passage.release_all(trio.current_time())
-        self._apply_effects()
         with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
-            await self._legs[SERVER].transport.send(passage.take_output(SERVER))
+            while True:
+                self._apply_effects()
+                await self._legs[SERVER].transport.send(passage.take_output(SERVER))
+                if not passage.is_releasing:
+                    break
+                await trio.lowlevel.checkpoint()
+                passage.go_on_releasing(trio.current_time())
 
     def end(self) -> None:
         """The session is over: nothing is kept of what rules had."""
@@ -181,6 +186,8 @@ class Traffic:
             for relay in self._relays:
                 if relay.handshake is not None:
                     relay.handshake.note_answer()
+        if isinstance(method, ConnectionClose):
+            self.resume()  # whoever closes, the client's answer is needed
         if isinstance(method, ConnectionStartOk):
             self._report.introduce(self.passage.shown_client)
         elif isinstance(method, ConnectionTuneOk):
@@ -224,10 +231,7 @@ class Traffic:
             self.passage.evaluator = self.passage.evaluator.moved(rules)
             self.passage.ask_for_frames()
         elif rules.rules and self._life.state is SessionState.RELAYING:
-            self._announce = announce
-            self.passage = self._new_interceptor(rules)
-            for relay in self._relays:
-                relay.passage = self.passage
+            self._intercept(rules, announce)
         if self._nursery is not None:
             is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
             self._impair(self.passage.start(trio.current_time(), is_open=is_open))
@@ -238,9 +242,11 @@ class Traffic:
         if self._relays:
             self.passage.ask_for_frames()
 
-    def _new_interceptor(self, rules: RuleSet) -> Interceptor:
+    def _intercept(self, rules: RuleSet, announce: Callable[[int], None]) -> Interceptor:
+        """Have an interceptor take what comes from here on, between two chunks."""
+        self._announce = announce
         client, met = self.passage.client, self._met
-        return Interceptor(
+        self.passage = interceptor = Interceptor(
             {peer: leg.connection for peer, leg in self._legs.items()},
             rules.evaluator(client),
             client,
@@ -251,6 +257,46 @@ class Traffic:
             share=self._share,
             body_limit=self._limits.rule_body,
         )
+        for relay in self._relays:
+            relay.passage = interceptor
+        return interceptor
+
+    # --- what an operator wants
+
+    def interceptor(self, announce: Callable[[int], None]) -> Interceptor:
+        """The session's interceptor; where there are no rules, there is one from here on. For an open connection."""
+        if isinstance(self.passage, Interceptor):
+            return self.passage
+        return self._intercept(self._rules or RuleSet(()), announce)
+
+    def send_changes(self, nursery: trio.Nursery) -> None:
+        """Do what follows from what was changed from outside: neither peer waits for the other to take its part."""
+        self._apply_effects()
+        for leg in self._legs.values():
+            nursery.start_soon(self._send_output, [leg])
+
+    def pause(self) -> None:
+        """Read nothing more from the client, whose heartbeats the broker gets from us."""
+        self._relays[0].pause()
+
+    def resume(self) -> None:
+        """Read from the client again."""
+        for relay in self._relays:
+            relay.resume()
+
+    @property
+    def is_paused(self) -> bool:
+        return any(relay.is_paused for relay in self._relays)
+
+    @property
+    def paused_channels(self) -> list[int]:
+        """The numbers of the channels on which the client's commands wait to be resumed."""
+        return self.passage.paused_channels if isinstance(self.passage, Interceptor) else []
+
+    @property
+    def is_client_unread(self) -> bool:
+        """Is the client, on purpose, not being read from, so that its heartbeats do not come?"""
+        return bool(self._relays) and self._relays[0].is_unread
 
     # --- commands that wait
 
@@ -286,10 +332,10 @@ class Traffic:
         if self._drain is not None:
             self._close_if_drained(self._drain)
 
-    async def _send_output(self) -> None:
-        """Send what has waited, and end the session if that is what it comes to."""
-        for peer, leg in self._legs.items():
-            output = self.passage.take_output(peer)
+    async def _send_output(self, legs: Iterable[Leg] | None = None) -> None:
+        """Send what has waited, to one or both peers, and end the session if that is what it comes to."""
+        for leg in legs or self._legs.values():
+            output = self.passage.take_output(leg.peer)
             if output:
                 with suppress(TransportBroken):  # its own direction reports what happened
                     await leg.transport.send(output)
@@ -305,6 +351,7 @@ class Traffic:
     def drain(self, nursery: trio.Nursery) -> None:
         """Complete the contents in progress, then send the client connection.close."""
         self._life.move(SessionEvent.DRAIN)
+        self.resume()
         self._drain = drain = Drain(self._legs[CLIENT], {peer: leg.reader for peer, leg in self._legs.items()})
         for relay in self._relays:
             relay.drain = drain
