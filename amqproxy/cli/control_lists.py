@@ -1,4 +1,4 @@
-"""What `amqproxy control` lists as tables: connections, and what is counted."""
+"""What `amqproxy control` lists as tables: connections, channels, consumers, topology, and what is counted."""
 
 from __future__ import annotations
 
@@ -34,6 +34,82 @@ def connections(*, socket: Path | None = None, config: Path | None = None, json:
 
     with connected(socket, config) as client:
         _print(client.ask("connections"), "connections", CONNECTIONS, json)
+
+
+def channels(
+    *, session: int | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
+) -> None:
+    """Print the channels that are open: mode, prefetch, consumers, and how many messages each side has sent.
+
+    Parameters
+    ----------
+    session
+        Only those of this session.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of a table.
+    """
+    from amqproxy.control.tables import CHANNELS
+
+    with connected(socket, config) as client:
+        _print(client.ask("channels", session=session), "channels", CHANNELS, json)
+
+
+def consumers(
+    *, session: int | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
+) -> None:
+    """Print the consumers: of which queue, on which channel, and with which prefetch.
+
+    Parameters
+    ----------
+    session
+        Only those of this session.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of a table.
+    """
+    from amqproxy.control.tables import CONSUMERS
+
+    with connected(socket, config) as client:
+        _print(client.ask("consumers", session=session), "consumers", CONSUMERS, json)
+
+
+def topology(
+    *,
+    vhost: str | None = None,
+    deleted: Annotated[bool, Parameter(negative="")] = False,
+    socket: Path | None = None,
+    config: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Print the exchanges, queues and bindings that clients have made or used through the proxy.
+
+    Parameters
+    ----------
+    vhost
+        Only those of this virtual host.
+    deleted
+        Those that were deleted, too.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of a table.
+    """
+    from amqproxy.control.tables import TOPOLOGY
+
+    with connected(socket, config) as client:
+        response = client.ask("topology", vhost=vhost, deleted=deleted or None)
+    _print(response, "topology", TOPOLOGY, json)
+    if response.get("forgotten"):
+        print(f"amqproxy: {response['forgotten']} were forgotten, as there was no room for them", file=sys.stderr)
 
 
 def stats(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
@@ -74,5 +150,5 @@ def _print(response: dict[str, Any], name: str, columns: Iterable[Column], json:
         print(f"amqproxy: {response['left_out']} more are not shown", file=sys.stderr)
 
 
-COMMANDS = (connections, stats)
+COMMANDS = (connections, channels, consumers, topology, stats)
 """The subcommands."""

@@ -52,6 +52,28 @@ class ListConnections(Request, frozen=True, tag="connections"):
     """List the connections, with what is known of each."""
 
 
+class ListChannels(Request, frozen=True, tag="channels"):
+    """List the channels, of one session or of all."""
+
+    session: int | None = None
+
+
+class ListConsumers(Request, frozen=True, tag="consumers"):
+    """List the consumers, of one session or of all."""
+
+    session: int | None = None
+
+
+class ShowTopology(Request, frozen=True, tag="topology"):
+    """List the exchanges, queues and bindings that clients have made or used, in one virtual host or in all.
+
+    With `deleted`, those that were deleted come last.
+    """
+
+    vhost: str | None = None
+    deleted: bool = False
+
+
 class ShowStats(Request, frozen=True, tag="stats"):
     """Show what is counted of the whole process."""
 
@@ -135,6 +157,9 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
 AnyRequest = (
     Hello
     | ListConnections
+    | ListChannels
+    | ListConsumers
+    | ShowTopology
     | ShowStats
     | Reload
     | ListRules

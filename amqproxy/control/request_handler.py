@@ -17,7 +17,9 @@ from amqproxy.control.request import (
     AnyRequest,
     CloseSession,
     Hello,
+    ListChannels,
     ListConnections,
+    ListConsumers,
     ListHeld,
     ListRules,
     ListSessions,
@@ -26,11 +28,12 @@ from amqproxy.control.request import (
     Reload,
     Resume,
     ShowStats,
+    ShowTopology,
     Subscribe,
     WatchHeld,
 )
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.session_entries import connection_entry, shown_text
+from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries, shown_text
 from amqproxy.control.statistics import Statistics
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
 from amqproxy.proxy.interception.channel_interceptor import ChannelInterceptor
@@ -41,6 +44,7 @@ from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 Response = dict[str, Any]
 
@@ -65,6 +69,7 @@ class SessionRegistry(Protocol):
 
     sessions: dict[int, Session]
     rules: RuleSet
+    topology: ObservedTopology
 
 
 class RequestHandler:
@@ -101,6 +106,14 @@ class RequestHandler:
                 return {"protocol": PROTOCOL, "version": __version__, "requests": list(REQUESTS)}
             case ListConnections():
                 return ListResponse("connections", map(connection_entry, list(self._registry.sessions.values())))
+            case ListChannels():
+                return ListResponse("channels", channel_entries(self._chosen(request.session)))
+            case ListConsumers():
+                return ListResponse("consumers", consumer_entries(self._chosen(request.session)))
+            case ShowTopology():
+                topology = self._registry.topology
+                entries = topology.entries(request.vhost, deleted=request.deleted)
+                return ListResponse("topology", entries, {"forgotten": topology.forgotten})
             case ShowStats():
                 if self._statistics is None:
                     raise RequestError("not-observable", "this proxy counts nothing")
@@ -197,6 +210,12 @@ class RequestHandler:
         )
 
     # --- what becomes of what waits
+
+    def _chosen(self, number: int | None) -> Iterator[Session]:
+        """The session of that number, or all; those that have ended by their turn are left out."""
+        sessions = self._registry.sessions
+        chosen = list(sessions.values()) if number is None else [self._find_session(number)]
+        return (session for session in chosen if session.number in sessions)
 
     def _find_session(self, number: int) -> Session:
         session = self._registry.sessions.get(number)

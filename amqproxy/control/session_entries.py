@@ -1,11 +1,17 @@
-"""Sessions as the control socket lists them: connections, with what the client is, and what both have agreed."""
+"""Sessions as the control socket lists them: their connections, channels and consumers, as the client sees them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.amqp091.channel import Channel
+from amqproxy.amqp091.frame import METHOD
+from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.session.session import Session
+from amqproxy.taps.record import json_mapping
+from amqproxy.taps.topology.client_requests import ConsumerView
 
 MOST_TEXT = 1024
 """Characters that are shown of a text of a client's about itself."""
@@ -49,4 +55,83 @@ def connection_entry(session: Session) -> Entry:
             str(CLIENT): session.client.reader.offset,
             str(SERVER): 0 if upstream is None else upstream.reader.offset,
         },
+    }
+
+
+def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
+    """The channels of sessions that still run when it is their turn."""
+    for session in sessions:
+        known = _connection_of(session)
+        for number, channel in list(session.client.connection.channels.items()):
+            yield known | _channel_entry(session, number, channel)
+
+
+def consumer_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
+    """The consumers of sessions that still run when it is their turn."""
+    for session in sessions:
+        known = _connection_of(session)
+        for number, channel in list(session.client.connection.channels.items()):
+            view = session.requests.channels.get(number)
+            for tag, no_ack in list(channel.consumers.items()):
+                consumer = None if view is None else view.consumers.get(tag)
+                yield known | {"channel": number, "consumer_tag": tag} | _consumer_entry(consumer, no_ack)
+
+
+def _connection_of(session: Session) -> Entry:
+    client = session.shown
+    return {
+        "session": session.number,
+        "connection": session.name,
+        "user": shown_text(client.user),
+        "vhost": shown_text(client.vhost),
+        "name": shown_text(client.properties.get("connection_name", "")),
+    }
+
+
+def _channel_entry(session: Session, number: int, channel: Channel) -> Entry:
+    view = session.requests.channels.get(number)
+    return {
+        "channel": number,
+        "state": str(channel.state),
+        "mode": str(channel.mode),
+        "prefetch": 0 if view is None else view.prefetch,
+        "global_prefetch": 0 if view is None else view.global_prefetch,
+        "consumers": len(channel.consumers),
+        "flow": {str(peer): is_flowing for peer, is_flowing in channel.is_flowing.items()},
+        "messages": {str(peer): _messages(session, number, peer) for peer in Peer},
+        "open_content": {str(peer): _open_content(session, number, peer) for peer in Peer},
+        **open_messages(session, number),
+    }
+
+
+def _messages(session: Session, number: int, sender: Peer) -> int:
+    """How many contents a peer has begun to send on a channel: publishes, or deliveries, gets and returns."""
+    leg = session.legs.get(sender)
+    state = None if leg is None else leg.reader.content_states.get(number)
+    return 0 if state is None else state.contents
+
+
+def _open_content(session: Session, number: int, sender: Peer) -> str | None:
+    """The method whose content a peer has sent only in part, if there is one."""
+    leg = session.legs.get(sender)
+    state = None if leg is None else leg.reader.content_states.get(number)
+    return None if state is None or state.expects == METHOD else BY_INDEX[state.index].name
+
+
+def open_messages(session: Session, number: int) -> Entry:
+    """How many publishes of a channel are not confirmed, and how many deliveries not settled."""
+    return {}
+
+
+def _consumer_entry(consumer: ConsumerView | None, no_ack: bool) -> Entry:
+    """A consumer; what is not known of it, since there are too many, is None."""
+    if consumer is None:
+        return {"queue": None, "no_ack": no_ack, "exclusive": None, "prefetch": None, "arguments": None}
+    consume = consumer.consume
+    return {
+        "queue": consumer.shown_queue,
+        "no_ack": no_ack,
+        "exclusive": consume.exclusive,
+        "prefetch": consumer.prefetch,
+        "arguments": json_mapping(consume.arguments.values_by_name),
     }

@@ -90,6 +90,76 @@ CONNECTIONS = (
 )
 """Of the request `connections`."""
 
+CHANNELS = (
+    number("session", "session"),
+    number("channel", "channel"),
+    field("user", "user"),
+    field("vhost", "vhost"),
+    field("name", "name"),
+    field("state", "state"),
+    field("mode", "mode"),
+    number("prefetch", "prefetch"),
+    number("global", "global_prefetch"),
+    number("consumers", "consumers"),
+    number("unacked", "unacked"),
+    number("unconfirmed", "unconfirmed"),
+    Column("from client", lambda entry: entry["messages"]["client"], str, True),
+    Column("from server", lambda entry: entry["messages"]["server"], str, True),
+    Column("open content", lambda entry: " ".join(each for each in entry["open_content"].values() if each)),
+)
+"""Of the request `channels`."""
+
+CONSUMERS = (
+    number("session", "session"),
+    number("channel", "channel"),
+    field("user", "user"),
+    field("vhost", "vhost"),
+    field("name", "name"),
+    field("queue", "queue"),
+    field("consumer tag", "consumer_tag"),
+    field("no ack", "no_ack"),
+    field("exclusive", "exclusive"),
+    number("prefetch", "prefetch"),
+    field("arguments", "arguments"),
+)
+"""Of the request `consumers`."""
+
+
+def _identity(entry: Entry) -> str:
+    if entry["kind"] == "binding":
+        return f"{any_text(entry['source'])} → {any_text(entry['destination'])}"
+    return any_text(entry["name"])
+
+
+def _what(entry: Entry) -> str:
+    """Type and flags of a queue or exchange, or the routing key of a binding."""
+    if entry["kind"] == "binding":
+        return any_text(entry["routing_key"])
+    if entry["arguments"] is None:
+        return ""
+    flags = [name for name in ("durable", "exclusive", "auto_delete", "internal") if entry.get(name)]
+    kind = entry.get("type") or entry["arguments"].get("x-queue-type", "")
+    return " ".join([kind, *flags] if kind else flags)
+
+
+def _by(entry: Entry) -> str:
+    """Who declared an object, or deleted it."""
+    actor = entry.get("deleted_by") or entry["declared_by"]
+    return "" if actor is None else f"{any_text(actor['user'])}@{any_text(actor['client'])} #{actor['session']}"
+
+
+TOPOLOGY = (
+    field("kind", "kind"),
+    field("vhost", "vhost"),
+    Column("name", _identity, str),
+    Column("type, or routing key", _what, str),
+    Column("state", lambda entry: entry.get("deleted_for") or entry["state"]),
+    number("consumers", "consumers"),
+    field("arguments", "arguments"),
+    Column("by", _by, str),
+)
+"""Of the request `topology`."""
+
 METRICS = (
     field("metric", "name"),
     Column(

@@ -11,6 +11,7 @@ from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import ConnectionState, Peer
 from amqproxy.config import Limits
+from amqproxy.proxy.watched_connection import WatchedConnection
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
 
@@ -136,7 +137,8 @@ class Leg:
 
 def new_leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics) -> Leg:
     """A leg of a session, at the beginning of its connection."""
-    connection = Connection(initial_frame_max=limits.initial_frame_max, tallies=metrics.tallies)
+    kind = WatchedConnection if peer is Peer.CLIENT else Connection
+    connection = kind(initial_frame_max=limits.initial_frame_max, tallies=metrics.tallies)
     leg = Leg(peer, transport, connection)
     leg.reader.quantum = QUANTUM_FRAMES
     return leg

@@ -26,6 +26,7 @@ from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transpo
 from amqproxy.supervision import contained, kept_up, supervised
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 BACKLOG = 1024
 """Clients that may wait to be accepted."""
@@ -47,7 +48,8 @@ CLOSE_RESERVE = 1.0
 class ProxyServer:
     """All sessions of one proxy, and the listeners that begin them.
 
-    `on_hold` is called for each newly held command: its session, and its number there. `lag` is how late the loop is.
+    `on_hold` is called for each newly held command: its session, and its number there. `lag` is how late the loop is,
+    `topology` what clients have declared.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class ProxyServer:
         self.rules = rules or RuleSet(())
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self.lag = LoopLag()
+        self.topology = ObservedTopology()
         self._upstream = upstream
         self._mirrors = mirrors
         self._memory = MemoryBudget(limits.memory, limits.session_memory)
@@ -242,6 +245,7 @@ class ProxyServer:
                 memory=self._memory,
                 on_hold=lambda session, number: self.on_hold(session, number),
                 rule_log=self._rule_log,
+                topology=self.topology,
             )
             stack.pop_all()  # the session closes it
         self._metrics.accepted.inc()

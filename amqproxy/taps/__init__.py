@@ -8,6 +8,7 @@
   bounded queue (`record_queue`): `frame_tap`, and `trace_tap`, with an `observer` for each connection.
 - `trace` turns the frames of a connection into what happened: a publish was confirmed after 3 ms. `session_trace`
   is that trace for what taps are shown, with what rules did.
+- `topology` has what clients have declared, bound and consumed, without a tap.
 - `message_recorder` makes the records of messages, `findings` has the detectors.
 - `record`, `message_record` and `findings.finding` are the JSON contracts; `text`, `message_text` and `findings.text`
   make lines for a person.

@@ -27,7 +27,7 @@ def encoded(answer: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"ok": True} | answer) + b"\n"
 
 
-@pytest.mark.parametrize("name", ["connections"])
+@pytest.mark.parametrize("name", ["connections", "channels", "consumers", "topology"])
 def test_a_list_as_json(name: str, amqproxy: Amqproxy, tmp_path: Path) -> None:
     path = tmp_path / "control"
     entries = [{"a": 1}, {"a": 2}]

@@ -10,6 +10,7 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 from tests.proxy.stage import OPEN, Stage, staged
 from tests.rules.scene import rule
 
@@ -24,10 +25,11 @@ HOLD = """
 class FakeSessions:
     """What a handler knows of a proxy's server, and the stage of its one session."""
 
-    def __init__(self, stage: Stage, rules: RuleSet, handler: RequestHandler) -> None:
+    def __init__(self, stage: Stage, rules: RuleSet, handler: RequestHandler, topology: ObservedTopology) -> None:
         self.stage = stage
         self.rules = rules
         self.handler = handler
+        self.topology = topology
         self.fault = ""
         self.restart: tuple[str, ...] = ()
 
@@ -50,10 +52,14 @@ class FakeSessions:
 async def opened(*rules: str) -> AsyncIterator[FakeSessions]:
     """An open connection under these rules, and a handler that is asked at half past a thousand."""
     ruleset = RuleSet([rule(each) for each in rules or (HOLD,)])
-    server = SimpleNamespace(sessions={}, rules=ruleset)
-    async with staged(OPEN, rules=ruleset) as stage:
+    topology = ObservedTopology()
+    server = SimpleNamespace(sessions={}, rules=ruleset, topology=topology)
+    async with staged(OPEN, rules=ruleset, topology=topology) as stage:
         server.sessions[stage.session.number] = stage.session
         house = FakeSessions(
-            stage, ruleset, RequestHandler(server, lambda: house.reload(), now=lambda: 500.0, time=lambda: 1500.0)
+            stage,
+            ruleset,
+            RequestHandler(server, lambda: house.reload(), now=lambda: 500.0, time=lambda: 1500.0),
+            topology,
         )
         yield house

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from amqproxy.control.tables import CONNECTIONS, METRICS, age_text, any_text, size_text, table, time_text
+from amqproxy.control.tables import (
+    CHANNELS,
+    CONNECTIONS,
+    CONSUMERS,
+    METRICS,
+    TOPOLOGY,
+    age_text,
+    any_text,
+    size_text,
+    table,
+    time_text,
+)
 
 CONNECTION: dict[str, Any] = {
     "session": 3,
@@ -37,6 +48,64 @@ def test_connections() -> None:
         "    1.23 kB         12 B  2 h",
         '     12  10.0.0.7:4711  guest  /      "bad\\u001b[31m"  pika     blocked              2          1  '
         "    1.23 kB         12 B  5 s",
+    ]
+
+
+CHANNEL: dict[str, Any] = {
+    "session": 3,
+    "channel": 1,
+    "user": "guest",
+    "vhost": "/",
+    "name": "",
+    "state": "open",
+    "mode": "confirm",
+    "prefetch": 5,
+    "global_prefetch": 0,
+    "consumers": 1,
+    "messages": {"client": 12, "server": 0},
+    "open_content": {"client": "basic.publish", "server": None},
+}
+
+
+def cells(line: str) -> list[str]:
+    return [cell for cell in line.split("  ") if cell]
+
+
+def test_channels() -> None:
+    heading, line = table(CHANNELS, [CHANNEL])
+    assert cells(heading)[-3:] == ["FROM CLIENT", "FROM SERVER", "OPEN CONTENT"]
+    assert line.split() == ["3", "1", "guest", "/", "open", "confirm", "5", "0", "1", "12", "0", "basic.publish"]
+    _, line = table(CHANNELS, [CHANNEL | {"unacked": 7, "unconfirmed": 0}])
+    assert line.split()[9:11] == ["7", "0"]
+
+
+def test_consumers() -> None:
+    entry = {"session": 3, "channel": 1, "user": "guest", "vhost": "/", "name": "", "queue": None, "consumer_tag": "t"}
+    entry |= {"no_ack": True, "exclusive": None, "prefetch": None, "arguments": {"x-priority": 5}}
+    _, line = table(CONSUMERS, [entry])
+    assert line.split() == ["3", "1", "guest", "/", "t", "yes", '{"x-priority":', "5}"]
+
+
+def test_topology() -> None:
+    by = {"session": 3, "user": "guest", "client": "10.0.0.7:4711"}
+    common = {"vhost": "/", "state": "declared", "declared_by": by}
+    entries = [
+        common | {"kind": "exchange", "name": "x", "type": "topic", "durable": True, "arguments": {}},
+        common
+        | {"kind": "queue", "name": "", "durable": False, "arguments": None, "consumers": 0, "declared_by": None},
+        common
+        | {"kind": "queue", "name": "q", "durable": True, "exclusive": True, "consumers": 2}
+        | {"arguments": {"x-queue-type": "quorum"}, "deleted_for": "exclusive", "deleted_by": by | {"session": 4}},
+        common | {"kind": "binding", "source": "x", "destination": "q", "routing_key": "a b", "arguments": {}},
+    ]
+    by_other = "guest@10.0.0.7:4711 #4"
+    heading, *lines = (cells(line) for line in table(TOPOLOGY, entries))
+    assert [each.strip() for each in heading[:4]] == ["KIND", "VHOST", "NAME", "TYPE, OR ROUTING KEY"]
+    assert [[each.strip() for each in line] for line in lines] == [
+        ["exchange", "/", "x", "topic durable", "declared", "guest@10.0.0.7:4711 #3"],
+        ["queue", "/", "declared", "0"],
+        ["queue", "/", "q", "quorum durable exclusive", "exclusive", "2", '{"x-queue-type": "quorum"}', by_other],
+        ["binding", "/", "x → q", '"a b"', "declared", "guest@10.0.0.7:4711 #3"],
     ]
 
 

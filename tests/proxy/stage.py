@@ -26,6 +26,7 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 from tests.transcripts.words import octets, words
 
 HANDSHAKE = """
@@ -147,6 +148,7 @@ class Stage:
         transport: Callable[[socket.socket], Transport] = SocketTransport,
         rules: RuleSet | None = None,
         memory: MemoryBudget | None = None,
+        topology: ObservedTopology | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
@@ -165,6 +167,7 @@ class Stage:
             tap,
             rules=rules or standing_rules,
             memory=memory,
+            topology=topology,
         )
         self.is_over = trio.Event()
 
@@ -230,12 +233,13 @@ async def staged(
     transport: Callable[[socket.socket], Transport] = SocketTransport,
     rules: RuleSet | None = None,
     memory: MemoryBudget | None = None,
+    topology: ObservedTopology | None = None,
 ) -> AsyncIterator[Stage]:
     """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
 
     However it ends, nothing may be left of it.
     """
-    stage = Stage(limits, tap, dial, tcp, transport, rules, memory)
+    stage = Stage(limits, tap, dial, tcp, transport, rules, memory, topology)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

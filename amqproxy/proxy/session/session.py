@@ -27,6 +27,7 @@ from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.leg import Leg, new_leg
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.session.client_observer import ClientObserver
 from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.drain import DrainStart, drain_start
 from amqproxy.proxy.session.handshake import PacedHandshake
@@ -44,6 +45,8 @@ from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
+from amqproxy.taps.topology.client_requests import ClientRequests
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class Session:
@@ -52,7 +55,8 @@ class Session:
     `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
     them, its own first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `client` is what is
     known of the client so far, `rules` what is applied to it; without any, frames pass as they came. `on_hold` is
-    called with the number of each command that waits for an operator from then on.
+    called with the number of each command that waits for an operator from then on. What the client declares is noted
+    in `topology`.
     """
 
     __slots__ = (
@@ -64,6 +68,7 @@ class Session:
         "_limits",
         "_metrics",
         "_nursery",
+        "_observer",
         "_on_hold",
         "_report",
         "_rules",
@@ -93,6 +98,7 @@ class Session:
         memory: MemoryBudget | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         rule_log: RuleLog | None = None,
+        topology: ObservedTopology | None = None,
     ) -> None:
         self.number = number
         self.name = name
@@ -123,6 +129,9 @@ class Session:
             self._share,
             mirrors,
         )
+        self._observer = ClientObserver(
+            self.client.connection, self._traffic, self._report, ObservedTopology() if topology is None else topology
+        )
         self._directions = 2
         self._is_beating = False
 
@@ -130,6 +139,11 @@ class Session:
     def phase(self) -> SessionState:
         """Where the session is in its life."""
         return self._life.state
+
+    @property
+    def requests(self) -> ClientRequests:
+        """What the client has asked for on its channels."""
+        return self._observer.requests
 
     @property
     def is_tls(self) -> bool:
@@ -186,6 +200,7 @@ class Session:
                         await leg.transport.aclose()
             with self.contained():
                 self._report.close(trio.current_time())
+            self._observer.end()  # while it is known what may be shown of the client
             with self.contained():
                 self._traffic.end()
             self._share.clear()
@@ -335,6 +350,7 @@ class Session:
         """Go by other rules from here on."""
         kept = rules.continued_from(self._rules) if self._rules is not None else set()
         self._rules = rules
+        self._observer.forget()
         for leg in self.legs.values():
             if isinstance(leg.transport, FaultyTransport):
                 leg.transport.lift(kept)

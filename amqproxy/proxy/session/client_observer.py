@@ -1,0 +1,67 @@
+"""Observes what the client of a session asks for, and is answered."""
+
+from __future__ import annotations
+
+import time
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.traffic import Traffic
+from amqproxy.proxy.watched_connection import WatchedConnection
+from amqproxy.taps.topology.client_requests import ClientRequests
+from amqproxy.taps.topology.observed_objects import Actor, Observation
+from amqproxy.taps.topology.observed_topology import ObservedTopology
+
+
+class ClientObserver:
+    """Gives the `requests` of a client what its leg's `connection` has taken, as people may see it.
+
+    A failure here is logged, and is no trouble to the session.
+    """
+
+    __slots__ = ("_connection", "_report", "_shown", "_traffic", "requests")
+
+    def __init__(
+        self, connection: Connection, traffic: Traffic, report: SessionReport, topology: ObservedTopology
+    ) -> None:
+        self._connection = connection
+        self._traffic = traffic
+        self._report = report
+        self._shown: tuple[str, Actor] | None = None
+        self.requests = ClientRequests(topology)
+        if isinstance(connection, WatchedConnection):
+            connection.on_method = self._take
+
+    def forget(self) -> None:
+        """What may be shown of the client is another from here on."""
+        self._shown = None
+
+    def end(self) -> None:
+        """The session is over."""
+        if isinstance(self._connection, WatchedConnection):
+            self._connection.on_method = None
+        with self._report.contained("end not observed"):
+            self.requests.end(self)
+
+    def _take(self, sender: Peer, frame: Frame) -> None:
+        with self._report.contained("request not observed"):
+            self.requests.take(self, sender, frame.channel, frame.method, frame.size)
+
+    # --- as an `ObservedClient`
+
+    def observation(self) -> Observation:
+        """Where, by whom and when something is observed just now."""
+        if self._shown is None:
+            client = self._traffic.passage.shown_client
+            actor = Actor(self._report.number, client.user, self._report.name.partition("-")[0])
+            self._shown = client.vhost, actor
+        return Observation(self._connection.virtual_host, *self._shown, time.time())
+
+    def cover(self, sender: Peer, channel: int, method: Method) -> Method | None:
+        """A method as people may see it; None: not at all."""
+        command = self._traffic.passage.covered_method(sender, Command(channel, method))
+        return None if command is None else command.method

@@ -1,0 +1,30 @@
+"""A connection that shows the methods that it takes to an observer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.tally import Tally
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.topology.client_requests import OBSERVED
+
+
+class WatchedConnection(Connection):
+    """A `Connection` that calls `on_method`, if it is set, with each frame that it has taken of a method in OBSERVED.
+
+    On the client's leg that is what the client has asked for, and what it was answered, whatever rules did between.
+    """
+
+    __slots__ = ("on_method",)
+
+    def __init__(self, *, initial_frame_max: int, tallies: dict[Peer, Tally] | None = None) -> None:
+        super().__init__(initial_frame_max=initial_frame_max, tallies=tallies)
+        self.on_method: Callable[[Peer, Frame], None] | None = None
+
+    def receive(self, sender: Peer, frame: Frame) -> bool:
+        is_live = super().receive(sender, frame)
+        if is_live and frame.kind == METHOD and OBSERVED[sender][frame.index] and self.on_method is not None:
+            self.on_method(sender, frame)
+        return is_live

@@ -1,0 +1,323 @@
+"""What one client has asked for on its channels, and was answered: prefetch, consumers, and what it declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from amqproxy.amqp091.frame_reader import EVERY_METHOD
+from amqproxy.amqp091.methods import (
+    BY_NAME,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicQos,
+    ChannelClose,
+    ChannelCloseOk,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+)
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.topology.observed_objects import Observation
+from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO, ObservedTopology
+from amqproxy.taps.topology.partial_budget import PartialBudget
+from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.consumers import DeclaredQueue, LastQueue, queue_name
+from amqproxy.taps.trace.requests import TABLE_COST, PendingRequests
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes that the consumers and requests of one client take, about; those beyond are not remembered."""
+
+CONSUMER_COST = 1024
+"""Bytes that a consumer is counted as, besides `TABLE_COST` times its size."""
+
+EXCLUSIVE_COST = 512
+"""Bytes that the name of an exclusive queue is counted as."""
+
+MAX_UNSURE = 64
+"""Requests with `no_wait` of a channel of which it may still be found out that the broker has carried them out."""
+
+_REQUESTS = (
+    "exchange.declare",
+    "exchange.delete",
+    "exchange.bind",
+    "exchange.unbind",
+    "queue.declare",
+    "queue.bind",
+    "queue.unbind",
+    "queue.delete",
+    "basic.consume",
+    "basic.cancel",
+)
+_REPLIES = tuple(f"{name}-ok" for name in _REQUESTS)
+_CLOSING = ("channel.close", "channel.close-ok")
+
+
+def _table(*names: str) -> bytes:
+    table = bytearray(len(EVERY_METHOD))
+    for name in names:
+        table[BY_NAME[name].index] = 1
+    return bytes(table)
+
+
+OBSERVED = {
+    CLIENT: _table(*_REQUESTS, *_CLOSING, "basic.qos"),
+    SERVER: _table(*_REPLIES, *_CLOSING, "basic.cancel"),
+}
+"""Of each sender, the methods that `ClientRequests` is to be given."""
+
+
+class ObservedClient(Protocol):
+    """The client that `ClientRequests` are of."""
+
+    def observation(self) -> Observation:
+        """Where, by whom and when something is observed just now."""
+
+    def cover(self, sender: Peer, channel: int, method: Method) -> Method | None:
+        """A method as people may see it; None: not at all."""
+
+
+class ConsumerView(NamedTuple):
+    """A consumer: its basic.consume as people may see it, its queue, and its prefetch.
+
+    The prefetch is the channel's when the client asked for the consumer, as RabbitMQ has it; 0 is no limit.
+    """
+
+    consume: BasicConsume
+    last: LastQueue
+    queue: str | None
+    prefetch: int
+    cost: int
+
+    @property
+    def shown_queue(self) -> str | None:
+        return queue_name(self.consume.queue, self.last)
+
+
+class _Unsure(NamedTuple):
+    """A request with `no_wait`: its number, and what it means."""
+
+    number: int
+    request: Method
+    shown: Method
+    last: LastQueue
+
+
+class ChannelView:
+    """What is set on a channel: the prefetch of consumers to come, that of the whole channel, and consumers by tag."""
+
+    __slots__ = ("consumers", "global_prefetch", "last", "pending", "prefetch", "prefetches", "sent", "unsure")
+
+    def __init__(self, budget: Budget) -> None:
+        self.prefetch = self.global_prefetch = 0
+        self.consumers: dict[str, ConsumerView] = {}
+        self.last: LastQueue = None
+        self.pending = PendingRequests(budget)
+        self.prefetches: dict[int, int] = {}
+        """The prefetch that a basic.consume came under which is not answered yet, by its number."""
+        self.unsure: list[_Unsure] = []
+        self.sent = 0
+
+
+class ClientRequests:
+    """The channels of one client on which it has asked for anything, by number.
+
+    It is given the methods that the client's leg has taken, in their order; those that it ignores may be left out.
+    """
+
+    __slots__ = ("_budget", "_channels", "_exclusive", "_topology")
+
+    def __init__(self, topology: ObservedTopology, max_bytes: int = MAX_BYTES) -> None:
+        self._topology = topology
+        self._budget: Budget = PartialBudget(max_bytes, topology.client_budget)
+        self._channels: dict[int, ChannelView] = {}
+        self._exclusive: dict[str, None] = {}
+
+    @property
+    def channels(self) -> Mapping[int, ChannelView]:
+        return MappingProxyType(self._channels)
+
+    @property
+    def memory_used(self) -> int:
+        """The bytes that all this takes, about."""
+        return self._budget.used
+
+    def take(self, client: ObservedClient, sender: Peer, number: int, method: Method, size: int = 0) -> None:
+        """Take a method on a channel; `size` is that of its frame."""
+        if isinstance(method, (ChannelClose, ChannelCloseOk)):
+            self._close(client, sender, number, method)
+            return
+        channel = self._channels.get(number)
+        if channel is None:
+            channel = self._channels[number] = ChannelView(self._budget)
+        if sender is CLIENT:
+            self._request(client, channel, number, method, size)
+        elif isinstance(method, BasicCancel):
+            self._end_consumer(client.observation(), channel, method.consumer_tag)
+        else:
+            self._reply(client, channel, number, method)
+
+    def end(self, client: ObservedClient) -> None:
+        """The connection has ended, and with it all consumers and exclusive queues."""
+        for channel in self._channels.values():
+            self._end_consumers(client, channel)
+            channel.pending.clear()
+        self._channels.clear()
+        if self._exclusive:
+            seen = client.observation()
+            for queue in self._exclusive:
+                self._topology.end_exclusive(seen, queue)
+            self._budget.give(EXCLUSIVE_COST * len(self._exclusive))
+            self._exclusive.clear()
+
+    # --- requests
+
+    def _request(self, client: ObservedClient, channel: ChannelView, number: int, method: Method, size: int) -> None:
+        channel.sent += 1
+        if isinstance(method, BasicQos):
+            if method.global_:
+                channel.global_prefetch = method.prefetch_count
+            else:
+                channel.prefetch = method.prefetch_count
+            return
+        if isinstance(method, QueueDeclare):
+            channel.last = method.queue or DeclaredQueue()
+        if getattr(method, "no_wait", False):
+            self._send(client, channel, number, method, size)
+            return
+        if isinstance(method, BasicConsume) and channel.prefetch:
+            channel.prefetches[channel.sent] = channel.prefetch
+        channel.pending.add(0, method, size=size, last=channel.last, number=channel.sent)
+
+    def _send(self, client: ObservedClient, channel: ChannelView, number: int, method: Method, size: int) -> None:
+        """Take a request that gets no reply."""
+        if isinstance(method, BasicCancel):
+            self._end_consumer(client.observation(), channel, method.consumer_tag)
+            return
+        shown = client.cover(CLIENT, number, method)
+        if shown is None:
+            return
+        if isinstance(method, BasicConsume):
+            self._begin_consumer(client, channel, method.consumer_tag, method, shown, channel.last, channel.prefetch)
+            return
+        self._carry_out(client, method, shown, channel.last, is_sure=False)
+        if len(channel.unsure) < MAX_UNSURE:
+            channel.unsure.append(_Unsure(channel.sent, method, shown, channel.last))
+
+    # --- replies
+
+    def _reply(self, client: ObservedClient, channel: ChannelView, number: int, reply: Method) -> None:
+        found = channel.pending.match(reply)
+        if found is None:
+            if isinstance(reply, BasicConsumeOk):
+                channel.prefetches.clear()  # too many consumers are asked for at once to tell which this is
+            return
+        self._make_sure(client, channel, found.number)
+        request = found.request
+        prefetch = channel.prefetches.pop(found.number, 0)
+        shown = client.cover(CLIENT, number, request)
+        if isinstance(reply, BasicCancelOk):
+            self._end_consumer(client.observation(), channel, reply.consumer_tag)
+        elif shown is None:
+            return
+        elif isinstance(reply, BasicConsumeOk):
+            assert isinstance(request, BasicConsume)
+            self._begin_consumer(client, channel, reply.consumer_tag, request, shown, found.last, prefetch)
+        else:
+            if isinstance(reply, QueueDeclareOk):
+                shown = self._named(client, number, found.last, reply, shown)
+            if shown is not None:
+                self._carry_out(client, request, shown, found.last)
+
+    def _named(
+        self, client: ObservedClient, number: int, last: LastQueue, reply: QueueDeclareOk, shown: Method
+    ) -> Method | None:
+        """A queue.declare as people may see it, with the name that the broker has chosen, if it has."""
+        if not isinstance(last, DeclaredQueue):
+            return shown
+        last.name = reply.queue
+        shown_reply = client.cover(SERVER, number, reply)
+        if not isinstance(shown_reply, QueueDeclareOk):
+            return None
+        return msgspec.structs.replace(shown, queue=shown_reply.queue)
+
+    def _carry_out(
+        self, client: ObservedClient, request: Method, shown: Method, last: LastQueue, *, is_sure: bool = True
+    ) -> None:
+        name = getattr(request, "queue", None)
+        queue = None if name is None else queue_name(name, last)
+        if isinstance(request, QueueDeclare) and request.exclusive and not request.passive and queue:
+            self._own(queue)
+        self._topology.carry_out(client.observation(), request, shown, queue, is_sure=is_sure)
+        if isinstance(request, QueueDelete) and queue in self._exclusive and is_sure:
+            del self._exclusive[queue]
+            self._budget.give(EXCLUSIVE_COST)
+
+    def _own(self, queue: str) -> None:
+        """An exclusive queue of the client, which ends with it."""
+        if queue not in self._exclusive and self._budget.take(EXCLUSIVE_COST):
+            self._exclusive[queue] = None
+
+    def _make_sure(self, client: ObservedClient, channel: ChannelView, number: int) -> None:
+        """The broker has come as far as the request of that number: it has carried out what was sent before."""
+        while channel.unsure and channel.unsure[0].number < number:
+            _, request, shown, last = channel.unsure.pop(0)
+            self._carry_out(client, request, shown, last)
+
+    # --- consumers
+
+    def _begin_consumer(
+        self,
+        client: ObservedClient,
+        channel: ChannelView,
+        tag: str,
+        consume: BasicConsume,
+        shown: Method,
+        last: LastQueue,
+        prefetch: int,
+    ) -> None:
+        seen = client.observation()
+        self._end_consumer(seen, channel, tag)
+        assert isinstance(shown, BasicConsume)
+        cost = CONSUMER_COST + TABLE_COST * len(consume.arguments.octets)
+        if not self._budget.take(cost):
+            return
+        queue = queue_name(consume.queue, last)
+        channel.consumers[tag] = ConsumerView(shown, last, queue, prefetch, cost)
+        if queue:
+            self._topology.begin_consumer(seen, queue, shown.queue or queue)
+
+    def _end_consumer(self, seen: Observation, channel: ChannelView, tag: str) -> None:
+        consumer = channel.consumers.pop(tag, None)
+        if consumer is None:
+            return
+        self._budget.give(consumer.cost)
+        if consumer.queue and not consumer.queue.startswith(DIRECT_REPLY_TO):
+            self._topology.end_consumer(seen, consumer.queue)
+
+    def _end_consumers(self, client: ObservedClient, channel: ChannelView) -> None:
+        if channel.consumers:
+            seen = client.observation()
+            for tag in tuple(channel.consumers):
+                self._end_consumer(seen, channel, tag)
+
+    # --- the end of a channel
+
+    def _close(self, client: ObservedClient, sender: Peer, number: int, method: ChannelClose | ChannelCloseOk) -> None:
+        """A channel is closed by either; close-ok of the broker shows that all before was carried out."""
+        channel = self._channels.get(number)
+        if channel is None:
+            return
+        if sender is CLIENT and isinstance(method, ChannelClose):
+            return  # what is under way is still answered
+        if sender is SERVER and isinstance(method, ChannelCloseOk):
+            self._make_sure(client, channel, channel.sent + 1)
+        self._end_consumers(client, channel)
+        channel.pending.clear()
+        del self._channels[number]

@@ -1,0 +1,404 @@
+"""The exchanges, queues and bindings of all virtual hosts, as far as clients of this proxy have made or used them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from amqproxy.amqp091.methods import (
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueueUnbind,
+)
+from amqproxy.amqp091.wire import Table
+from amqproxy.taps.record import json_mapping, json_value
+from amqproxy.taps.topology.observed_objects import (
+    DeletedFor,
+    Observation,
+    ObservedBinding,
+    ObservedExchange,
+    ObservedObject,
+    ObservedQueue,
+)
+from amqproxy.taps.trace.budget import Budget
+
+MAX_OBJECTS = 20_000
+"""Exchanges, queues and bindings that are kept; beyond, those that were not seen for longest are forgotten."""
+
+MAX_BYTES = 32 * 1024 * 1024
+"""The same in bytes, about."""
+
+MAX_CLIENT_BYTES = 64 * 1024 * 1024
+"""Bytes that the requests and consumers of all clients take, about; those beyond are not remembered."""
+
+MAX_DELETED = 1_000
+"""Deleted objects that are remembered, the newest."""
+
+OBJECT_COST = 1024
+"""Bytes that an object is counted as, besides its arguments."""
+
+TABLE_COST = 8
+"""Bytes that a byte of an encoded table is counted as."""
+
+DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
+"""How the names of RabbitMQ's pseudo-queues begin."""
+
+Key = tuple[str, ...]
+"""The virtual host, the kind, and what identifies an object there."""
+
+
+class _Kept(NamedTuple):
+    """An object, and what it is counted as."""
+
+    observed: ObservedObject
+    cost: int
+
+
+class ObservedTopology:
+    """Objects by what identifies them. `forgotten` counts those that there was no room for.
+
+    `client_budget` is what the requests and consumers of all clients may take, in bytes.
+    """
+
+    def __init__(self, max_objects: int = MAX_OBJECTS, max_bytes: int = MAX_BYTES) -> None:
+        self._max_objects = max_objects
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[Key, _Kept] = OrderedDict()
+        self._deleted: deque[_Kept] = deque()
+        self._bindings_from: dict[Key, dict[Key, None]] = {}
+        self._bindings_to: dict[Key, dict[Key, None]] = {}
+        self.forgotten = 0
+        self.client_budget = Budget(MAX_CLIENT_BYTES)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def memory_used(self) -> int:
+        """The bytes that all this takes, about."""
+        return self._bytes
+
+    def entries(self, vhost: str | None = None, *, deleted: bool = False) -> Iterator[ObservedObject]:
+        """What there is: exchanges, queues, then bindings, in one virtual host or in all; last, what was deleted."""
+        there = [kept.observed for kept in self._kept.values()]
+        for kind in (ObservedExchange, ObservedQueue, ObservedBinding):
+            yield from (each for each in there if isinstance(each, kind) and vhost in (None, each.vhost))
+        if deleted:
+            yield from (kept.observed for kept in list(self._deleted) if vhost in (None, kept.observed.vhost))
+
+    # --- what clients do
+
+    def carry_out(
+        self, seen: Observation, request: Method, shown: Method, queue: str | None = None, *, is_sure: bool = True
+    ) -> None:
+        """The broker has carried out a request; unless `is_sure`, it was asked with `no_wait`, and may do so.
+
+        `shown` is the request as people may see it, `queue` the queue that it means, where it is about one.
+        """
+        match request:
+            case ExchangeDeclare():
+                assert isinstance(shown, ExchangeDeclare)
+                self._declare_exchange(seen, request, shown, is_sure=is_sure)
+            case QueueDeclare():
+                assert isinstance(shown, QueueDeclare)
+                self._declare_queue(seen, request, shown, queue or request.queue, is_sure=is_sure)
+            case ExchangeBind():
+                assert isinstance(shown, ExchangeBind)
+                ends = _exchange(seen, request.source), _exchange(seen, request.destination)
+                self._bind(seen, *ends, request, shown, shown.source, shown.destination, is_sure=is_sure)
+            case QueueBind() if queue:
+                assert isinstance(shown, QueueBind)
+                ends = _exchange(seen, request.exchange), _queue(seen, queue)
+                name = self._shown_name(ends[1], shown.queue or queue)
+                self._bind(seen, *ends, request, shown, shown.exchange, name, is_sure=is_sure)
+            case ExchangeUnbind():
+                ends = _exchange(seen, request.source), _exchange(seen, request.destination)
+                self._delete(seen, _binding(*ends, request.routing_key, request.arguments), "unbound", is_sure=is_sure)
+            case QueueUnbind() if queue:
+                ends = _exchange(seen, request.exchange), _queue(seen, queue)
+                self._delete(seen, _binding(*ends, request.routing_key, request.arguments), "unbound", is_sure=is_sure)
+            case ExchangeDelete():
+                self._delete(seen, _exchange(seen, request.exchange), "deleted", is_sure=is_sure)
+            case QueueDelete() if queue:
+                self._delete(seen, _queue(seen, queue), "deleted", is_sure=is_sure)
+            case _:
+                pass
+
+    def begin_consumer(self, seen: Observation, queue: str, shown: str) -> None:
+        """A client consumes from a queue, which people may know by the name `shown`."""
+        key = _queue(seen, queue)
+        self._meet(seen, key, shown)
+        kept = self._kept.get(key)
+        if kept is not None and isinstance(kept.observed, ObservedQueue):
+            kept.observed.consumers += 1
+
+    def end_consumer(self, seen: Observation, queue: str) -> None:
+        """A consumer has ended; if the queue was to be deleted with the last of them, so is the queue."""
+        key = _queue(seen, queue)
+        kept = self._kept.get(key)
+        if kept is None or not isinstance(kept.observed, ObservedQueue) or not kept.observed.consumers:
+            return
+        kept.observed.consumers -= 1
+        if not kept.observed.consumers and kept.observed.auto_delete:
+            self._remove(seen, key, "auto-delete")
+
+    def end_exclusive(self, seen: Observation, queue: str) -> None:
+        """The connection that an exclusive queue belongs to has ended."""
+        kept = self._kept.get(_queue(seen, queue))
+        if kept is not None and isinstance(kept.observed, ObservedQueue) and kept.observed.exclusive:
+            self._remove(seen, _queue(seen, queue), "exclusive")
+
+    # --- declarations
+
+    def _declare_exchange(
+        self, seen: Observation, request: ExchangeDeclare, shown: ExchangeDeclare, *, is_sure: bool
+    ) -> None:
+        key = _exchange(seen, request.exchange)
+        if request.passive:
+            if is_sure:
+                self._meet(seen, key, shown.exchange)
+            return
+        if self._is_declared(seen, key, is_sure=is_sure):
+            return
+        declared = ObservedExchange(
+            vhost=seen.shown_vhost,
+            state="declared" if is_sure else "unsure",
+            declared_by=seen.by,
+            declared_at=seen.at,
+            seen_at=seen.at,
+            name=_text(shown.exchange),
+            type=_text(shown.type),
+            durable=request.durable,
+            auto_delete=request.auto_delete,
+            internal=request.internal,
+            arguments=json_mapping(shown.arguments.values_by_name),
+        )
+        self._add(key, declared, _cost(request.arguments))
+
+    def _declare_queue(
+        self, seen: Observation, request: QueueDeclare, shown: QueueDeclare, name: str, *, is_sure: bool
+    ) -> None:
+        if not name:
+            return  # with no_wait: the broker chooses the name, and does not tell
+        key = _queue(seen, name)
+        if request.passive:
+            if is_sure:
+                self._meet(seen, key, shown.queue or name)
+            return
+        if self._is_declared(seen, key, is_sure=is_sure):
+            return
+        before = self._kept.get(key)
+        declared = ObservedQueue(
+            vhost=seen.shown_vhost,
+            state="declared" if is_sure else "unsure",
+            declared_by=seen.by,
+            declared_at=seen.at,
+            seen_at=seen.at,
+            name=_text(shown.queue or name),
+            durable=request.durable,
+            exclusive=request.exclusive,
+            auto_delete=request.auto_delete,
+            arguments=json_mapping(shown.arguments.values_by_name),
+            consumers=before.observed.consumers if before and isinstance(before.observed, ObservedQueue) else 0,
+        )
+        self._add(key, declared, _cost(request.arguments))
+
+    def _bind(
+        self,
+        seen: Observation,
+        source: Key,
+        destination: Key,
+        request: QueueBind | ExchangeBind,
+        shown: QueueBind | ExchangeBind,
+        source_name: str,
+        destination_name: str,
+        *,
+        is_sure: bool,
+    ) -> None:
+        if is_sure:
+            self._meet(seen, source, source_name)
+            self._meet(seen, destination, destination_name)
+        key = _binding(source, destination, request.routing_key, request.arguments)
+        if self._is_declared(seen, key, is_sure=is_sure):
+            return
+        bound = ObservedBinding(
+            vhost=seen.shown_vhost,
+            state="declared" if is_sure else "unsure",
+            declared_by=seen.by,
+            declared_at=seen.at,
+            seen_at=seen.at,
+            source=_text(source_name),
+            destination=_text(destination_name),
+            destination_type="queue" if destination[1] == "queue" else "exchange",
+            routing_key=_text(shown.routing_key),
+            arguments=json_mapping(shown.arguments.values_by_name),
+        )
+        self._bindings_from.setdefault(source, {})[key] = None
+        self._bindings_to.setdefault(destination, {})[key] = None
+        self._add(key, bound, _cost(request.arguments))
+
+    def _is_declared(self, seen: Observation, key: Key, *, is_sure: bool) -> bool:
+        """Is it there already, declared by some client? Then it was seen again."""
+        kept = self._kept.get(key)
+        if kept is None or kept.observed.declared_by is None:
+            return False
+        self._kept.move_to_end(key)
+        kept.observed.seen_at = seen.at
+        if is_sure:
+            kept.observed.state = "declared"
+        return True
+
+    def _meet(self, seen: Observation, key: Key, shown: str) -> None:
+        """A client has referred to an exchange or a queue, which therefore exists."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+            kept.observed.seen_at = seen.at
+            kept.observed.state = "declared"
+            return
+        met: ObservedObject
+        if key[1] == "exchange":
+            met = ObservedExchange(
+                vhost=seen.shown_vhost,
+                state="declared",
+                declared_by=None,
+                declared_at=None,
+                seen_at=seen.at,
+                name=_text(shown),
+                type=None,
+                durable=None,
+                auto_delete=None,
+                internal=None,
+                arguments=None,
+            )
+        elif key[2].startswith(DIRECT_REPLY_TO):
+            return
+        else:
+            met = ObservedQueue(
+                vhost=seen.shown_vhost,
+                state="declared",
+                declared_by=None,
+                declared_at=None,
+                seen_at=seen.at,
+                name=_text(shown),
+                durable=None,
+                exclusive=None,
+                auto_delete=None,
+                arguments=None,
+                consumers=0,
+            )
+        self._add(key, met, OBJECT_COST)
+
+    def _shown_name(self, key: Key, otherwise: str) -> str:
+        """The name by which people may know a queue that a client means without naming it."""
+        kept = self._kept.get(key)
+        return kept.observed.name if kept is not None and isinstance(kept.observed, ObservedQueue) else otherwise
+
+    # --- deletions
+
+    def _delete(self, seen: Observation, key: Key, why: DeletedFor, *, is_sure: bool) -> None:
+        if is_sure:
+            self._remove(seen, key, why)
+        elif key in self._kept:
+            self._kept[key].observed.state = "unsure"
+
+    def _remove(self, seen: Observation, key: Key, why: DeletedFor) -> None:
+        """Remove an object, with its bindings, and with what is deleted automatically then."""
+        remaining: list[tuple[Key, DeletedFor | None]] = [(key, why)]
+        while remaining:
+            key, reason = remaining.pop()
+            kept = self._kept.pop(key, None)
+            if key[1] == "binding":
+                remaining += [(source, "auto-delete") for source in self._unlink(key) if self._is_auto_delete(source)]
+            else:
+                bindings = {**self._bindings_from.pop(key, {}), **self._bindings_to.pop(key, {})}
+                remaining += [(each, None) for each in bindings]
+            if kept is None:
+                continue
+            if reason is None:
+                self._bytes -= kept.cost
+            else:
+                self._bury(kept, seen, reason)
+
+    def _unlink(self, key: Key) -> tuple[Key, ...]:
+        """Take a binding from its ends; its source, if that has no other binding."""
+        vhost, _, source, kind, destination, *_ = key
+        source_key, destination_key = (vhost, "exchange", source), (vhost, kind, destination)
+        _discard(self._bindings_to, destination_key, key)
+        return (source_key,) if _discard(self._bindings_from, source_key, key) else ()
+
+    def _is_auto_delete(self, key: Key) -> bool:
+        kept = self._kept.get(key)
+        return kept is not None and isinstance(kept.observed, ObservedExchange) and bool(kept.observed.auto_delete)
+
+    def _bury(self, kept: _Kept, seen: Observation, why: DeletedFor) -> None:
+        """Remember an object that is deleted."""
+        observed = kept.observed
+        observed.state, observed.deleted_by, observed.deleted_at, observed.deleted_for = (
+            "deleted",
+            seen.by,
+            seen.at,
+            why,
+        )
+        self._deleted.append(kept)
+        if len(self._deleted) > MAX_DELETED:
+            self._bytes -= self._deleted.popleft().cost
+
+    # --- bounds
+
+    def _add(self, key: Key, observed: ObservedObject, cost: int) -> None:
+        before = self._kept.pop(key, None)
+        if before is not None:
+            self._bytes -= before.cost
+        self._kept[key] = _Kept(observed, cost)
+        self._bytes += cost
+        while self._bytes > self._max_bytes and self._deleted:
+            self._bytes -= self._deleted.popleft().cost
+        while len(self._kept) > self._max_objects or self._bytes > self._max_bytes:
+            oldest, kept = self._kept.popitem(last=False)
+            self._bytes -= kept.cost
+            self.forgotten += 1
+            if oldest[1] == "binding":
+                self._unlink(oldest)
+
+
+def _exchange(seen: Observation, name: str) -> Key:
+    return seen.vhost, "exchange", name
+
+
+def _queue(seen: Observation, name: str) -> Key:
+    return seen.vhost, "queue", name
+
+
+def _binding(source: Key, destination: Key, routing_key: str, arguments: Table) -> Key:
+    octets = arguments.octets.decode("latin-1")
+    return source[0], "binding", source[2], destination[1], destination[2], routing_key, octets
+
+
+def _discard(bindings: dict[Key, dict[Key, None]], end: Key, key: Key) -> bool:
+    """Remove a binding of one end; True if it was the last there."""
+    found = bindings.get(end)
+    if found is None or key not in found:
+        return False
+    del found[key]
+    if not found:
+        del bindings[end]
+    return not found
+
+
+def _cost(arguments: Table) -> int:
+    return OBJECT_COST + TABLE_COST * len(arguments.octets)
+
+
+def _text(name: str) -> str:
+    """A name as JSON can hold it."""
+    shown = json_value(name)
+    return shown if isinstance(shown, str) else name.encode("utf-8", "backslashreplace").decode()
