@@ -263,8 +263,8 @@ BROKER_TO_CLIENT = (
         "requeue or lose their connections, and do the same work again and again. Auto-acked: what a consumer has not "
         "worked on when it stops is lost.",
         (
-            rate("amqproxy_messages_delivered_belowtal", "delivered"),
-            rate("amqproxy_messages_redelivered_belowtal", "redelivered"),
+            rate("amqproxy_messages_delivered_total", "delivered"),
+            rate("amqproxy_messages_redelivered_total", "redelivered"),
             rate("amqproxy_messages_auto_acked_total", "auto-acked"),
         ),
         unit="cps",

@@ -33,11 +33,10 @@ class RecordQueue:
         keeps_newest: bool = False,
     ) -> None:
         self.wake = wake
-        self._reader = reader
         self._keeps_newest = keeps_newest
         self._backlog = backlog
         self._memory = memory
-        self._metrics = metrics
+        self._drops = metrics.records_dropped.labels(reader)  # shown from now on, at 0
         self._waiting: deque[tuple[PrintedRecord, int]] = deque()
         self._waiting_size = 0
         self._taken_size = 0
@@ -82,7 +81,7 @@ class RecordQueue:
 
     def _drop(self, count: int) -> None:
         self._dropped += count
-        self._metrics.records_dropped.labels(self._reader).inc(count)
+        self._drops.inc(count)
 
     def add(self, record: PrintedRecord, cost: int) -> None:
         """Take a record for which there is room."""
