@@ -21,7 +21,7 @@ CONTRACTS: dict[str, Any] = {"finding": Finding, "frame": Record, "message": Mes
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    schema = msgspec.json.schema(CONTRACTS[name])
+    schema = json.loads(json.dumps(msgspec.json.schema(CONTRACTS[name])))  # in which lists are not tuples
     for definition in schema["$defs"].values():
         if "description" in definition:
             definition["description"] = inspect.cleandoc(definition["description"])  # indented before Python 3.13

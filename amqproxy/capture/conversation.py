@@ -129,6 +129,10 @@ class Conversation:
         """Whether both sides have ended."""
         return self._lasting == 0
 
+    def sender(self, direction: int) -> str:
+        """Who sends in a direction: "client" or "server", once something is reported."""
+        return self._sender(direction)
+
     @cython.cfunc
     @cython.inline
     def _side(self, direction: cython.int) -> ConversationSide:

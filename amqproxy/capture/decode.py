@@ -18,8 +18,8 @@ from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ig
 from amqproxy.taps.record import Record
 
 _REASONS = {
-    StreamEnd.FIN: "the peers closed the TCP connection",
-    StreamEnd.RST: "the TCP connection was reset",
+    StreamEnd.FIN: "closed without connection.close",  # and who did it first, as the proxy says it
+    StreamEnd.RST: "reset by the peer",
     StreamEnd.REUSED: "another connection has the same ports",
     StreamEnd.FORGOTTEN: "there were too many streams at once, and it was forgotten",
     StreamEnd.END: "the capture ends",
@@ -32,6 +32,7 @@ class Decoder:
     def __init__(self) -> None:
         self.ignored = 0
         self._talks: dict[int, Conversation] = {}
+        self._ends: dict[int, str] = {}
         self._tally = Tally()
 
     def feed(self, event: Event) -> list[Decoded]:
@@ -57,6 +58,7 @@ class Decoder:
         if talk is None or not talk.is_hopeless:
             return False
         del self._talks[stream]
+        self._ends.pop(stream, None)
         self.ignored += 1
         return True
 
@@ -65,11 +67,15 @@ class Decoder:
         if talk is None:
             return
         talk.end(event.direction, event.ts_ns, event.ending, passed)
+        reason = _REASONS[event.ending]
+        if event.ending in (StreamEnd.FIN, StreamEnd.RST):
+            reason = self._ends.setdefault(event.stream, f"{talk.sender(event.direction)} {reason}")
         if talk.is_over:
             del self._talks[event.stream]
+            self._ends.pop(event.stream, None)
             self.ignored += not talk.is_reported
             if talk.is_reported:
-                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, _REASONS[event.ending]))
+                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, reason))
 
 
 def read_decoded(source: str | os.PathLike[str] | BinaryIO, notify: OnWarning = ignore_warning) -> Iterator[Decoded]:

@@ -10,7 +10,7 @@ import msgspec
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.findings.detector import ObservedConnection
-from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.finding import Finding, RecordNumber
 from amqproxy.taps.findings.inspector import Inspector
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder
@@ -58,9 +58,11 @@ class Observer:
         if settings.messages:
             self._recorder = MessageRecorder(stream, connection, body=settings.body, selector=selector, budget=budget)
         self._inspector: Inspector | None = None
+        self._found: list[Finding] = []
         if settings.findings:
             address = connection.partition("-")[0].rpartition(":")[0].strip("[]")
             self._inspector = Inspector(stream, connection, ObservedConnection(self._trace, is_tls, address))
+            self._trace.listen(self._inspect)
 
     @property
     def memory_used(self) -> int:
@@ -99,6 +101,12 @@ class Observer:
         reports: list[Report] = []
         if self._recorder is not None:
             reports += self._recorder.record(events, note)
-        if self._inspector is not None:
-            reports += self._inspector.inspect(events)
+        if self._found:
+            reports += self._found
+            self._found = []
         return reports
+
+    def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
+        assert self._inspector is not None
+        record = None if sender is None else RecordNumber(str(sender), number)
+        self._found += self._inspector.inspect(events, record)

@@ -16,6 +16,8 @@ from tests.capture import building
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import COMMAND
 
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+
 
 def test_a_capture_that_cannot_be_read(amqproxy: Amqproxy, tmp_path: Path) -> None:
     code, out, err = amqproxy("decode", str(tmp_path / "missing.pcap"))
@@ -35,12 +37,32 @@ def test_a_capture_whose_header_is_not_whole(data: bytes, amqproxy: Amqproxy, tm
 
 
 def test_decode_reads_standard_input() -> None:
-    capture = Path(__file__).parent.parent.parent / "captures" / "confirms.pcapng"
+    capture = CAPTURES / "confirms.pcapng"
     named = subprocess.run([*COMMAND, "decode", "--json", str(capture)], capture_output=True, check=True)
     piped = subprocess.run(
         [*COMMAND, "decode", "--json", "-"], input=capture.read_bytes(), capture_output=True, check=True
     )
     assert piped.stdout == named.stdout != b""
+
+
+@pytest.mark.parametrize("name", ["confirms", "channel-error", "kombu-table", "login-refused"])
+def test_evidence_names_records(name: str, amqproxy: Amqproxy) -> None:
+    file = next(CAPTURES.glob(f"{name}.pcapng*"))
+    records = [json.loads(line) for line in amqproxy("decode", "--json", str(file)).out.splitlines()]
+    findings = [json.loads(line) for line in amqproxy("decode", "--findings", "--json", str(file)).out.splitlines()]
+    assert findings
+    for finding in findings:
+        ((sender, number),) = [(each["from"], each["number"]) for each in finding["evidence"]]
+        sent = [
+            each
+            for each in records
+            if (each["stream"], each["from"]) == (finding["stream"], sender)
+            and each["type"] not in ("heartbeat", "protocol-header", "error")
+        ]
+        shown = sent[number - 1]
+        assert (shown["ts_ns"], shown["channel"]) == (finding["ts_ns"], finding.get("channel", 0))
+        expected = {"channel-error": "channel.close", "nacked-publish": "basic.nack"}.get(finding["kind"])
+        assert expected in (None, shown.get("method"))
 
 
 def test_decode_takes_no_unknown_flag_for_a_file(amqproxy: Amqproxy) -> None:

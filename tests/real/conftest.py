@@ -2,13 +2,15 @@
 
 import signal
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
 
 import pytest
 
 from tests.real.own import OwnBroker
-from tests.real.proxy import Proxy
+from tests.real.proxy import Program, Proxy
 from tests.real.rabbitmq import RabbitMQ
+from tests.real.reports import REPORTING
 from tests.real.route import Route, Watched
 from tests.real.wire import Recorder
 
@@ -32,24 +34,29 @@ def deadline() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def route(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
-    """One proxy for a whole module, and recorders around it."""
-    yield from _route(rabbitmq.port, tmp_path_factory)
+    """One proxy for a whole module, recorders around it, and behind them one that reports what passes."""
+    observed = Proxy(tmp_path_factory.mktemp("observed"), rabbitmq.port, *REPORTING)
+    yield from _route(observed, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def own_route(own_broker: OwnBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
-    """The same in front of our own broker."""
-    yield from _route(own_broker.port, tmp_path_factory)
+def own_route(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
+    """The same in front of our own broker, which reports by itself what passes."""
+    observed = OwnBroker(tmp_path_factory.mktemp("observed"), *REPORTING)
+    yield from _route(observed, tmp_path_factory)
 
 
-def _route(port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
-    with Recorder(port) as inside:
-        proxy = Proxy(tmp_path_factory.mktemp("proxy"), inside.port)
-        try:
-            with Recorder(proxy.port) as outside:
-                yield Route(outside, proxy, inside)
-        finally:
-            proxy.kill()
+def _route(observed: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
+    try:
+        with Recorder(observed.port) as inside:
+            proxy = Proxy(tmp_path_factory.mktemp("proxy"), inside.port)
+            try:
+                with Recorder(proxy.port) as outside:
+                    yield Route(outside, proxy, inside, observed)
+            finally:
+                proxy.kill()
+    finally:
+        observed.kill()
 
 
 @pytest.fixture(scope="session")
@@ -70,11 +77,13 @@ def broker_inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroke
 
 @pytest.fixture
 def watched(route: Route, rabbitmq: RabbitMQ) -> Watched:
-    """`with watched() as broker`: what happens inside goes through the proxy and is compared."""
-    return lambda: route.watched(rabbitmq.ctl)
+    """`with watched() as broker`: what happens inside goes through the proxy and is compared; see `Route`."""
+    return partial(route.watched, rabbitmq.ctl)
 
 
 @pytest.fixture
-def own_watched(own_route: Route, own_broker: OwnBroker) -> Watched:
+def own_watched(own_route: Route) -> Watched:
     """The same for our own broker."""
-    return lambda: own_route.watched(own_broker.ctl)
+    observed = own_route.observed
+    assert isinstance(observed, OwnBroker)
+    return partial(own_route.watched, observed.ctl)

@@ -9,11 +9,13 @@ from tests.real.proxy import Program
 class OwnBroker(Program):
     """`amqproxy broker`, or with `is_inside` the one of `amqproxy run --upstream broker`; nothing is on the disk."""
 
-    def __init__(self, directory: Path, *, is_inside: bool = False) -> None:
+    def __init__(self, directory: Path, *options: str, is_inside: bool = False) -> None:
         self.full = directory / "memory-is-full"
         place = ["--listen", "127.0.0.1:0"]
         arguments = ["run", *place, "--upstream", "broker"] if is_inside else ["broker", *place]
-        super().__init__(directory / "own.log", sys.executable, "-m", "tests.real.full", str(self.full), *arguments)
+        super().__init__(
+            directory / "own.log", sys.executable, "-m", "tests.real.full", str(self.full), *arguments, *options
+        )
 
     def ctl(self, command: str, share: str) -> str:
         """Understands what the scenarios ask of rabbitmqctl: how much of the memory may be in use."""

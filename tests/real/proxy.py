@@ -28,10 +28,11 @@ class Program:
     """amqproxy with some arguments, listening on `port` once constructed."""
 
     def __init__(self, output: Path, *command: str) -> None:
-        """`output` is a file for all that it writes."""
+        """`output` is a file for its log, and beside it is one for `records`: what it writes on standard output."""
         self.output = output
-        with output.open("wb") as stream:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+        self.records = output.with_suffix(".records")
+        with output.open("wb") as log, self.records.open("wb") as records:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=records, stderr=log)
         self.pid = self.process.pid
         self.psutil = psutil.Process(self.pid)
         try:

@@ -4,21 +4,45 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from collections import Counter
-from typing import Self
+from typing import NamedTuple, Self
 
 from tests.real.poll import until
 
 CHUNK = 262144
 
 
-class Recorded:
-    """One connection through a recorder: what the client sent, what the server sent."""
+class Read(NamedTuple):
+    """`size` bytes that were read at a time; none where that direction ended, by a reset or in good order."""
 
-    def __init__(self) -> None:
+    ts_ns: int
+    is_from_client: bool
+    size: int
+    is_reset: bool = False
+
+
+class Recorded:
+    """One connection through a recorder: what the client sent, what the server sent, and when.
+
+    `ports` are those of both ends of the connection that the recorder made to the server, its own first.
+    """
+
+    def __init__(self, ports: tuple[int, int] = (0, 0)) -> None:
         self.to_server, self.to_client = bytearray(), bytearray()
+        self.ports = ports
+        self.reads: list[Read] = []
         self.directions = 2
         """How many of the two still flow."""
+
+    def add(self, record: bytearray, chunk: bytes) -> None:
+        """Take what was read of one direction, before it is sent on."""
+        record += chunk
+        self.reads.append(Read(time.time_ns(), record is self.to_server, len(chunk)))
+
+    def end(self, record: bytearray, *, is_reset: bool) -> None:
+        """Take that a direction has ended."""
+        self.reads.append(Read(time.time_ns(), record is self.to_server, 0, is_reset))
 
     @property
     def streams(self) -> tuple[bytes, bytes]:
@@ -72,7 +96,7 @@ class Recorder:
             except OSError:
                 client.close()
                 continue
-            recorded = Recorded()
+            recorded = Recorded((server.getsockname()[1], self.upstream_port))
             with self.lock:
                 self.sockets |= {client, server}
                 self.connections.append(recorded)
@@ -89,10 +113,12 @@ class Recorder:
     def _pump(self, recorded: Recorded, source: socket.socket, target: socket.socket, record: bytearray) -> None:
         try:
             while chunk := source.recv(CHUNK):
-                record += chunk
+                recorded.add(record, chunk)
                 target.sendall(chunk)
+            recorded.end(record, is_reset=False)
             target.shutdown(socket.SHUT_WR)
         except OSError:
+            recorded.end(record, is_reset=True)
             # Closing will send RST if no FIN has gone before: only the reading half is shut, to wake the other pump.
             for each in (source, target):
                 with contextlib.suppress(OSError):

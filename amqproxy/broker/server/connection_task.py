@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 
 import trio
@@ -96,16 +95,20 @@ class ConnectionTask:
     async def run(self) -> None:
         """Serve the client until it is gone, or had to go."""
         is_gone = False
+        reason = "closed without connection.close"
         try:
-            with self._scope, suppress(TransportBroken):
-                await self._read()
+            with self._scope:
+                try:
+                    await self._read()
+                except TransportBroken as error:
+                    reason = str(error)
             is_gone = True
         finally:
             self._lose(is_gone=is_gone)
             self._broker.refused.discard(self.connection)
             self.is_ended.set()
             if self._tap is not None:
-                self._tap.ended("the connection was closed")
+                self._tap.ended("server reset by the peer" if self._scope.cancelled_caught else f"client {reason}")
             with trio.CancelScope(shield=True):
                 await self._close_socket()
 

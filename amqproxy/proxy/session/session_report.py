@@ -93,8 +93,9 @@ class SessionReport:
         if self.end is not None and self.end.is_probe:
             log = self._log.debug
         if self.tap is not None:
+            reason = f"server {end.reason[9:]}" if end.reason.startswith("upstream ") else end.reason
             with self._shown_to_tap():
-                self.tap.saw_end(self, end.reason)
+                self.tap.saw_end(self, reason)
         log("connection closed", by=end.by, code=end.code or None, reason=end.reason)
 
     def log(self, level: str, text: str) -> None:

@@ -10,7 +10,7 @@ from amqproxy.taps.findings.channel_churn import ChannelPerMessage
 from amqproxy.taps.findings.consumer_churn import ConsumerPerMessage
 from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnection
 from amqproxy.taps.findings.failed_operations import FailedOperation
-from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.finding import Finding, FindingCounts, RecordNumber
 from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats
 from amqproxy.taps.findings.inequivalent_declare import InequivalentDeclare
 from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
@@ -62,30 +62,25 @@ class Inspector:
     def __init__(self, stream: int, connection: str, observed: ObservedConnection) -> None:
         self._stream = stream
         self._connection = connection
-        self._counts: dict[str, int] = {}
+        self._counts = FindingCounts()
         self._handlers: dict[type[TraceEvent], list[tuple[Detector, Handler]]] = {}
         for detector in (each(observed) for each in DETECTORS):
             for kind, handler in detector.handlers.items():
                 self._handlers.setdefault(kind, []).append((detector, handler))
 
-    def inspect(self, events: Iterable[TraceEvent]) -> list[Finding]:
-        """What is found with these events, which the trace has just given."""
+    def inspect(self, events: Iterable[TraceEvent], record: RecordNumber | None = None) -> list[Finding]:
+        """What is found with these events, which the trace has just given, and which `record` has completed."""
         findings = []
         for event in events:
             for detector, handler in self._handlers.get(type(event), ()):
                 text = handler(detector, event)
-                if text is not None and self._is_reported(detector.kind):
-                    findings.append(self._finding(detector, event, text))
+                if text is not None and (count := self._counts.reported(detector.kind)):
+                    findings.append(self._finding(detector, event, text, count, record))
         return findings
 
-    def _is_reported(self, kind: str) -> bool:
-        """Count a finding: the first is reported, the tenth, the hundredth ...."""
-        count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        while count % 10 == 0:
-            count //= 10
-        return count == 1
-
-    def _finding(self, detector: Detector, event: TraceEvent, text: str) -> Finding:
+    def _finding(
+        self, detector: Detector, event: TraceEvent, text: str, count: int, record: RecordNumber | None
+    ) -> Finding:
         return Finding(
             ts_ns=event.ts_ns,
             stream=self._stream,
@@ -94,7 +89,8 @@ class Inspector:
             kind=detector.kind,
             severity=detector.severity,
             text=text,
-            count=self._counts[detector.kind],
+            count=count,
+            evidence=() if record is None else (record,),
             why=detector.why,
             remedy=detector.remedy,
         )

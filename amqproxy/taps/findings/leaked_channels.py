@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.events import ChannelOpened
+from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened
 
 MANY = 100
 """Open channels of one connection that are reported, and each ten times that."""
@@ -18,12 +18,20 @@ class LeakedChannels(Detector):
     why = "Each costs memory and two processes in the broker; at channel_max the connection is closed with 530."
     remedy = "Close channels in error paths, too, or keep one for each thread; look for an open in a loop."
 
-    _reported = MANY
+    def __init__(self, observed: ObservedConnection) -> None:
+        super().__init__(observed)
+        self._open: set[int] = set()
+        self._reported = MANY
 
     @on(ChannelOpened)
     def _on_opened(self, event: ChannelOpened) -> str | None:
-        count = len(self.observed.trace.channels)
+        self._open.add(event.channel)
+        count = len(self._open)
         if count < self._reported:
             return None
         self._reported *= 10
         return f"{count} channels are open"
+
+    @on(ChannelClosed)
+    def _on_closed(self, event: ChannelClosed) -> None:
+        self._open.discard(event.channel)

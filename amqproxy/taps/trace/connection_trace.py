@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import (
     ChannelOpen,
@@ -56,6 +56,10 @@ SPAN_COST = 200
 """Bytes that a range of open tags takes, about."""
 
 
+Listener = Callable[[Sequence[TraceEvent], Peer | None, int], None]
+"""Takes events and the frame that they came with: its sender, and its number among the sender's; see `Trace.listen`."""
+
+
 class Trace:
     """One connection, from its protocol header on, or from the first frame that was seen of it.
 
@@ -77,12 +81,15 @@ class Trace:
         "_closes",
         "_events",
         "_greeted_ts_ns",
+        "_heard",
         "_is_closed",
         "_is_joined",
         "_is_open",
         "_is_unread",
         "_latest_ts_ns",
+        "_listener",
         "_mechanism",
+        "_numbers",
         "_order",
         "_previous",
         "_requests",
@@ -121,6 +128,17 @@ class Trace:
         self._seen: set[str] = set()
         self._order = None if is_ordered else FrameOrder(self._budgets.memory, self._missing, self._previous)
         self._latest_ts_ns = 0
+        self._listener: Listener | None = None
+        self._heard = 0
+        self._numbers = {CLIENT: 0, SERVER: 0}
+
+    def listen(self, listener: Listener) -> None:
+        """Show events to `listener` after each frame, while the trace is as that frame has left it.
+
+        So what it sees does not depend on which frames are fed together. Frames are numbered from 1 for each sender,
+        without heartbeats; those that no frame has caused come with no sender, and 0.
+        """
+        self._listener = listener
 
     @property
     def memory_used(self) -> int:
@@ -159,6 +177,15 @@ class Trace:
                 self._feed_method(sender, frame.method, frame.size, ts_ns)
         except ProtocolError as error:
             self._lose(sender, error.reply_text, ts_ns)
+        if self._listener is not None:
+            self._numbers[sender] += frame.kind != HEARTBEAT
+            if len(self._events) > self._heard:
+                self._show(self._listener, sender, self._numbers[sender])
+
+    def _show(self, listener: Listener, sender: Peer | None, number: int) -> None:
+        events = self._events[self._heard :]
+        self._heard = len(self._events)
+        listener(events, sender, number)
 
     def _feed_in_order(self, order: FrameOrder, sender: Peer, frame: Frame, ts_ns: int) -> None:
         """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
@@ -215,6 +242,10 @@ class Trace:
         return self._taken()
 
     def _taken(self) -> list[TraceEvent]:
+        if self._listener is not None:
+            if len(self._events) > self._heard:
+                self._show(self._listener, None, 0)
+            self._heard = 0
         events = self._events.copy()  # the list itself is the channels', too
         self._events.clear()
         return events

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk, ConfirmSelect, ConfirmSelectOk
+from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.findings.detector import ObservedConnection
-from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.finding import Finding, RecordNumber
 from amqproxy.taps.findings.inspector import Inspector
 from amqproxy.taps.trace.events import TraceEvent
 from tests.taps.trace.traced import Traced
@@ -22,12 +24,16 @@ class Inspected(Traced):
         super().__init__(*channels, **options)
         self.findings.clear()
 
-    def _note(self, events: list[TraceEvent]) -> list[TraceEvent]:
+    def _feed(self, *given: Any) -> list[TraceEvent]:
         if self._inspector is None:
             observed = ObservedConnection(self.trace, self._is_tls, self._address)
             self._inspector = Inspector(7, f"{self._address}:1-10.0.0.2:5672", observed)
-        self.findings += self._inspector.inspect(events)
-        return super()._note(events)
+            self.trace.listen(self._inspect)
+        return super()._feed(*given)
+
+    def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
+        assert self._inspector is not None
+        self.findings += self._inspector.inspect(events, None if sender is None else RecordNumber(sender, number))
 
     def later(self, seconds: float) -> None:
         self.ts_ns += int(seconds * 1e9)

@@ -5,11 +5,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from amqproxy.amqp091.methods import BasicAck, ConnectionClose
+import pytest
+
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicDeliver,
+    BasicPublish,
+    ChannelClose,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionClose,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.taps.findings.detector import Detector, ObservedConnection
-from amqproxy.taps.findings.finding import Finding, Severity
+from amqproxy.taps.findings.finding import Finding, RecordNumber, Severity
 from amqproxy.taps.findings.inspector import DETECTORS, Inspector
-from tests.taps.trace.traced import Traced
+from tests.taps.findings.inspected import Inspected
+from tests.taps.trace.traced import Traced, frames_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "findings.md"
 
@@ -37,6 +51,40 @@ def test_what_repeats_is_reported_at_powers_of_ten() -> None:
     first = findings[0]
     assert (first.stream, first.connection, first.channel) == (7, "a:1-b:2", 1)
     assert (first.kind, first.severity) == ("unknown-ack", Severity.ERROR)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_what_is_found_does_not_depend_on_what_is_read_together(size: int) -> None:
+    """The tag is open on the other channel when it is acked on the wrong one, though not any more after the read."""
+    inspected = Inspected(1, 2)
+    inspected.consuming()
+    inspected.server(*[BasicDeliver("c", tag, False, "e", "k") for tag in (1, 2)])
+    frames = [frame for channel in (2, 1) for frame in frames_of(channel, BasicAck(2, multiple=True))]
+    for start in range(0, len(frames), size):
+        inspected.trace.feed(CLIENT, frames[start : start + size], inspected.ts_ns)
+    (finding,) = inspected.findings
+    assert finding.kind == "ack-on-wrong-channel"
+    assert finding.evidence == (RecordNumber("client", 8),)  # after start-ok, tune-ok, open, 2 x open, qos, consume
+
+
+def test_evidence_counts_the_frames_of_each_peer_without_heartbeats() -> None:
+    inspected = Inspected()
+    inspected.client(ChannelOpen())
+    inspected.trace.feed(SERVER, [Frame(HEARTBEAT_FRAME)] * 3, inspected.ts_ns)
+    inspected.server(ChannelOpenOk())
+    inspected.client(BasicPublish(), properties=Properties(delivery_mode=2), body=bytes(1500))
+    inspected.server(ChannelClose(404, "NOT_FOUND"))
+    assert [(each.kind, each.evidence) for each in inspected.findings] == [
+        ("unconfirmed-publish", (RecordNumber("client", 8),)),
+        ("channel-error", (RecordNumber("server", 5),)),
+    ]
+    assert b'"evidence":[{"from":"client","number":8}]' in inspected.findings[0].to_json()
+
+
+def test_what_ends_with_no_frame_has_no_evidence() -> None:
+    inspected = Inspected(1)
+    inspected.trace.end(inspected.ts_ns, "missed heartbeats")
+    assert [(each.kind, each.evidence) for each in inspected.findings] == [("missed-heartbeats", ())]
 
 
 def test_a_finding_is_json() -> None:
