@@ -38,6 +38,7 @@ from amqproxy.config import (
 )
 from amqproxy.control.hub import Hub
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
+from amqproxy.control.rule_control import RuleControl
 from amqproxy.control.service import ControlService
 from amqproxy.control.statistics import Statistics
 from amqproxy.control.unix_socket import SocketUnavailable, opened
@@ -88,8 +89,11 @@ async def run(
     config: Config,
     reread: Callable[[], Config] | None = None,
     printed: PrintSettings | None = None,
+    directory: Path = Path(),
 ) -> None:
     """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take over what `reread` finds: see `reload`.
+
+    Files that rules name, which come through the control socket, are found from `directory`.
 
     With `printed`, what passes is printed on standard output. When the reader of that goes away, printing ends; with
     `ends_with_reader`, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once,
@@ -166,7 +170,12 @@ async def run(
                     metrics.registry, lambda: (server.lag.last, server.lag.most), started=started, time=time.time
                 )
                 handler = RequestHandler(
-                    server, reloader.reload, now=trio.current_time, time=time.time, statistics=statistics
+                    server,
+                    reloader.reload,
+                    now=trio.current_time,
+                    time=time.time,
+                    statistics=statistics,
+                    rules=RuleControl(server, lambda: reloader.upstreams, directory),
                 )
                 service = ControlService(handler, hub, metrics)
                 server.on_hold = service.note_hold

@@ -5,17 +5,26 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
-from amqproxy.config import TLS, Config, ConfigError, ControlConfig, ListenerConfig, UpstreamConfig
+from amqproxy.config import (
+    TLS,
+    Config,
+    ConfigError,
+    ControlConfig,
+    ListenerConfig,
+    NamedUpstream,
+    UpstreamConfig,
+)
 from amqproxy.hints import hint
 from amqproxy.quantities import numbered
 from amqproxy.resources import ConfigResources
+from amqproxy.rules.actions import AnyRule
 from amqproxy.source_lines import line_of, path_of
 
 
@@ -39,10 +48,44 @@ def from_data(data: Any, path: Path) -> Config:
     return _resolved(_placed(_converted(data, "", path), path.parent), "", path)
 
 
-def _resolved(config: Config, text: str, path: Path) -> Config:
-    """The config with what its rules take from files, variables and functions."""
+def rules_of_text(
+    text: str, path: Path, upstreams: Mapping[str, NamedUpstream], *, directory: Path, shown: Path
+) -> tuple[AnyRule, ...]:
+    """The rules in `text`, which has nothing else, in the format given by the ending of `path`.
+
+    They may name the `upstreams`, and files in `directory`. `ConfigError`, with `shown` for the file's name.
+    """
+    try:
+        return _rules_of(_loaded(text, path), text, path, upstreams, directory)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(str(path), str(shown), 1)) from None
+
+
+def rules_of_data(
+    data: Any, path: Path, upstreams: Mapping[str, NamedUpstream], *, directory: Path
+) -> tuple[AnyRule, ...]:
+    """The same of data. Errors name no line."""
+    return _rules_of(data, "", path, upstreams, directory)
+
+
+def _rules_of(
+    data: Any, text: str, path: Path, upstreams: Mapping[str, NamedUpstream], directory: Path
+) -> tuple[AnyRule, ...]:
+    if isinstance(data, list):
+        data = {"rules": data}
+    if isinstance(data, dict):
+        for key in data:
+            if key != "rules":
+                fault = f"{key}: only rules can be set while the proxy runs"
+                raise ConfigError(_placed_fault(fault, text, path, data))
+        data = {**data, "upstreams": msgspec.to_builtins(dict(upstreams))}
+    return _resolved(_converted(data, text, path), text, path, directory).rules
+
+
+def _resolved(config: Config, text: str, path: Path, directory: Path | None = None) -> Config:
+    """The config with what its rules take from files in `directory`, variables and functions."""
     data = {"rules": [{"name": rule.name} for rule in config.rules]}
-    resources = ConfigResources(path.parent)
+    resources = ConfigResources(path.parent if directory is None else directory)
     rules = []
     for place, rule in enumerate(config.rules):
         try:
@@ -94,17 +137,19 @@ def _placed_tls(tls: TLS | None, directory: Path) -> TLS | None:
 
 def parse(text: str, path: Path) -> Config:
     """The config in `text`, in the format given by the ending of `path`."""
+    return _converted(_loaded(text, path), text, path)
+
+
+def _loaded(text: str, path: Path) -> Any:
     try:
         if path.suffix == ".toml":
-            data = tomllib.loads(text)
-        elif path.suffix in (".yaml", ".yml"):
+            return tomllib.loads(text)
+        if path.suffix in (".yaml", ".yml"):
             data = yaml.load(text, _Loader)
-            data = {} if data is None else data
-        else:
-            raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml")
+            return {} if data is None else data
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {error}") from None
-    return _converted(data, text, path)
+    raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml")
 
 
 def _converted(data: Any, text: str, path: Path) -> Config:

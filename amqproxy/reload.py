@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.methods import ConnectionStartOk
-from amqproxy.config import Config, ConfigError
+from amqproxy.config import Config, ConfigError, NamedUpstream
 from amqproxy.control.request_handler import NotReloaded
 from amqproxy.log import logger
 from amqproxy.proxy.listener import ProxyServer
@@ -54,6 +54,12 @@ class Reloader:
         self._upstreams = dict(upstreams)
         self._contexts = tuple(contexts)
         self._dialers = tuple(dialers)
+
+    @property
+    def upstreams(self) -> dict[str, NamedUpstream]:
+        """The further brokers that rules may name now."""
+        found = {name: dialer.upstream for name, dialer in self._upstreams.items()}
+        return {name: each for name, each in found.items() if isinstance(each, NamedUpstream)}
 
     def reload(self) -> tuple[str, ...]:
         """Take over what can be: the keys of what else has changed, which needs a restart.

@@ -67,6 +67,119 @@ def rules(
 
 
 @app.command
+def rules_set(
+    file: Path,
+    /,
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Put the rules in a file in the place of all that the proxy has, until its config file is read again.
+
+    Parameters
+    ----------
+    file
+        A .toml, .yaml or .json file with rules, and nothing else; - is TOML on standard input.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as asked:
+        answer = asked.ask("rules-set", **_rules_in(file))
+    _report_rules(file, answer, ", until the next reload")
+
+
+@app.command
+def rules_check(
+    file: Path,
+    /,
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Have the proxy check the rules in a file, and change nothing.
+
+    Parameters
+    ----------
+    file
+        A .toml, .yaml or .json file with rules, and nothing else; - is TOML on standard input.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as asked:
+        answer = asked.ask("rules-check", **_rules_in(file))
+    _report_rules(file, answer, "")
+
+
+@app.command
+def rules_get(
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print the rules in force, as a config has them, in YAML.
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    json
+        As one JSON object instead.
+    """
+    import yaml
+
+    with connected(socket, config) as asked:
+        answer = asked.ask("rules-get")
+    found = {"rules": answer["rules"]}
+    print(msgspec.json.encode(found).decode() if json else yaml.safe_dump(found, sort_keys=False), end="")
+    if json:
+        print()
+    sys.stdout.flush()
+    if answer["source"] == "control":
+        print("set through the control socket, until the next reload", file=sys.stderr)
+
+
+@app.command
+def rules_shadow(rule: str, /, *, socket: Path | None = None, config: Path | None = None) -> None:
+    """Have a rule only count what it would do, until the config file is read again.
+
+    Parameters
+    ----------
+    rule
+        Its name.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as asked:
+        asked.ask("rules-shadow", rule=rule)
+
+
+@app.command
+def rules_enforce(rule: str, /, *, socket: Path | None = None, config: Path | None = None) -> None:
+    """Have a rule act that was in shadow mode, until the config file is read again.
+
+    Parameters
+    ----------
+    rule
+        Its name.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as asked:
+        asked.ask("rules-enforce", rule=rule)
+
+
+@app.command
 def sessions(
     *,
     socket: Path | None = None,
@@ -271,6 +384,28 @@ def resume(
     """
     with connected(socket, config) as asked:
         asked.ask("resume", session=session, channel=channel)
+
+
+def _rules_in(file: Path) -> dict[str, str]:
+    """What the control socket takes for the rules in a file."""
+    formats = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".json": "json"}
+    if str(file) == "-":
+        return {"text": sys.stdin.read(), "name": "standard input"}
+    if file.suffix not in formats:
+        raise Failure(f"{file}: the name must end in .toml, .yaml, .yml or .json", MISUSED)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Failure(f"{file}: cannot be read: {reason}") from None
+    return {"text": text, "format": formats[file.suffix], "name": str(file)}
+
+
+def _report_rules(file: Path, answer: dict[str, Any], more: str) -> None:
+    for warning in answer["warnings"]:
+        print(f"{file}: warning: {warning}", file=sys.stderr)
+    count = answer["rules"]
+    print(f"{count} rule{'' if count == 1 else 's'}{more}", file=sys.stderr)
 
 
 def _print_entries(

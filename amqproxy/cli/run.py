@@ -88,6 +88,7 @@ def run(
         preflight.check_proxy(settings)
     with log.started(settings.log):
         try:
-            trio.run(root.run, settings, read if config else None, printed)
+            directory = config.parent if config else Path()
+            trio.run(root.run, settings, read if config else None, printed, directory)
         except root.AddressUnavailable as error:
             raise Failure(str(error)) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -38,6 +38,42 @@ class Reload(Request, frozen=True, tag="reload"):
 
 class ListRules(Request, frozen=True, tag="rules"):
     """List the rules, and what they have done."""
+
+
+class CheckRules(Request, frozen=True, tag="rules-check"):
+    """Check rules as the config file is checked, and do no more.
+
+    They are given as `rules`, or as a `text` in a `format`; `name` is what errors call it.
+    """
+
+    rules: list[Any] | None = None
+    text: str | None = None
+    format: Literal["toml", "yaml", "json"] = "toml"
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)] = "rules"
+
+    def __post_init__(self) -> None:
+        if (self.rules is None) == (self.text is None):
+            raise ValueError("give `rules` or a `text`")
+
+
+class SetRules(CheckRules, frozen=True, tag="rules-set"):
+    """Put rules in the place of all that there are, until the config file is read again."""
+
+
+class GetRules(Request, frozen=True, tag="rules-get"):
+    """Show the rules in force, as a config has them."""
+
+
+class ShadowRule(Request, frozen=True, tag="rules-shadow"):
+    """Have a rule only count what it would do, until the config file is read again."""
+
+    rule: str
+
+
+class EnforceRule(Request, frozen=True, tag="rules-enforce"):
+    """Have a rule act, until the config file is read again."""
+
+    rule: str
 
 
 class ListSessions(Request, frozen=True, tag="sessions"):
@@ -163,6 +199,11 @@ AnyRequest = (
     | ShowStats
     | Reload
     | ListRules
+    | GetRules
+    | SetRules
+    | CheckRules
+    | ShadowRule
+    | EnforceRule
     | ListSessions
     | ListHeld
     | WatchHeld

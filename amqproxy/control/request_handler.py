@@ -15,7 +15,10 @@ from amqproxy.control.request import (
     PROTOCOL,
     REQUESTS,
     AnyRequest,
+    CheckRules,
     CloseSession,
+    EnforceRule,
+    GetRules,
     Hello,
     ListChannels,
     ListConnections,
@@ -27,12 +30,15 @@ from amqproxy.control.request import (
     Release,
     Reload,
     Resume,
+    SetRules,
+    ShadowRule,
     ShowStats,
     ShowTopology,
     Subscribe,
     WatchHeld,
 )
 from amqproxy.control.request_error import RequestError
+from amqproxy.control.rule_control import RuleControl, RuleOwner
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries, shown_text
 from amqproxy.control.statistics import Statistics
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
@@ -41,7 +47,6 @@ from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.session.session import Session
 from amqproxy.rules.access.refuse import WAYS, Refuse, Way
 from amqproxy.rules.context import CommandContext
-from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
 from amqproxy.taps.topology.observed_topology import ObservedTopology
@@ -64,11 +69,10 @@ class NotReloaded(Exception):
     """The config has errors, or there is none; the text gives the reason."""
 
 
-class SessionRegistry(Protocol):
+class SessionRegistry(RuleOwner, Protocol):
     """What the handler needs of a `ProxyServer`."""
 
     sessions: dict[int, Session]
-    rules: RuleSet
     topology: ObservedTopology
 
 
@@ -76,6 +80,7 @@ class RequestHandler:
     """Answers requests about one proxy. `reload` returns the changed keys that need a restart, or raises `NotReloaded`.
 
     `now` is our clock, `time` the time of day, both in seconds. `statistics` are of the process, if any are kept.
+    `rules` are what an operator may do to them.
     """
 
     def __init__(
@@ -86,9 +91,11 @@ class RequestHandler:
         now: Callable[[], float],
         time: Callable[[], float],
         statistics: Statistics | None = None,
+        rules: RuleControl | None = None,
     ) -> None:
         self._statistics = statistics
         self._registry = registry
+        self._rule_control = rules or RuleControl(registry)
         self._reload = reload
         self._now = now
         self._time = time
@@ -120,6 +127,14 @@ class RequestHandler:
                 return ListResponse("metrics", self._statistics.samples(), {"stats": self._statistics.process()})
             case ListRules():
                 return ListResponse("rules", self._rules())
+            case SetRules():
+                return self._rule_control.set(request)
+            case CheckRules():
+                return self._rule_control.check(request)
+            case GetRules():
+                return self._rule_control.get()
+            case ShadowRule() | EnforceRule():
+                return self._rule_control.switch(request)
             case ListSessions():
                 return ListResponse("sessions", map(self._session, list(self._registry.sessions.values())))
             case ListHeld() | WatchHeld():

@@ -125,3 +125,57 @@ def test_a_session_is_closed(amqproxy: Amqproxy, tmp_path: Path) -> None:
     with answering(path, OK) as requests:
         assert amqproxy("control", "close", "3", "--text", "later", "--socket", str(path)) == (0, "", "")
     assert requests == [b'{"request":"close","session":3,"text":"later"}\n']
+
+
+RULES = '[[rules]]\nname = "a"\naction = "allow"\n'
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"), [("rules-set", "2 rules, until the next reload"), ("rules-check", "2 rules")]
+)
+def test_rules_are_sent_as_they_stand_in_the_file(request_: str, said: str, amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path, file = tmp_path / "control", tmp_path / "my.toml"
+    file.write_text(RULES)
+    with answering(path, encoded({"rules": 2, "warnings": ["careful"]})) as requests:
+        code, out, err = amqproxy("control", request_, str(file), "--socket", str(path))
+    assert (code, out, err) == (0, "", f"{file}: warning: careful\n{said}\n")
+    asked = msgspec.json.decode(requests[0])
+    assert asked == {"request": request_, "text": RULES, "format": "toml", "name": str(file)}
+
+
+def test_rules_in_a_file_of_another_kind(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    for name, reason in [("rules.txt", "the name must end in"), ("none.toml", "cannot be read")]:
+        with answering(path):
+            code, _, err = amqproxy("control", "rules-set", str(tmp_path / name), "--socket", str(path))
+        assert code != 0
+        assert reason in err
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [((), "rules:\n- name: a\n  action: allow\n"), (("--json",), '{"rules":[{"name":"a","action":"allow"}]}\n')],
+)
+def test_rules_in_force(options: tuple[str, ...], printed: str, amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with answering(path, encoded({"rules": [{"name": "a", "action": "allow"}], "source": "control"})):
+        code, out, err = amqproxy("control", "rules-get", "--socket", str(path), *options)
+    assert (code, out, err) == (0, printed, "set through the control socket, until the next reload\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["rules-shadow", "a b"], b'{"request":"rules-shadow","rule":"a b"}\n'),
+        (["rules-enforce", "a b"], b'{"request":"rules-enforce","rule":"a b"}\n'),
+        (["close", "3", "--channel", "2"], b'{"request":"close","session":3,"channel":2}\n'),
+        (["pause", "3"], b'{"request":"pause","session":3}\n'),
+        (["resume", "3", "--channel", "2"], b'{"request":"resume","session":3,"channel":2}\n'),
+    ],
+)
+def test_one_rule_or_session(words: list[str], asked: bytes, amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with answering(path, OK) as requests:
+        assert amqproxy("control", *words, "--socket", str(path)) == (0, "", "")
+    assert requests == [asked]

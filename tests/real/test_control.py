@@ -44,6 +44,10 @@ class Controlled:
         with ControlClient(self.path) as asked:
             return asked.ask("held")["held"]  # type: ignore[no-any-return]
 
+    def sessions(self) -> list[dict[str, Any]]:
+        with ControlClient(self.path) as asked:
+            return asked.ask("sessions")["sessions"]  # type: ignore[no-any-return]
+
     def one_held(self) -> dict[str, Any]:
         [one] = until(self.held, "something to be held")
         return one
@@ -285,3 +289,59 @@ def test_another_proxy_does_not_take_the_socket(
     house.proxy.kill()
     start_proxy(rabbitmq.port, control={"path": str(house.path)})
     house.command("rules")
+
+
+def test_rules_without_a_file(controlled: Callable[..., Controlled], tmp_path: Path) -> None:
+    house = controlled()
+    file = tmp_path / "more.toml"
+    file.write_text('[[rules]]\nname = "no"\naction = "refuse"\nmatch.method = "basic.publish"\n')
+    assert "1 rule, until the next reload" in house.command("rules-set", str(file)).stderr
+    with publishing(house.proxy) as done:
+        assert isinstance(done.result(60), pika.exceptions.ChannelClosedByBroker)
+    house.command("rules-shadow", "no")
+    with publishing(house.proxy) as done:
+        assert done.result(60)[2] == b"old"
+    file.write_text('[[rules]]\nname = "no"\naction = "refus"\n')
+    assert f"{file}:3: rule 'no', rules[0].action" in house.command("rules-set", str(file), code=1).stderr
+    assert "name: 'no'" in house.command("rules-get").stdout
+    house.command("reload")
+    assert house.command("rules-get").stdout == "rules: []\n"
+
+
+def test_a_channel_is_closed_and_the_connection_stays(controlled: Callable[..., Controlled]) -> None:
+    """As pika sees it: the channel raises, another one of the same connection works, and so does one opened anew."""
+    house = controlled()
+    with connected(house.proxy) as connection:
+        one, other = connection.channel(), connection.channel()
+        queue = other.queue_declare("", exclusive=True).method.queue
+        other.basic_publish("", queue, b"body")
+        one.basic_get(queue)
+        [session] = house.sessions()
+        house.command("close", str(session["session"]), "--channel", str(one.channel_number), "--text", "enough")
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
+            one.queue_declare("", exclusive=True)
+        assert (closed.value.reply_code, closed.value.reply_text) == (406, "PRECONDITION_FAILED - enough")
+        method, _, body = until(lambda: _got(other, queue), "the message to be requeued")
+        assert (method.redelivered, body) == (True, b"body")
+        assert connection.channel().queue_declare("", exclusive=True).method.queue
+
+
+def _got(channel: Any, queue: str) -> Any:
+    found = channel.basic_get(queue, auto_ack=True)
+    return found if found[0] is not None else None
+
+
+def test_a_client_is_paused_for_longer_than_its_heartbeats(controlled: Callable[..., Controlled]) -> None:
+    """Of one second: RabbitMQ drops a connection that is silent for two or three."""
+    house = controlled()
+    with connected(house.proxy, heartbeat=1) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        [session] = house.sessions()
+        house.command("pause", str(session["session"]))
+        assert "paused" in house.command("sessions").stdout
+        channel.basic_publish("", queue, b"body")
+        connection.process_data_events(8)
+        assert connection.is_open
+        house.command("resume", str(session["session"]))
+        assert until(lambda: _got(channel, queue), "the message")[2] == b"body"

@@ -1,0 +1,123 @@
+"""What an operator may do to the rules while the proxy runs: check, set and show them, and switch the mode of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from amqproxy.config import ConfigError, NamedUpstream
+from amqproxy.config_file import rules_of_data, rules_of_text
+from amqproxy.control.request import CheckRules, EnforceRule, SetRules, ShadowRule
+from amqproxy.control.request_error import RequestError
+from amqproxy.log import logger
+from amqproxy.rules.actions import AnyRule
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.engine.rule_warnings import find_warnings
+from amqproxy.rules.rule import Rule
+from amqproxy.suggestions import did_you_mean
+from amqproxy.supervision import describe
+
+_SUFFIXES = {"toml": ".toml", "yaml": ".yaml", "json": ".yaml"}  # JSON is YAML, with lines to name
+
+
+class RuleOwner(Protocol):
+    """Whose rules they are: a `ProxyServer`."""
+
+    rules: RuleSet
+
+    def apply_rules(self, rules: RuleSet) -> None:
+        """Go by other rules from here on."""
+
+
+class RuleControl:
+    """The rules of one proxy, which an operator may replace until the config file is read again.
+
+    `upstreams` are those that rules may name now; the files that rules name are found from `directory`.
+    """
+
+    def __init__(
+        self,
+        owner: RuleOwner,
+        upstreams: Callable[[], Mapping[str, NamedUpstream]] = dict,
+        directory: Path = Path(),
+    ) -> None:
+        self._owner = owner
+        self._upstreams = upstreams
+        self._directory = directory
+        self._own: RuleSet | None = None
+
+    def check(self, request: CheckRules | SetRules) -> dict[str, Any]:
+        """How many rules there would be, and what is doubtful about them. `RequestError` with `wrong-rules`."""
+        rules = self._rules_of(request)
+        return {"rules": len(rules), "warnings": list(find_warnings(rules))}
+
+    def set(self, request: SetRules) -> dict[str, Any]:
+        """Go by other rules until the config is read again. `RequestError` with `wrong-rules`: then nothing changes."""
+        rules = self._rules_of(request)
+        self._apply(rules)
+        logger().info("rules set", rules=len(rules), until="the next reload")
+        return {"rules": len(rules), "warnings": list(find_warnings(rules)), "until": "reload"}
+
+    def switch(self, request: ShadowRule | EnforceRule) -> dict[str, Any]:
+        """Have one rule act, or only count what it would do. `RequestError` with `no-rule`."""
+        mode = "shadow" if isinstance(request, ShadowRule) else "enforce"
+        rules = self._owner.rules.rules
+        if all(rule.name != request.rule for rule in rules):
+            close = did_you_mean(request.rule, [rule.name for rule in rules])
+            raise RequestError("no-rule", f"there is no rule '{request.rule}'{close}")
+        if any(rule.name == request.rule and rule.mode != mode for rule in rules):
+            self._apply([_in_mode(rule, mode) if rule.name == request.rule else rule for rule in rules])
+            logger().info("rule switched", rule=request.rule, mode=mode, until="the next reload")
+        return {"rule": request.rule, "mode": mode, "until": "reload"}
+
+    def get(self) -> dict[str, Any]:
+        """The rules in force, as a config has them, and where they are from."""
+        source = "control" if self._owner.rules is self._own else "file"
+        return {"rules": [_as_config(rule) for rule in self._owner.rules.rules], "source": source}
+
+    def _apply(self, rules: Iterable[Rule]) -> None:
+        self._own = self._owner.rules.replaced(rules)
+        self._owner.apply_rules(self._own)
+
+    def _rules_of(self, request: CheckRules | SetRules) -> tuple[AnyRule, ...]:
+        try:
+            if request.text is None:
+                return rules_of_data(
+                    {"rules": request.rules}, Path(request.name), self._upstreams(), directory=self._directory
+                )
+            path = Path(request.name).with_suffix(_SUFFIXES[request.format])
+            return rules_of_text(
+                request.text, path, self._upstreams(), directory=self._directory, shown=Path(request.name)
+            )
+        except ConfigError as error:
+            raise RequestError("wrong-rules", str(error)) from None
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with them, the rules there are still hold
+            raise RequestError("wrong-rules", f"{request.name}: {describe(error)}") from None
+
+
+def _in_mode(rule: Rule, mode: str) -> Rule:
+    """The rule in another mode, with what it has taken from files and variables."""
+    switched = msgspec.structs.replace(rule, mode=mode)
+    switched.__dict__.update(rule.__dict__)
+    return switched
+
+
+def _as_config(value: Any) -> Any:
+    """A part of a config as one would write it: without what it would be anyway."""
+    if not isinstance(value, msgspec.Struct):
+        if isinstance(value, (tuple, list)):
+            return [_as_config(each) for each in value]
+        if isinstance(value, dict):
+            return {key: _as_config(each) for key, each in value.items()}
+        return msgspec.to_builtins(value)
+    config = value.__struct_config__
+    found = {} if config.tag is None else {config.tag_field: config.tag}
+    for field in msgspec.structs.fields(value):
+        own = getattr(value, field.name)
+        usual = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        if own != usual:
+            found[field.encode_name] = _as_config(own)
+    return found

@@ -1,0 +1,231 @@
+"""Rules are checked, set, shown and switched while the proxy runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.config import NamedUpstream
+from amqproxy.config_file import load
+from amqproxy.control.request import CheckRules, EnforceRule, GetRules, ListHeld, Release, SetRules, ShadowRule
+from amqproxy.control.request_error import RequestError
+from amqproxy.control.request_handler import ListResponse, RequestHandler
+from amqproxy.control.rule_control import RuleControl
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.observing.mirror import Mirror
+from amqproxy.rules.rewriting.rewrite import Rewrite
+from tests.proxy.stage import OPEN, Stage, staged
+from tests.rule_examples import DOCS, EXAMPLES
+from tests.rules.scene import rule
+
+LOG = {"name": "look", "action": "log", "text": "seen", "match": {"method": "basic.publish"}}
+REFUSE = 'name = "no"\naction = "refuse"\nmatch.method = "basic.publish"'
+
+
+class Owner:
+    """A proxy, as far as rules go."""
+
+    def __init__(self, *rules: str, stage: Stage | None = None) -> None:
+        self.rules = RuleSet([rule(each) for each in rules])
+        self.sessions = {} if stage is None else {1: stage.session}
+
+    def apply_rules(self, rules: RuleSet) -> None:
+        self.rules = rules
+        for session in self.sessions.values():
+            session.apply_rules(rules)
+
+
+def refused(control: RuleControl, request: Any) -> RequestError:
+    with pytest.raises(RequestError) as found:
+        control.check(request) if isinstance(request, CheckRules) else control.switch(request)
+    return found.value
+
+
+def test_rules_are_set_where_there_were_none() -> None:
+    owner = Owner()
+    control = RuleControl(owner)
+    with capture_logs() as log:
+        answer = control.set(SetRules(rules=[LOG]))
+    assert answer == {"rules": 1, "warnings": [], "until": "reload"}
+    assert [each.name for each in owner.rules.rules] == ["look"]
+    assert [(each["event"], each["rules"], each["until"]) for each in log] == [("rules set", 1, "the next reload")]
+    assert control.get() == {"rules": [{"action": "log", **LOG}], "source": "control"}
+    owner.apply_rules(RuleSet([rule(REFUSE)]))  # as a reload does
+    assert control.get()["source"] == "file"
+    assert control.set(SetRules(rules=[]))["rules"] == 0
+    assert owner.rules.rules == ()
+
+
+def test_what_rules_have_counted_and_remember_goes_on() -> None:
+    owner = Owner(REFUSE)
+    before = owner.rules.counts()["no"]
+    RuleControl(owner).set(SetRules(text=f"[[rules]]\n{REFUSE}"))
+    assert owner.rules.counts()["no"] is before
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"text": '[[rules]]\nname = "a"\naction = "log"\ntext = "x"\nmatch.methud = "basic.publish"'},
+            "rules:5: rule 'a', rules[0].match: unknown key `methud`: did you mean `method`?",
+        ),
+        (
+            {"text": '{"rules": [\n{"name": "a",\n"action": "nothing"}]}', "format": "json", "name": "a/my.json"},
+            "a/my.json:3: rule 'a', rules[0].action: ",
+        ),
+        ({"text": "rules:\n- name: a\n  action: log\n  text: 1", "format": "yaml"}, "rules:4: rule 'a', rules[0].text"),
+        ({"rules": [LOG, LOG]}, "rules: rule 'look', rules[1].name: `look` is the name of rules[0] too"),
+        ({"rules": [LOG | {"when": "usr == 'a'"}]}, "rules: rule 'look', rules[0].when: "),
+        ({"text": '[limits]\nconnections = 5\n[[rules]]\nname = "a"'}, "limits: only rules can be set"),
+        ({"text": "rules = 5"}, "rules:1: rules: "),
+        ({"text": "[[rules"}, "rules: "),
+        ({"rules": [{"name": "m", "action": "mirror", "exchange": "x", "upstream": "other"}]}, "there is no `other`"),
+        ({"rules": [{"name": "s", "action": "script", "file": "nowhere.py"}]}, "nowhere.py cannot be read"),
+    ],
+)
+def test_wrong_rules_are_refused_with_the_place_and_change_nothing(given: dict[str, Any], text: str) -> None:
+    owner = Owner(REFUSE)
+    control = RuleControl(owner)
+    before = owner.rules
+    error = refused(control, CheckRules(**given))
+    assert error.name == "wrong-rules"
+    assert text in str(error)
+    with pytest.raises(RequestError) as found:
+        control.set(SetRules(**given))
+    assert (found.value.name, str(found.value)) == ("wrong-rules", str(error))
+    assert owner.rules is before
+
+
+def test_a_check_changes_nothing_and_warns() -> None:
+    owner = Owner()
+    control = RuleControl(owner)
+    everything = {"name": "all", "action": "allow"}
+    answer = control.check(CheckRules(rules=[everything, LOG]))
+    assert answer["rules"] == 2
+    assert "is never asked" in answer["warnings"][0]
+    assert owner.rules.rules == ()
+
+
+def test_rules_may_name_the_upstreams_that_there_are() -> None:
+    owner = Owner()
+    upstreams = {"other": NamedUpstream(address="b:1", password_env="P")}
+    control = RuleControl(owner, lambda: upstreams)
+    control.set(SetRules(rules=[{"name": "m", "action": "mirror", "exchange": "x", "upstream": "other"}]))
+    [mirror] = owner.rules.rules
+    assert isinstance(mirror, Mirror)
+
+
+# --- modes
+
+
+def test_a_rule_is_switched_to_shadow_and_back() -> None:
+    owner = Owner(REFUSE, 'name = "tag"\naction = "tag"\ntags = ["a"]')
+    control = RuleControl(owner)
+    with capture_logs() as log:
+        assert control.switch(ShadowRule(rule="no")) == {"rule": "no", "mode": "shadow", "until": "reload"}
+        assert [each.mode for each in owner.rules.rules] == ["shadow", "enforce"]
+        before = owner.rules
+        control.switch(ShadowRule(rule="no"))
+        assert owner.rules is before
+        control.switch(EnforceRule(rule="no"))
+    assert [each.mode for each in owner.rules.rules] == ["enforce", "enforce"]
+    assert [(each["rule"], each["mode"]) for each in log] == [("no", "shadow"), ("no", "enforce")]
+
+
+def test_an_unknown_rule_is_not_switched() -> None:
+    error = refused(RuleControl(Owner(REFUSE)), EnforceRule(rule="nop"))
+    assert (error.name, str(error)) == ("no-rule", "there is no rule 'nop': did you mean `no`?")
+
+
+def test_a_rule_keeps_what_it_has_taken_from_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_TEST", "s3cret")
+    owner = Owner()
+    control = RuleControl(owner)
+    login = {"name": "in", "action": "rewrite", "user": "u", "password_env": "SECRET_OF_TEST"}
+    control.set(SetRules(rules=[login]))
+    [before] = owner.rules.rules
+    control.switch(ShadowRule(rule="in"))
+    [after] = owner.rules.rules
+    assert isinstance(after, Rewrite)
+    assert before.__dict__.items() <= after.__dict__.items()
+    assert "s3cret" not in repr(control.get())
+
+
+# --- what is shown
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_is_shown_is_what_may_be_set(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for script in (DOCS / "rules").glob("*.py"):
+        shutil.copy(script, tmp_path)
+    (tmp_path / "upstream-password").write_text("s3cret\n")
+    monkeypatch.setenv("UPSTREAM_PASSWORD", "s3cret")
+    (tmp_path / "config.toml").write_text(example)
+    config = load(tmp_path / "config.toml")
+    owner = Owner()
+    owner.rules = RuleSet(config.rules)
+    control = RuleControl(owner, lambda: config.upstreams, tmp_path)
+    shown = msgspec.json.encode(control.get()["rules"])
+    assert b"s3cret" not in shown
+    control.set(SetRules(text=shown.decode(), format="json"))
+    assert owner.rules.rules == config.rules
+    control.set(SetRules(rules=msgspec.json.decode(shown)))
+    assert owner.rules.rules == config.rules
+
+
+# --- in a session
+
+
+async def test_rules_apply_to_open_sessions_and_what_was_redacted_stays_so(autojump_clock: MockClock) -> None:
+    redact = {"name": "r", "action": "redact", "headers": ["card"]}
+    hold = {"name": "look", "action": "hold", "match": {"method": "basic.publish"}}
+    async with staged(OPEN) as stage:
+        owner = Owner(stage=stage)
+        handler = RequestHandler(owner, tuple, now=lambda: 0.0, time=lambda: 0.0)
+        assert handler.answer(SetRules(rules=[redact, hold])) == {"rules": 2, "warnings": [], "until": "reload"}
+        stage.client.say(publish(card="4711"))
+        await wait_all_tasks_blocked()
+        assert held(handler)["properties"]["headers"] == {"card": "***"}
+        handler.answer(SetRules(rules=[]))
+        assert handler.answer(GetRules()) == {"rules": [], "source": "control"}
+        one = held(handler)
+        assert one["properties"]["headers"] == {"card": "***"}
+        await stage.play("broker: nothing")
+        handler.answer(Release(session=1, number=one["number"]))
+        await stage.play("broker: 1: basic.publish, 1: header 0")
+        stage.client.say(publish(card="4712"))
+        await stage.play("broker: 1: basic.publish, 1: header 0")
+
+
+async def test_a_shadowed_rule_acts_no_more(autojump_clock: MockClock) -> None:
+    async with staged(OPEN) as stage:
+        owner = Owner(REFUSE, stage=stage)
+        owner.apply_rules(owner.rules)
+        handler = RequestHandler(owner, tuple, now=lambda: 0.0, time=lambda: 0.0)
+        handler.answer(ShadowRule(rule="no"))
+        await stage.play(">> 1: basic.publish, 1: header 0")
+        assert owner.rules.counts()["no"].shadow_hits == 1
+        handler.answer(EnforceRule(rule="no"))
+        await stage.play(">> 1: basic.publish, 1: header 0\nbroker: 1: channel.close 200\nclient: 1: channel.close 403")
+
+
+def publish(**headers: str) -> bytes:
+    return Command(1, BasicPublish(exchange="x"), Properties(headers=Table(headers)), b"").encode(0)
+
+
+def held(handler: RequestHandler) -> dict[str, Any]:
+    answer = handler.answer(ListHeld())
+    assert isinstance(answer, ListResponse)
+    [one] = answer.entries
+    return msgspec.to_builtins(one)  # type: ignore[no-any-return]
