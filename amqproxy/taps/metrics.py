@@ -27,6 +27,12 @@ LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e
 CONNECT_BUCKETS = (250e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 0.25, 1.0, 2.5, 10.0)
 """The same, for connecting to an upstream."""
 
+REFUSALS = ("limit", "resources", "protocol")
+"""Why client connections are closed before a session."""
+
+UPSTREAM_FAILURES = ("refused", "timeout", "tls", "unreachable", "lost")
+"""What goes wrong with upstreams."""
+
 
 def code_label(code: int) -> str:
     """A reply code as a label: what is no code of AMQP's becomes "other"."""
@@ -100,6 +106,11 @@ class Metrics:
             ["reason"],
             registry=new,
         )
+        # There from the start, at 0: Prometheus does not see that a counter goes up to its first value.
+        for reason in REFUSALS:
+            self.refused.labels(reason)
+        for reason in UPSTREAM_FAILURES:
+            self.upstream_failures.labels(reason)
         self.registry.register(_TrafficCollector(self.tallies, self.latency))
         build = Info("amqproxy_build", "Which amqproxy this is.", registry=new)
         form = "compiled" if _pure.is_compiled() else "plain"

@@ -13,7 +13,14 @@ from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics, code_label, kind_labels
+from amqproxy.taps.metrics import (
+    LATENCY_BUCKETS,
+    REFUSALS,
+    UPSTREAM_FAILURES,
+    Metrics,
+    code_label,
+    kind_labels,
+)
 from tests.transcripts.words import octets
 
 
@@ -93,3 +100,11 @@ def test_which_amqproxy_it_is_and_what_it_uses() -> None:
         r'^amqproxy_build_info\{form="(compiled|plain)",python="3\..*",version=".*"\} 1\.0$', text, re.MULTILINE
     )
     assert re.search(r"^process_resident_memory_bytes [\d.e+]+$", text, re.MULTILINE)
+
+
+def test_reasons_are_there_before_there_is_one() -> None:
+    """Prometheus does not see that a counter goes up from nothing to its first value."""
+    families = exposed(Metrics())
+    for name, reasons in (("connections_refused", REFUSALS), ("upstream_failures", UPSTREAM_FAILURES)):
+        samples = families[f"amqproxy_{name}"].samples
+        assert {each.labels["reason"]: each.value for each in samples} == dict.fromkeys(reasons, 0.0)
