@@ -43,6 +43,11 @@ COMPILED = (
     "amqproxy/capture/packets.py",
     "amqproxy/capture/reassembly.py",
     "amqproxy/capture/conversation.py",
+    "amqproxy/taps/metering/distribution.py",
+    "amqproxy/taps/metering/message_counts.py",
+    "amqproxy/taps/metering/open_messages.py",
+    "amqproxy/taps/metering/channel_meter.py",
+    "amqproxy/taps/metering/message_meter.py",
 )
 
 # The sources check every bound themselves, since they have to name the offset of what is wrong.

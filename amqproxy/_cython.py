@@ -49,6 +49,11 @@ def cast(kind: object, value: Any, typecheck: builtins.bool = False) -> Any:
     return value
 
 
+def address(value: Any) -> Any:
+    """Only compiled code asks for one."""
+    raise NotImplementedError
+
+
 def declare(kind: Callable[[], Any], value: Any = None, *, visibility: str = "private") -> Any:
     """`value`, or what `kind` makes of nothing; annotations are for readers and type checkers."""
     return kind() if value is None else value

@@ -101,7 +101,7 @@ async def run(
     config is not right, `AddressUnavailable` when an address cannot be had.
     """
     started = time.time()
-    metrics = Metrics()
+    metrics = Metrics(counts_messages=config.metrics is None or config.metrics.messages)
     metrics.count_log(dropped)
     printing = Printing(printed, config.limits, metrics) if printed else None
     log = logger()

@@ -151,6 +151,8 @@ class MetricsConfig(Strict, frozen=True):
 
     address: Address
     """HOST:PORT or [IPV6]:PORT. Port 0 takes a free one; an empty host is every interface."""
+    messages: bool = True
+    """Whether messages are counted, and how long they are open is measured."""
 
     def __post_init__(self) -> None:
         _check_port(self.address)

@@ -12,6 +12,7 @@
 - `message_recorder` makes the records of messages, `findings` has the detectors.
 - `record`, `message_record` and `findings.finding` are the JSON contracts; `text`, `message_text` and `findings.text`
   make lines for a person.
+- `metering` counts messages, and measures how long they are open, without an object per message.
 - `metrics` counts for Prometheus, `endpoint` serves that.
 
 Imports: `amqproxy.amqp091`, msgspec, prometheus-client.

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import platform
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from amqproxy import __version__, _pure
 from amqproxy.amqp091.errors import BY_CODE
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS, METHOD_COUNT, Tally
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.metering.distribution import Distribution
+from amqproxy.taps.metering.message_counts import Count, MessageCounts
 
 LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1.0)
 """Upper bounds in seconds."""
@@ -50,13 +54,14 @@ def kind_labels(slot: int) -> tuple[str, str]:
 
 
 class Metrics:
-    """All counters of one proxy, in a separate registry."""
+    """All counters of one proxy, in a separate registry. `messages` are what meters count into, if they are wanted."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, counts_messages: bool = True) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.tallies = {peer: Tally() for peer in Peer}
         self.latency = RelayLatency()
+        self.messages = MessageCounts() if counts_messages else None
         new = self.registry
         self.connections = Gauge("amqproxy_connections", "Client connections that are open.", registry=new)
         self.accepted = Counter("amqproxy_connections_accepted", "Client connections accepted.", registry=new)
@@ -90,6 +95,12 @@ class Metrics:
             buckets=CONNECT_BUCKETS,
             registry=new,
         )
+        self.upstream_up = Gauge(
+            "amqproxy_upstream_up",
+            "Whether the last attempt to connect to the upstream succeeded: 1, or 0.",
+            ["upstream"],
+            registry=new,
+        )
         self.blocked = Gauge("amqproxy_connections_blocked", "Connections that the broker has blocked.", registry=new)
         self.blocked_seconds = Counter(
             "amqproxy_connection_blocked_seconds", "How long connections were blocked, all together.", registry=new
@@ -112,6 +123,8 @@ class Metrics:
         for reason in UPSTREAM_FAILURES:
             self.upstream_failures.labels(reason)
         self.registry.register(_TrafficCollector(self.tallies, self.latency))
+        if self.messages is not None:
+            self.registry.register(_MessageCollector(self.messages))
         build = Info("amqproxy_build", "Which amqproxy this is.", registry=new)
         form = "compiled" if _pure.is_compiled() else "plain"
         build.info({"version": __version__, "python": platform.python_version(), "form": form})
@@ -204,9 +217,60 @@ class _TrafficCollector(Collector):
         yield frames
         yield sizes
         seconds = HistogramMetricFamily("amqproxy_relay_seconds", RelayLatency.__doc__ or "")
-        cumulated, buckets = 0, []
-        for bound, count in zip((*LATENCY_BUCKETS, float("inf")), self._latency.counts, strict=True):
-            cumulated += count
-            buckets.append(("+Inf" if bound == float("inf") else str(bound), float(cumulated)))
-        seconds.add_metric([], buckets, self._latency.total)
+        seconds.add_metric([], _buckets(LATENCY_BUCKETS, self._latency.counts), self._latency.total)
         yield seconds
+
+
+_COUNTERS = {
+    Count.PUBLISHED: "Messages that clients have published.",
+    Count.CONFIRMED: "Publishes that the broker has confirmed.",
+    Count.NACKED: "Publishes that the broker has refused: basic.nack.",
+    Count.RETURNED: "Publishes that the broker has returned, since no queue takes them.",
+    Count.DELIVERED: "Messages that the broker has sent, to consumers or for basic.get.",
+    Count.REDELIVERED: "Of these, the ones that were delivered before.",
+    Count.AUTO_ACKED: "Of the delivered ones, those that need no acknowledgement.",
+    Count.ACKED: "Deliveries that clients have acknowledged.",
+    Count.REJECTED: "Deliveries that clients have refused, not to be delivered again.",
+    Count.REQUEUED: "Deliveries that clients have given back: refused with requeue, or recovered.",
+    Count.UNTIMED: "Messages settled without a latency, as too many were open on their channel.",
+}
+_GAUGES = {
+    Count.UNCONFIRMED: ("amqproxy_messages_unconfirmed", "Publishes that await their confirm."),
+    Count.UNACKED: ("amqproxy_messages_unacked", "Deliveries that await their acknowledgement."),
+    Count.CONSUMERS: ("amqproxy_consumers", "Consumers."),
+}
+
+
+class _MessageCollector(Collector):
+    def __init__(self, counts: MessageCounts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        counts = self._counts
+        for count, text in _COUNTERS.items():
+            yield CounterMetricFamily(f"amqproxy_messages_{count.name.lower()}", text, counts.values[count])
+        for count, (name, text) in _GAUGES.items():
+            yield GaugeMetricFamily(name, text, counts.values[count])
+        yield _histogram("amqproxy_publish_confirm_seconds", "From a publish to its confirm.", counts.confirm_seconds)
+        yield _histogram("amqproxy_delivery_ack_seconds", "From a delivery to its settlement.", counts.ack_seconds)
+        yield _histogram("amqproxy_published_bytes", "Bodies of the messages published.", counts.published_bytes)
+        yield _histogram("amqproxy_delivered_bytes", "Bodies of the messages delivered.", counts.delivered_bytes)
+        requests = HistogramMetricFamily(
+            "amqproxy_request_seconds", "From a request of a client to its reply.", labels=["method"]
+        )
+        for method, distribution in sorted(counts.requests.items()):
+            buckets = _buckets(distribution.bounds, distribution.counts)
+            requests.add_metric([method], buckets, distribution.total)
+        yield requests
+
+
+def _histogram(name: str, text: str, distribution: Distribution) -> Metric:
+    family = HistogramMetricFamily(name, text)
+    family.add_metric([], _buckets(distribution.bounds, distribution.counts), distribution.total)
+    return family
+
+
+def _buckets(bounds: Iterable[float], counts: Iterable[int]) -> list[tuple[str, float]]:
+    """The cumulated counts, by the upper bounds as Prometheus writes them."""
+    names = [*map(floatToGoString, bounds), "+Inf"]
+    return [(name, float(total)) for name, total in zip(names, accumulate(counts), strict=True)]

@@ -21,6 +21,10 @@ from amqproxy.taps.metrics import (
     code_label,
     kind_labels,
 )
+
+
+from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics, code_label, kind_labels
 from tests.transcripts.words import octets
 
 
@@ -108,3 +112,24 @@ def test_reasons_are_there_before_there_is_one() -> None:
     for name, reasons in (("connections_refused", REFUSALS), ("upstream_failures", UPSTREAM_FAILURES)):
         samples = families[f"amqproxy_{name}"].samples
         assert {each.labels["reason"]: each.value for each in samples} == dict.fromkeys(reasons, 0.0)
+
+
+def test_messages_and_their_latencies() -> None:
+    metrics = Metrics()
+    assert metrics.messages is not None
+    meter = MessageMeter(metrics.messages)
+    meter.feed(False, octets("1: channel.open"), 0.0)
+    meter.feed(False, octets("1: confirm.select, 1: basic.publish, 1: header 5, 1: body 5"), 1.0)
+    meter.feed(True, octets("1: confirm.select-ok"), 1.25)
+    families = exposed(metrics)
+    assert families["amqproxy_messages_published"].samples[0].value == 1
+    assert families["amqproxy_messages_unconfirmed"].samples[0].value == 1
+    (count,) = [each for each in families["amqproxy_request_seconds"].samples if each.name.endswith("_count")]
+    assert (count.labels, count.value) == ({"method": "confirm.select"}, 1)
+    sizes = {each.labels["le"]: each.value for each in families["amqproxy_published_bytes"].samples if each.labels}
+    assert sizes["64.0"] == sizes["+Inf"] == 1
+
+
+def test_messages_are_not_counted_where_that_is_not_wanted() -> None:
+    families = exposed(Metrics(counts_messages=False))
+    assert "amqproxy_messages_published" not in families

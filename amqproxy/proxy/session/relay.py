@@ -11,6 +11,7 @@ import trio
 
 from amqproxy.amqp091.errors import ProtocolError, ResourceError
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE, Frame
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.interception.effects import InterceptorFault
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
@@ -40,13 +41,14 @@ class Relay:
 
     `handshake` receives from the client until it may send without waiting. `drain` is set once the session drains.
     `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `observe`
-    takes the seconds from receiving a chunk to having sent it. What is held of an incomplete frame counts for `share`.
-    After a `ProtocolError`, `culprit` is the frame that it is about, if that is known. While it is paused, nothing is
-    read, or taken of what has been read.
+    takes the seconds from receiving a chunk to having sent it; `meter` what the client has sent, or, with True, what it
+    is sent, and the time. What is held of an incomplete frame counts for `share`. After a `ProtocolError`, `culprit` is
+    the frame that it is about, if that is known. While it is paused, nothing is read, or taken of what has been read.
     """
 
     __slots__ = (
         "_follow_up",
+        "_meter",
         "_observe",
         "_resumed",
         "_room",
@@ -68,6 +70,7 @@ class Relay:
         follow_up: Callable[[], None],
         observe: Callable[[float], None],
         handshake: PacedHandshake | None = None,
+        meter: Callable[[bool, bytes | memoryview, float], None] | None = None,
     ) -> None:
         self.source = source
         self.target = target
@@ -78,6 +81,7 @@ class Relay:
         self._share = share
         self._follow_up = follow_up
         self._observe = observe
+        self._meter = meter
         self._room: trio.Event | None = None
         self._resumed: trio.Event | None = None
 
@@ -103,9 +107,9 @@ class Relay:
             else:
                 received = began
                 frames = reader.feed(data)
-            output, error = self._pass_on(frames)
+            output, error = self._pass_on(frames, began)
             if reader.is_paused and error is None:
-                frames, output, error = self._pass_on_more(frames, output, began + QUANTUM)
+                frames, output, error = self._pass_on_more(frames, output, began)
             try:
                 await target.transport.send(output)
             except TransportBroken:
@@ -162,11 +166,24 @@ class Relay:
             self._room.set()
             self._room = None
 
-    def _pass_on(self, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
-        """What is to be sent on of what was read with these frames, and what is wrong after it."""
+    def _pass_on(
+        self, frames: list[Frame], now: float
+    ) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
+        """What is to be sent on of what was read with these frames at a time, and what is wrong after it."""
+        reader = self.source.reader
+        if not frames and self.passage.relays_unseen:
+            output: bytes | memoryview = reader.taken
+            error: ProtocolError | InterceptorFault | None = reader.error
+        else:
+            output, error = self._take(frames)
+        if self._meter is not None:
+            is_client = self.source.peer is CLIENT
+            self._meter(not is_client, reader.taken if is_client else output, now)
+        return output, error
+
+    def _take(self, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
+        """The same, where there is something to be decided."""
         passage, reader = self.passage, self.source.reader
-        if not frames and passage.relays_unseen:
-            return reader.taken, reader.error
         error: ProtocolError | InterceptorFault | None = reader.error
         try:
             passage.take(self.source.peer, frames, trio.current_time())
@@ -176,21 +193,21 @@ class Relay:
         return passage.take_output(self.target.peer), passage.refusal or error or passage.fault
 
     def _pass_on_more(
-        self, frames: list[Frame], output: bytes | memoryview, until: float
+        self, frames: list[Frame], output: bytes | memoryview, began: float
     ) -> tuple[list[Frame], bytes | memoryview, ProtocolError | InterceptorFault | None]:
-        """Continue with a reader that is paused, until a time, so that what it read is sent on in one piece: the frames
-        looked at last, all that is to be sent on, and what is wrong after it.
+        """Continue with a reader that is paused, for a quantum, so that what it read is sent on in one piece: the
+        frames looked at last, all that is to be sent on, and what is wrong after it.
 
         It ends where something has to be done about the peers first.
         """
         reader = self.source.reader
         error: ProtocolError | InterceptorFault | None = None
         gathered = [output]
-        while reader.is_paused and error is None and time.perf_counter() < until:
+        while reader.is_paused and error is None and time.perf_counter() < began + QUANTUM:
             if (self.drain is not None and self.drain.is_leaving) or self.passage.is_full(self.source.peer):
                 break
             frames = reader.resume()
-            output, error = self._pass_on(frames)
+            output, error = self._pass_on(frames, began)
             gathered.append(output)
         return frames, b"".join(gathered), error
 
@@ -199,6 +216,8 @@ class Relay:
         source = self.source
         replies = self.passage.take_output(source.peer)
         if replies:
+            if self._meter is not None and source.peer is CLIENT:
+                self._meter(True, replies, time.perf_counter())
             with suppress(TransportBroken):  # its own direction reports what happened
                 await source.transport.send(replies)
         while self.passage.is_full(source.peer):

@@ -224,8 +224,10 @@ class Session:
             transport = await self._dial()
         except Unreachable as error:
             self._metrics.upstream_failures.labels(error.kind).inc()
+            self._metrics.upstream_up.labels("main").set(0)
             self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
             return
+        self._metrics.upstream_up.labels("main").set(1)
         self._metrics.connect_seconds.observe(trio.current_time() - began)
         self.legs[SERVER] = upstream = new_leg(SERVER, transport, self._limits, self._metrics)
         for leg in self.legs.values():

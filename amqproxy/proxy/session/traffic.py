@@ -33,10 +33,13 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Impairment, Verdict
 from amqproxy.sockets.transport import TransportBroken
+from amqproxy.taps.metering.message_meter import MessageMeter
 
 
 class Traffic:
     """Carries out what the `passage` between `legs` wants, from the first frame on and until all that waited is sent.
+
+    `meter` counts the messages that the client sends and is sent, if they are counted.
 
     The session's `scope` is cancelled where that ends the session; `closing` and `report` know why then.
     """
@@ -57,6 +60,7 @@ class Traffic:
         "_scope",
         "_share",
         "_timer",
+        "meter",
         "passage",
     )
 
@@ -87,6 +91,7 @@ class Traffic:
         self._drain: Drain | None = None
         self._timer = ReleaseTimer()
         self._met: list[tuple[Peer, Method]] = []
+        self.meter: MessageMeter | None = None
         self.passage: Passage
         self.know(client)
 
@@ -110,9 +115,12 @@ class Traffic:
             self.apply_rules(rules, announce)
         client, server = self._legs[CLIENT], self._legs[SERVER]
         follow_up, observe = self._follow_up, self._report.metrics.latency.observe
+        if self._report.metrics.messages is not None:
+            self.meter = MessageMeter(self._report.metrics.messages)
+        meter = None if self.meter is None else self._measure
         relays = (
-            Relay(client, server, self.passage, self._share, follow_up, observe, handshake),
-            Relay(server, client, self.passage, self._share, follow_up, observe),
+            Relay(client, server, self.passage, self._share, follow_up, observe, handshake, meter),
+            Relay(server, client, self.passage, self._share, follow_up, observe, meter=meter),
         )
         self._relays = relays
         return relays
@@ -139,6 +147,8 @@ class Traffic:
 
     def end(self) -> None:
         """The session is over: nothing is kept of what rules had."""
+        if self.meter is not None:
+            self.meter.close()
         self._announce = _ignore
         self.passage.end()
         self.know(self.passage.client)
@@ -208,6 +218,28 @@ class Traffic:
         for relay in self._relays:
             if relay.handshake is not None:
                 relay.handshake.end()
+
+    def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
+        """Have the meter count what the client has sent, or is sent. Where it fails, nothing is counted any more."""
+        if self.meter is not None:
+            try:
+                self.meter.feed(is_server, data, now)
+            except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
+                self._lose_meter(failure)
+
+    def _lose_meter(self, failure: Exception) -> None:
+        meter, self.meter = self.meter, None
+        with self._report.contained("messages not counted"):
+            if meter is not None:
+                meter.close()
+            raise failure
+
+    def _taken_output(self, to: Peer) -> bytes | memoryview:
+        """What is to be sent to a peer now, without anything having been received."""
+        output = self.passage.take_output(to)
+        if output and to is CLIENT:
+            self._measure(True, output, time.perf_counter())
+        return output
 
     def _impair(self, impairments: Iterable[Impairment]) -> None:
         if self._nursery is None:
@@ -335,7 +367,7 @@ class Traffic:
     async def _send_output(self, legs: Iterable[Leg] | None = None) -> None:
         """Send what has waited, to one or both peers, and end the session if that is what it comes to."""
         for leg in legs or self._legs.values():
-            output = self.passage.take_output(leg.peer)
+            output = self._taken_output(leg.peer)
             if output:
                 with suppress(TransportBroken):  # its own direction reports what happened
                     await leg.transport.send(output)
@@ -376,7 +408,7 @@ class Traffic:
         self.passage.is_draining = True
         self._closing.drained()
         end_soon(nursery.cancel_scope, self._limits.close_timeout)
-        nursery.start_soon(drain.send_close, bytes(self.passage.take_output(CLIENT)) + close)
+        nursery.start_soon(drain.send_close, bytes(self._taken_output(CLIENT)) + close)
 
 
 def end_soon(scope: trio.CancelScope, seconds: float) -> None:

@@ -66,6 +66,11 @@ class Consumers:
         self._is_complete = True
         self._sent = 0
 
+    @property
+    def count(self) -> int:
+        """How many there may be."""
+        return sum(map(len, self._by_tag.values()))
+
     def number(self) -> int:
         """A number for a basic.consume or a basic.cancel that the client sends now."""
         self._sent += 1

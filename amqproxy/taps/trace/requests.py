@@ -49,6 +49,11 @@ class PendingRequests:
         self._beyond: dict[str, int] = {}
         self._is_lost = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Is none pending, nor any beyond those that are remembered?"""
+        return not (self._by_name or self._beyond)
+
     def add(self, ts_ns: int, request: Method, *, size: int = 0, last: LastQueue = None, number: int = 0) -> None:
         """Remember a request; `size` is that of its frame."""
         if self._is_lost:

@@ -1,0 +1,35 @@
+# What C sees of `channel_meter`.
+
+cimport cython
+
+from amqproxy.taps.metering.message_counts cimport MessageCounts
+from amqproxy.taps.metering.open_messages cimport OpenMessages
+
+
+@cython.final
+cdef class ChannelMeter:
+    cdef MessageCounts _counts
+    cdef public bint confirms
+    cdef public bint is_unread
+    cdef bint _closed_by_client
+    cdef unsigned long long _published
+    cdef OpenMessages _unconfirmed
+    cdef OpenMessages _unacked
+    cdef object _consumers
+    cdef long _consumer_count
+    cdef bint _has_auto_acks
+    cdef bytes _recent_tag
+    cdef bint _is_recent_auto_acked
+    cdef object _pending
+    cdef long _recovering
+    cdef object _settlements
+
+    cpdef published(self, unsigned long long now_ns, long long count=*)
+    cpdef confirm(self, unsigned long long tag, bint multiple, bint is_nack, unsigned long long now_ns)
+    cpdef bint is_auto_acked(self, bytes consumer_tag) except -1
+    cpdef delivered(self, unsigned long long tag, unsigned long long now_ns, long long count=*)
+    cpdef settle(self, unsigned long long tag, bint multiple, int count, unsigned long long now_ns)
+    cdef object _apply(self, unsigned long long tag, bint multiple, int count, unsigned long long now_ns)
+    cdef long long _settled(
+        self, OpenMessages messages, unsigned long long tag, bint multiple, unsigned long long now_ns, bint are_publishes
+    )

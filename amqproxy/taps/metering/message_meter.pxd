@@ -1,0 +1,55 @@
+# What C sees of `message_meter`.
+
+cimport cython
+
+from amqproxy.taps.metering.channel_meter cimport ChannelMeter
+from amqproxy.taps.metering.distribution cimport Distribution
+from amqproxy.taps.metering.message_counts cimport MessageCounts
+
+
+@cython.final
+cdef class ContentUnderWay:
+    cdef int number
+    cdef int method
+    cdef unsigned long long tag
+    cdef bint is_redelivered
+    cdef bint is_auto_acked
+    cdef unsigned long long size
+    cdef unsigned long long remaining
+
+
+@cython.final
+cdef class MessageMeter:
+    cdef MessageCounts _counts
+    cdef dict _channels
+    cdef dict _previous
+    cdef ChannelMeter _recent
+    cdef int _recent_number
+    cdef ContentUnderWay _client_content
+    cdef ContentUnderWay _server_content
+    cdef dict _interleaved
+    cdef object _budget
+    cdef readonly bint is_lost
+
+    cpdef feed(self, bint is_server, const unsigned char[::1] data, double now)
+    cdef inline ChannelMeter _channel_of(self, bint is_server, int number)
+    cdef ChannelMeter _new_channel(self, int number)
+    cdef Py_ssize_t _take_run(
+        self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length, unsigned long long now_ns
+    ) except -1
+    cdef object _note_publishes(self, int number, long long count, unsigned long long now_ns)
+    cdef object _note_deliveries(
+        self, int number, bytes consumer_tag, unsigned long long tag, long long count, unsigned long long now_ns
+    )
+    cdef ContentUnderWay _begin(self, bint is_server, int number, int method)
+    cdef bint _take_content(
+        self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t end, unsigned long long now_ns
+    ) except -1
+    cdef object _complete(self, bint is_server, ContentUnderWay content, unsigned long long now_ns)
+    cdef bint _take_from_client(
+        self, const unsigned char *p, Py_ssize_t at, Py_ssize_t end, unsigned long long now_ns
+    ) except -1
+    cdef bint _take_from_server(
+        self, const unsigned char *p, Py_ssize_t at, Py_ssize_t end, unsigned long long now_ns
+    ) except -1
+    cdef bint _begin_delivery(self, int number, const unsigned char *p, Py_ssize_t at, Py_ssize_t end) except -1

@@ -1,0 +1,592 @@
+"""Walks over the frames of one connection, as its client sends and is sent them, and counts messages."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
+from amqproxy.amqp091.methods import (
+    BasicCancel,
+    BasicGet,
+    BasicGetOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ConfirmSelect,
+    ConnectionClose,
+    Method,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+)
+from amqproxy.amqp091.transitions import ANSWERS, REPLIES
+from amqproxy.taps.metering.channel_meter import ChannelMeter
+from amqproxy.taps.metering.distribution import Distribution
+from amqproxy.taps.metering.message_counts import Count, MessageCounts
+from amqproxy.taps.trace.budget import Budget
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+MAX_REQUESTS_SIZE = 1 << 20
+"""Bytes that the consumers of one connection, and its requests which await their replies, may take."""
+
+_METHOD = cython.declare(cython.int, METHOD)
+_HEADER = cython.declare(cython.int, HEADER)
+_BODY = cython.declare(cython.int, BODY)
+_BASIC = cython.declare(cython.int, 60)
+_PUBLISH = cython.declare(cython.int, 40)
+_RETURN = cython.declare(cython.int, 50)
+_DELIVER = cython.declare(cython.int, 60)
+_GET_OK = cython.declare(cython.int, 71)
+_ACK = cython.declare(cython.int, 80)
+_REJECT = cython.declare(cython.int, 90)
+_NACK = cython.declare(cython.int, 120)
+
+_PUBLISHED = cython.declare(cython.int, Count.PUBLISHED)
+_RETURNED = cython.declare(cython.int, Count.RETURNED)
+_DELIVERED = cython.declare(cython.int, Count.DELIVERED)
+_REDELIVERED = cython.declare(cython.int, Count.REDELIVERED)
+_AUTO_ACKED = cython.declare(cython.int, Count.AUTO_ACKED)
+_ACKED = cython.declare(cython.int, Count.ACKED)
+_REJECTED = cython.declare(cython.int, Count.REJECTED)
+_REQUEUED = cython.declare(cython.int, Count.REQUEUED)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
+    """The unsigned number in eight bytes, as in `frame`: C inlines only what is in the same module."""
+    if not cython.compiled:
+        return int.from_bytes(p[at : at + 8])
+    return (
+        cython.cast(cython.ulonglong, p[at]) << 56
+        | cython.cast(cython.ulonglong, p[at + 1]) << 48
+        | cython.cast(cython.ulonglong, p[at + 2]) << 40
+        | cython.cast(cython.ulonglong, p[at + 3]) << 32
+        | cython.cast(cython.ulonglong, p[at + 4]) << 24
+        | cython.cast(cython.ulonglong, p[at + 5]) << 16
+        | cython.cast(cython.ulonglong, p[at + 6]) << 8
+        | cython.cast(cython.ulonglong, p[at + 7])
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _short(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
+    return p[at] << 8 | p[at + 1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
+    return cython.cast(cython.uint, p[at]) << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _basic_method(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    """The number of a method of the class basic; 0 for one of another class."""
+    if end - at < 8 + 4 or p[at + 7] | (p[at + 8] ^ _BASIC) | p[at + 9]:
+        return 0
+    return p[at + 10]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _are_alike(
+    p: cython.p_const_uchar, one: cython.Py_ssize_t, other: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.bint:
+    """Are so many bytes the same at two places?"""
+    if not cython.compiled:
+        return p[one : one + size] == p[other : other + size]
+    i: cython.Py_ssize_t
+    for i in range(size):  # noqa: SIM110 - C has no generators
+        if p[one + i] != p[other + i]:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _content_end(
+    p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t, number: cython.int
+) -> cython.Py_ssize_t:
+    """Where the content that begins at a place ends, if it is there, in at most one body; else 0."""
+    end: cython.Py_ssize_t
+    size: cython.ulonglong
+    if length - at < 8 + 12 or p[at] != _HEADER or _short(p, at + 1) != number:
+        return 0
+    end = at + 8 + cython.cast(cython.Py_ssize_t, _long(p, at + 3))
+    if end - at < 8 + 12 or end > length or p[end - 1] != 0xCE:
+        return 0
+    size = _long_long(p, at + 11)
+    if size == 0:
+        return end
+    if length - end < 8 or p[end] != _BODY or _short(p, end + 1) != number or _long(p, end + 3) != size:
+        return 0
+    end += 8 + cython.cast(cython.Py_ssize_t, size)
+    return end if end <= length and p[end - 1] == 0xCE else 0
+
+
+@cython.final
+@cython.cclass
+class ContentUnderWay:
+    """What a peer is sending on a channel: `method` (0: nothing), with what is to be counted once it is complete."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.method = 0
+        self.tag = 0
+        self.is_redelivered = False
+        self.is_auto_acked = False
+        self.size = 0
+        self.remaining = 0
+
+
+@cython.final
+@cython.cclass
+class MessageMeter:
+    """One connection, from its first frame on.
+
+    It is fed whole frames, in order, and the time in seconds, of any clock that does not go back. `is_lost` is set
+    where frames cannot be made out, or a method cannot be read: from there on, nothing of the connection is counted.
+    A message counts once it is complete.
+    """
+
+    # The client may open a channel again before the broker has let go of the one of that number before: `_previous`.
+    # Contents of one peer's channels hardly ever interleave: `_interleaved` has those that another one has overtaken.
+
+    def __init__(self, counts: MessageCounts) -> None:
+        self._counts = counts
+        self._channels: dict[int, ChannelMeter] = {}
+        self._previous: dict[int, ChannelMeter] | None = None
+        self._recent: ChannelMeter | None = None
+        self._recent_number = -1
+        self._client_content: ContentUnderWay | None = None
+        self._server_content: ContentUnderWay | None = None
+        self._interleaved: dict[tuple[bool, int], ContentUnderWay] | None = None
+        self._budget: Budget | None = None
+        self.is_lost = False
+
+    def channel(self, number: int) -> ChannelMeter | None:
+        """A channel; None where nothing has been open on it yet."""
+        return self._channels.get(number)
+
+    def feed(self, is_server: cython.bint, data: bytes | memoryview, now: cython.double) -> None:
+        """Take whole frames: of the server, or of the client."""
+        length: cython.Py_ssize_t = len(data)
+        now_ns: cython.ulonglong = int(now * 1e9)
+        if not length or self.is_lost:
+            return
+        p: cython.p_const_uchar
+        if cython.compiled:
+            p = cython.address(data[0])
+        else:
+            p = data  # type: ignore[assignment]
+        position: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        is_read: cython.bint
+        while position < length:
+            end = self._take_run(is_server, p, position, length, now_ns)
+            if end > position:
+                position = end
+                continue
+            if length - position < 8:
+                self._lose()
+                return
+            end = position + 8 + cython.cast(cython.Py_ssize_t, _long(p, position + 3))
+            if end > length or p[end - 1] != 0xCE:
+                self._lose()
+                return
+            if p[position] == _METHOD:
+                if is_server:
+                    is_read = self._take_from_server(p, position, end, now_ns)
+                else:
+                    is_read = self._take_from_client(p, position, end, now_ns)
+            elif p[position] == _HEADER or p[position] == _BODY:
+                is_read = self._take_content(is_server, p, position, end, now_ns)
+            else:
+                is_read = True
+            if not is_read:
+                self._lose()
+                return
+            position = end
+
+    # --- messages that are whole in one read, one after another on one channel: nearly all there are
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_run(
+        self,
+        is_server: cython.bint,
+        p: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+        now_ns: cython.ulonglong,
+    ) -> cython.Py_ssize_t:
+        """Take the publishes, or the deliveries to one consumer, that begin at a place; the place behind them."""
+        content: ContentUnderWay | None = self._server_content if is_server else self._client_content
+        method: cython.int = _DELIVER if is_server else _PUBLISH
+        if (content is not None and content.method) or self._interleaved or length - at < 8 + 4:
+            return at
+        sizes: Distribution = self._counts.delivered_bytes if is_server else self._counts.published_bytes
+        number: cython.int = _short(p, at + 1)
+        start: cython.Py_ssize_t = at
+        end: cython.Py_ssize_t
+        tag_end: cython.Py_ssize_t = 0
+        content_end: cython.Py_ssize_t
+        tag: cython.ulonglong = 0
+        size: cython.ulonglong
+        count: cython.longlong = 0
+        redelivered: cython.longlong = 0
+        last_size: cython.ulonglong = 0
+        alike: cython.longlong = 0
+        while length - at >= 8 + 4 and p[at] == _METHOD and _short(p, at + 1) == number:
+            end = at + 8 + cython.cast(cython.Py_ssize_t, _long(p, at + 3))
+            if end > length or p[end - 1] != 0xCE or _basic_method(p, at, end) != method:
+                break
+            content_end = _content_end(p, end, length, number)
+            if content_end == 0:
+                break
+            if is_server:
+                tag_end = at + 12 + p[at + 11]
+                if end - tag_end < 8 + 1 + 1:
+                    break
+                if count == 0:
+                    tag = _long_long(p, tag_end)
+                elif _long_long(p, tag_end) != tag + count or not _are_alike(p, start + 11, at + 11, tag_end - at - 11):
+                    break
+                redelivered += p[tag_end + 8] & 1
+            size = _long_long(p, end + 11)
+            if size != last_size and alike:
+                sizes.observe(last_size, alike)
+                alike = 0
+            last_size = size
+            alike += 1
+            count += 1
+            at = content_end
+        if count == 0:
+            return at
+        sizes.observe(last_size, alike)
+        if is_server:
+            self._note_deliveries(number, bytes(p[start + 12 : start + 12 + p[start + 11]]), tag, count, now_ns)
+            self._counts._values[_REDELIVERED] += redelivered
+        else:
+            self._note_publishes(number, count, now_ns)
+        return at
+
+    @cython.cfunc
+    def _note_publishes(self, number: cython.int, count: cython.longlong, now_ns: cython.ulonglong) -> object:
+        """The client has published so many messages."""
+        self._counts._values[_PUBLISHED] += count
+        channel = self._channel_of(False, number)
+        if channel is not None and channel.confirms and not channel.is_unread:
+            channel.published(now_ns, count)
+        return None
+
+    @cython.cfunc
+    def _note_deliveries(
+        self,
+        number: cython.int,
+        consumer_tag: bytes,
+        tag: cython.ulonglong,
+        count: cython.longlong,
+        now_ns: cython.ulonglong,
+    ) -> object:
+        """The broker has delivered so many messages to a consumer, from that delivery tag on."""
+        self._counts._values[_DELIVERED] += count
+        channel = self._channel_of(True, number)
+        if channel is not None and channel._has_auto_acks and channel.is_auto_acked(consumer_tag):
+            self._counts._values[_AUTO_ACKED] += count
+            return None
+        if channel is None:
+            channel = self._new_channel(number)
+        channel.delivered(tag, now_ns, count)
+        return None
+
+    # --- contents
+
+    @cython.cfunc
+    def _begin(self, is_server: cython.bint, number: cython.int, method: cython.int) -> ContentUnderWay | None:
+        """A method has come, with which a content begins unless it is 0; what was under way on its channel ends."""
+        content: ContentUnderWay | None = self._server_content if is_server else self._client_content
+        if self._interleaved:
+            self._interleaved.pop((is_server, number), None)
+        if content is not None and content.method and content.number != number:
+            if not method:
+                return None
+            if self._interleaved is None:
+                self._interleaved = {}
+            self._interleaved[is_server, content.number] = content
+            content = None
+        if content is None:
+            if not method:
+                return None
+            content = ContentUnderWay()
+            if is_server:
+                self._server_content = content
+            else:
+                self._client_content = content
+        content.number = number
+        content.method = method
+        content.size = content.remaining = 0
+        content.is_redelivered = content.is_auto_acked = False
+        return content
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_content(
+        self,
+        is_server: cython.bint,
+        p: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        now_ns: cython.ulonglong,
+    ) -> cython.bint:
+        """Take a header or a body; False where it cannot be read."""
+        number: cython.int = _short(p, at + 1)
+        content: ContentUnderWay | None = self._server_content if is_server else self._client_content
+        if content is not None and (content.number != number or not content.method):
+            content = self._interleaved.get((is_server, number)) if self._interleaved else None
+        if content is None:
+            return True
+        if p[at] == _HEADER:
+            if end - at < 8 + 12:
+                return False
+            content.size = content.remaining = _long_long(p, at + 11)
+        elif cython.cast(cython.ulonglong, end - at - 8) < content.remaining:
+            content.remaining -= end - at - 8
+        else:
+            content.remaining = 0
+        if content.remaining == 0:
+            self._complete(is_server, content, now_ns)
+            content.method = 0
+            if self._interleaved:
+                self._interleaved.pop((is_server, number), None)
+        return True
+
+    @cython.cfunc
+    def _complete(self, is_server: cython.bint, content: ContentUnderWay, now_ns: cython.ulonglong) -> object:
+        counts = self._counts
+        channel = self._channel_of(is_server, content.number)
+        if not is_server:
+            counts.published_bytes.observe(content.size)
+            self._note_publishes(content.number, 1, now_ns)
+        elif content.method == _RETURN:
+            counts._values[_RETURNED] += 1
+        else:
+            counts._values[_DELIVERED] += 1
+            counts._values[_REDELIVERED] += content.is_redelivered
+            counts._values[_AUTO_ACKED] += content.is_auto_acked
+            counts.delivered_bytes.observe(content.size)
+            if not content.is_auto_acked:
+                if channel is None:
+                    channel = self._new_channel(content.number)
+                channel.delivered(content.tag, now_ns)
+        return None
+
+    # --- methods
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_from_client(
+        self, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t, now_ns: cython.ulonglong
+    ) -> cython.bint:
+        """Take a method of the client's; False where it cannot be read."""
+        method: cython.int = _basic_method(p, at, end)
+        number: cython.int = _short(p, at + 1)
+        tag: cython.ulonglong
+        flags: cython.int
+        self._begin(False, number, method if method == _PUBLISH else 0)
+        if method == _PUBLISH:
+            return True
+        if method not in (_ACK, _NACK, _REJECT):
+            return self._take_rare(False, number, bytes(p[at:end]), now_ns)
+        if end - at < 8 + 4 + 9:
+            return False
+        channel = self._channel_of(False, number)
+        if channel is None or channel.is_unread:
+            return True
+        tag = _long_long(p, at + 11)
+        flags = p[at + 19]
+        if method == _ACK:
+            channel.settle(tag, flags & 1 != 0, _ACKED, now_ns)
+        elif method == _NACK:
+            channel.settle(tag, flags & 1 != 0, _REQUEUED if flags & 2 else _REJECTED, now_ns)
+        else:
+            channel.settle(tag, False, _REQUEUED if flags & 1 else _REJECTED, now_ns)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _take_from_server(
+        self, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t, now_ns: cython.ulonglong
+    ) -> cython.bint:
+        """Take a method of the server's; False where it cannot be read."""
+        method: cython.int = _basic_method(p, at, end)
+        number: cython.int = _short(p, at + 1)
+        if method == _DELIVER:
+            return self._begin_delivery(number, p, at, end)
+        self._begin(True, number, method if method == _RETURN else 0)
+        if method == _RETURN:
+            return True
+        if method not in (_ACK, _NACK):
+            return self._take_rare(True, number, bytes(p[at:end]), now_ns)
+        if end - at < 8 + 4 + 9:
+            return False
+        channel = self._channel_of(True, number)
+        if channel is not None:
+            channel.confirm(_long_long(p, at + 11), p[at + 19] & 1 != 0, method == _NACK, now_ns)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _begin_delivery(
+        self, number: cython.int, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        tag_end: cython.Py_ssize_t
+        if end - at < 8 + 5:
+            return False
+        tag_end = at + 12 + p[at + 11]
+        if end - tag_end < 8 + 1 + 1:
+            return False
+        content = self._begin(True, number, _DELIVER)
+        assert content is not None
+        content.tag = _long_long(p, tag_end)
+        content.is_redelivered = p[tag_end + 8] & 1 != 0
+        channel = self._channel_of(True, number)
+        if channel is not None and channel._has_auto_acks:
+            content.is_auto_acked = channel.is_auto_acked(bytes(p[at + 12 : tag_end]))
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    def _channel_of(self, is_server: cython.bint, number: cython.int) -> ChannelMeter | None:
+        """What a peer's frame with that number is about."""
+        if is_server and self._previous and number in self._previous:
+            return self._previous[number]
+        if number != self._recent_number:
+            self._recent = self._channels.get(number)
+            self._recent_number = number
+        return self._recent
+
+    @cython.cfunc
+    def _new_channel(self, number: cython.int) -> ChannelMeter:
+        channel = self._channels[number] = ChannelMeter(self._counts)
+        self._recent_number = -1
+        return channel
+
+    def _end_channel(self, channels: dict[int, ChannelMeter], number: int) -> None:
+        channel: ChannelMeter | None = channels.pop(number, None)
+        self._recent_number = -1
+        if channel is not None:
+            channel.end()
+
+    def _lose(self) -> None:
+        """What comes next cannot be counted."""
+        self.is_lost = True
+        self.close()
+
+    def close(self) -> None:
+        """The connection is over: nothing is open on it."""
+        for channels in (self._previous, self._channels):
+            for number in tuple(channels or ()):
+                self._end_channel(channels or {}, number)
+
+    # --- methods that are rare
+
+    def _take_rare(self, is_server: bool, number: int, raw: bytes, now_ns: int) -> bool:
+        """Take a method; False where it cannot be read."""
+        try:
+            method = Frame(raw).method
+        except (KeyError, ProtocolError):
+            return False
+        if isinstance(method, ChannelOpen):
+            self._open(number)
+        elif isinstance(method, ChannelClose):
+            closed = self._channel_of(is_server, number)
+            if closed is not None:
+                closed.close(is_server)
+        elif isinstance(method, ChannelCloseOk):
+            self._close_answered(is_server, number)
+        elif isinstance(method, ConnectionClose):
+            for channel in self._channels.values() if is_server else ():
+                channel.is_unread = True
+        elif is_server:
+            self._apply_from_server(number, method, now_ns)
+        else:
+            self._apply_from_client(number, method, now_ns)
+        return True
+
+    def _open(self, number: int) -> None:
+        """The client opens a channel, and may not have waited for the end of the one before it."""
+        channel = self._channels.get(number)
+        if channel is not None:
+            if not channel.is_closing:
+                return  # the broker will refuse it
+            if self._previous is None:
+                self._previous = {}
+            self._end_channel(self._previous, number)
+            self._previous[number] = channel
+        self._new_channel(number)
+
+    def _close_answered(self, is_server: bool, number: int) -> None:
+        """A peer has answered channel.close: with the last such answer the channel is over."""
+        channels = self._channels
+        if self._previous and number in self._previous and (is_server or self._previous[number].is_unread):
+            channels = self._previous
+        channel = channels.get(number)
+        if channel is not None and channel.close_answered(is_server):
+            self._end_channel(channels, number)
+
+    def _apply_from_client(self, number: int, method: Method, now_ns: int) -> None:
+        if method.name not in REPLIES and not isinstance(method, BasicRecoverAsync):
+            return
+        channel = self._channels.get(number) or self._new_channel(number)
+        if channel.is_unread:
+            return
+        if isinstance(method, ConfirmSelect):
+            channel.confirms = True
+        elif isinstance(method, TxSelect):
+            channel.begin_transactions()
+        elif isinstance(method, (TxCommit, TxRollback)):
+            channel.end_transaction(is_commit=isinstance(method, TxCommit))
+        elif isinstance(method, BasicRecoverAsync):
+            channel.recover(is_answer=False)
+            return
+        elif isinstance(method, BasicRecover):
+            channel.begin_recovery()
+        if self._budget is None:
+            self._budget = Budget(MAX_REQUESTS_SIZE)
+        channel.request(method, now_ns, self._budget)
+
+    def _apply_from_server(self, number: int, method: Method, now_ns: int) -> None:
+        channel = self._channel_of(True, number)
+        if channel is None:
+            return
+        found = channel.answer(method, now_ns) if method.name in ANSWERS else None
+        if isinstance(method, BasicCancel):
+            channel.end_consumer_by_broker(method.consumer_tag)
+        elif isinstance(method, BasicRecoverOk):
+            channel.recover(is_answer=True)
+        elif isinstance(method, (TxCommitOk, TxRollbackOk)):
+            channel.transaction_ended(now_ns)
+        elif isinstance(method, BasicGetOk):
+            content = self._begin(True, number, _GET_OK)
+            assert content is not None
+            content.tag = method.delivery_tag
+            content.is_redelivered = method.redelivered
+            content.is_auto_acked = found is not None and isinstance(found.request, BasicGet) and found.request.no_ack

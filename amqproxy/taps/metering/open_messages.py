@@ -1,0 +1,317 @@
+"""The messages of one direction of a channel that are open, by their tags, and since when."""
+
+from __future__ import annotations
+
+from amqproxy.taps.metering.distribution import Distribution
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+MAX_OPEN = 65_536
+"""Tags from the oldest that is open to the newest; the oldest beyond that are forgotten. A bit each."""
+
+MAX_READS = 4_096
+"""Reads whose times are kept; what came before the oldest of these is settled without a latency. 16 bytes each."""
+
+_FEWEST = cython.declare(cython.Py_ssize_t, 64)
+_MAX_OPEN = cython.declare(cython.Py_ssize_t, MAX_OPEN)
+_MAX_READS = cython.declare(cython.Py_ssize_t, MAX_READS)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _load(p: cython.p_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
+    """The number in the eight bytes at a place."""
+    if not cython.compiled:
+        return int.from_bytes(p[at : at + 8])
+    return (
+        cython.cast(cython.ulonglong, p[at]) << 56
+        | cython.cast(cython.ulonglong, p[at + 1]) << 48
+        | cython.cast(cython.ulonglong, p[at + 2]) << 40
+        | cython.cast(cython.ulonglong, p[at + 3]) << 32
+        | cython.cast(cython.ulonglong, p[at + 4]) << 24
+        | cython.cast(cython.ulonglong, p[at + 5]) << 16
+        | cython.cast(cython.ulonglong, p[at + 6]) << 8
+        | cython.cast(cython.ulonglong, p[at + 7])
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _store(p: cython.p_uchar, at: cython.Py_ssize_t, value: cython.ulonglong) -> cython.void:
+    """Put a number into the eight bytes at a place."""
+    i: cython.int
+    for i in range(8):
+        p[at + i] = (value >> (56 - 8 * i)) & 0xFF
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class OpenMessages:
+    """Tags that are open, `count` of them. Sections 1.8.3.12 and 1.1.2: each tag is above all before it.
+
+    `last` is the newest tag, 0 before the first. `untimed` counts those that were settled without a latency, and
+    `forgotten` those that were given up.
+    """
+
+    # A bit for each tag from `_first` to `last`, by its lower bits; `_reads` is a ring of first tag and nanoseconds.
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last = 0
+        self.untimed = 0
+        self.forgotten = 0
+        self._first = 1
+        self._bits = bytearray(8)
+        self._capacity = 64
+        self._reads = bytearray(16 * 4)
+        self._most_reads = 4
+        self._oldest_read = 0
+        self._read_count = 0
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes of what grows."""
+        return len(self._bits) + len(self._reads)
+
+    def is_open(self, tag: cython.ulonglong) -> cython.bint:
+        """Is it?"""
+        p: cython.p_uchar = self._bits
+        place: cython.Py_ssize_t
+        if tag < self._first or tag > self.last:
+            return False
+        place = tag & (self._capacity - 1)
+        return (p[place >> 3] >> (place & 7)) & 1 != 0
+
+    def add(self, tag: cython.ulonglong, now_ns: cython.ulonglong, count: cython.longlong = 1) -> None:
+        """Open a tag, or so many from it on, which one read had.
+
+        One that was used before is closed instead, as which of the two is meant cannot be known.
+        """
+        p: cython.p_uchar
+        place: cython.Py_ssize_t
+        while count > 0:
+            if tag <= self.last:
+                self._repeat(tag)
+            else:
+                if self.count == 0:
+                    self._first = tag
+                elif tag - self._first >= cython.cast(cython.ulonglong, self._capacity):
+                    self._make_room(tag)
+                self.last = tag
+                self.count += 1
+                p = self._bits
+                place = tag & (self._capacity - 1)
+                p[place >> 3] |= 1 << (place & 7)
+                self._note_read(tag, now_ns)
+            tag += 1
+            count -= 1
+
+    @cython.cfunc
+    def _repeat(self, tag: cython.ulonglong) -> object:
+        """A tag has come once more."""
+        if self.is_open(tag):
+            self._close(tag)
+            self.forgotten += 1
+            self._tidy()
+        return None
+
+    @cython.cfunc
+    def _make_room(self, tag: cython.ulonglong) -> object:
+        """Grow, or forget the oldest, until there is a bit for a tag."""
+        while self.count and tag - self._first >= cython.cast(cython.ulonglong, self._capacity):
+            if self._capacity < _MAX_OPEN:
+                self._grow()
+            else:
+                self._forget_oldest(tag)
+        if self.count == 0:
+            self._first = tag
+        return None
+
+    def settle(
+        self, tag: cython.ulonglong, multiple: cython.bint, now_ns: cython.ulonglong, seconds: Distribution
+    ) -> cython.longlong:
+        """Close a tag, or with `multiple` all up to it (0: all there are): how many those are.
+
+        The time that each was open is observed in `seconds`.
+        """
+        settled: cython.longlong = 0
+        each: cython.ulonglong
+        at: cython.Py_ssize_t
+        read: cython.Py_ssize_t
+        until: cython.ulonglong
+        alike: cython.longlong = 0
+        if not multiple:
+            if not self.is_open(tag):
+                return 0
+            self._close(tag)
+            self._observe(self._read_of(tag, 0), now_ns, seconds, 1)
+            settled = 1
+        else:
+            if tag > self.last:
+                return 0
+            until = tag or self.last
+            each = self._first
+            at = -1
+            while each <= until:
+                if self.is_open(each):
+                    self._close(each)
+                    settled += 1
+                    read = self._read_of(each, at if at > 0 else 0)
+                    if read != at and alike:
+                        self._observe(at, now_ns, seconds, alike)
+                        alike = 0
+                    at = read
+                    alike += 1
+                each += 1
+            if alike:
+                self._observe(at, now_ns, seconds, alike)
+        if settled:
+            self._tidy()
+        return settled
+
+    def clear(self) -> cython.longlong:
+        """Close all that are open: how many those are. Of none of them it is known what became of it."""
+        count: cython.longlong = self.count
+        tag: cython.ulonglong = self._first
+        while tag <= self.last:
+            if self.is_open(tag):
+                self._close(tag)
+            tag += 1
+        self._tidy()
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _close(self, tag: cython.ulonglong) -> cython.void:
+        p: cython.p_uchar = self._bits
+        place: cython.Py_ssize_t = tag & (self._capacity - 1)
+        p[place >> 3] &= 0xFF ^ (1 << (place & 7))
+        self.count -= 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _tidy(self) -> cython.void:
+        """Move on to the oldest that is open, and forget the times of reads before its own."""
+        if self.count == 0:
+            self._first = self.last + 1
+            self._read_count = 0
+            return
+        while not self.is_open(self._first):
+            self._first += 1
+        while self._read_count > 1 and self._tag_of_read(1) <= self._first:
+            self._drop_oldest_read()
+
+    @cython.cfunc
+    def _forget_oldest(self, tag: cython.ulonglong) -> object:
+        """Give up the oldest that is open, to make room for a tag."""
+        if tag - self.last >= cython.cast(cython.ulonglong, self._capacity):
+            self.forgotten += self.clear()
+            self._first = tag
+            return None
+        self._close(self._first)
+        self.forgotten += 1
+        self._tidy()
+        if self.count == 0:
+            self._first = tag
+        return None
+
+    @cython.cfunc
+    def _grow(self) -> object:
+        """Make room for twice as many tags."""
+        old = self._bits
+        new = bytearray(2 * len(old))
+        p: cython.p_uchar = old
+        q: cython.p_uchar = new
+        tag: cython.ulonglong = self._first
+        place: cython.Py_ssize_t
+        while tag <= self.last:
+            place = tag & (self._capacity - 1)
+            if (p[place >> 3] >> (place & 7)) & 1:
+                place = tag & (2 * self._capacity - 1)
+                q[place >> 3] |= 1 << (place & 7)
+            tag += 1
+        self._bits = new
+        self._capacity *= 2
+        return None
+
+    # --- the times of reads
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _tag_of_read(self, number: cython.Py_ssize_t) -> cython.ulonglong:
+        """The first tag of a read, of which the oldest is number 0."""
+        p: cython.p_uchar = self._reads
+        return _load(p, 16 * ((self._oldest_read + number) & (self._most_reads - 1)))
+
+    @cython.cfunc
+    def _note_read(self, tag: cython.ulonglong, now_ns: cython.ulonglong) -> object:
+        p: cython.p_uchar = self._reads
+        at: cython.Py_ssize_t
+        if self._read_count:
+            at = 16 * ((self._oldest_read + self._read_count - 1) & (self._most_reads - 1))
+            if _load(p, at + 8) == now_ns:
+                return None
+        if self._read_count == self._most_reads:
+            if self._most_reads < _MAX_READS:
+                self._grow_reads()
+                p = self._reads
+            else:
+                self._drop_oldest_read()
+        at = 16 * ((self._oldest_read + self._read_count) & (self._most_reads - 1))
+        _store(p, at, tag)
+        _store(p, at + 8, now_ns)
+        self._read_count += 1
+        return None
+
+    @cython.cfunc
+    def _grow_reads(self) -> object:
+        start: cython.Py_ssize_t = 16 * self._oldest_read
+        reads = self._reads
+        self._reads = reads[start:] + reads[:start] + bytearray(len(reads))
+        self._oldest_read = 0
+        self._most_reads *= 2
+        return None
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _drop_oldest_read(self) -> cython.void:
+        self._oldest_read = (self._oldest_read + 1) & (self._most_reads - 1)
+        self._read_count -= 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _read_of(self, tag: cython.ulonglong, low: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the read that had a tag, which is not before number `low`; -1 if it is not known any more."""
+        high: cython.Py_ssize_t = self._read_count
+        middle: cython.Py_ssize_t
+        if high == 0 or self._tag_of_read(low) > tag:
+            return -1
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if self._tag_of_read(middle) <= tag:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _observe(
+        self, read: cython.Py_ssize_t, now_ns: cython.ulonglong, seconds: Distribution, count: cython.longlong
+    ) -> cython.void:
+        """Count how long messages of a read were open."""
+        p: cython.p_uchar = self._reads
+        since: cython.ulonglong
+        if read < 0:
+            self.untimed += count
+            return
+        since = _load(p, 16 * ((self._oldest_read + read) & (self._most_reads - 1)) + 8)
+        seconds.observe((now_ns - since) / 1e9 if now_ns > since else 0.0, count)
