@@ -13,6 +13,7 @@ from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metrics import (
     LATENCY_BUCKETS,
     REFUSALS,
@@ -21,10 +22,6 @@ from amqproxy.taps.metrics import (
     code_label,
     kind_labels,
 )
-
-
-from amqproxy.taps.metering.message_meter import MessageMeter
-from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics, code_label, kind_labels
 from tests.transcripts.words import octets
 
 
