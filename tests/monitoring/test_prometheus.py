@@ -34,6 +34,7 @@ QUERIES = [
 
 ALWAYS_ZERO = {
     "amqproxy_log_lines_dropped_total",
+    "amqproxy_messages_untimed_total",
     "amqproxy_records_dropped_total",
 }
 """What does not happen here; where all is well, it never does."""
@@ -162,7 +163,10 @@ def test_alerts_fire(prometheus: Prometheus) -> None:
     """Those for which what happened here is reason enough."""
     expected = {
         "AmqproxyConnectionsRefused",
+        "AmqproxyPublishesNacked",
+        "AmqproxyPublishesReturned",
         "AmqproxyRuleFails",
+        "AmqproxyUpstreamDown",
     }
 
     def active() -> set[str]:
