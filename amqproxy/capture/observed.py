@@ -9,6 +9,7 @@ import msgspec
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.observer import Observer, ObserverSettings, Report
 
@@ -19,6 +20,7 @@ def observed(
     """The reports on all connections of AMQP 0-9-1, in the order in which it is known what became of each message."""
     settings = msgspec.structs.replace(settings, is_ordered=False)  # packets were captured late, or are sent again
     observers: dict[int, Observer] = {}
+    process_inspector = ProcessInspector()
     for each in decoded:
         observer = observers.get(each.stream)
         if observer is None:
@@ -26,7 +28,14 @@ def observed(
                 continue
             selector = selector_of(each.stream, each.connection) if selector_of else None
             # What can be read here was not encrypted.
-            observer = Observer(each.stream, each.connection, settings, selector=selector, is_tls=False)
+            observer = Observer(
+                each.stream,
+                each.connection,
+                settings,
+                selector=selector,
+                is_tls=False,
+                process_inspector=process_inspector,
+            )
             observers[each.stream] = observer
         yield from _reports(observer, each)
         if isinstance(each, StreamEnded):

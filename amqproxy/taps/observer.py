@@ -12,6 +12,8 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.findings.detector import ObservedConnection
 from amqproxy.taps.findings.finding import Finding, RecordNumber
 from amqproxy.taps.findings.inspector import Inspector
+from amqproxy.taps.findings.process_detector import ConnectionPlace
+from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder
 from amqproxy.taps.note import NOTHING, Note
@@ -40,7 +42,7 @@ class Observer:
     """Reports on one connection, numbered `stream` and named `connection`, whose client's end comes first.
 
     With a `selector`, only the messages that it selects are reported, and what went wrong. `is_tls` is whether the
-    connection is encrypted, if that is known.
+    connection is encrypted, if that is known. `process_inspector` is shared by the connections of a run.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Observer:
         selector: CommandSelector | None = None,
         budget: PendingBudget | None = None,
         is_tls: bool | None = None,
+        process_inspector: ProcessInspector | None = None,
     ) -> None:
         self._trace = SessionTrace(body=max(settings.body, settings.kept_body), is_ordered=settings.is_ordered)
         self._recorder: MessageRecorder | None = None
@@ -62,6 +65,8 @@ class Observer:
         if settings.findings:
             address = connection.partition("-")[0].rpartition(":")[0].strip("[]")
             self._inspector = Inspector(stream, connection, ObservedConnection(self._trace, is_tls, address))
+            self._process_inspector = process_inspector or ProcessInspector()
+            self._place = ConnectionPlace(stream, connection, address)
             self._trace.listen(self._inspect)
 
     @property
@@ -110,3 +115,6 @@ class Observer:
         assert self._inspector is not None
         record = None if sender is None else RecordNumber(str(sender), number)
         self._found += self._inspector.inspect(events, record)
+        if record is not None:
+            record = RecordNumber(record.sender, number, self._place.stream)
+        self._found += self._process_inspector.inspect(self._place, events, record)

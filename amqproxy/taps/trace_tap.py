@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.note import NOTHING, Note
@@ -36,6 +37,7 @@ class TraceTap:
         self._selector_of = selector_of
         self._memory = memory
         self._budget = PendingBudget(memory)
+        self._process_inspector = ProcessInspector() if settings.findings else None
         self._observers: dict[int, Observer] = {}
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
@@ -56,6 +58,7 @@ class TraceTap:
                 selector=self._selector_of(number, name) if self._selector_of else None,
                 budget=self._budget,
                 is_tls=session.is_tls,
+                process_inspector=self._process_inspector,
             )
         return observer
 
@@ -81,6 +84,8 @@ class TraceTap:
                 yield
         if total > self._memory:
             self._relieve(now_ns)
+        if self._process_inspector is not None:
+            self._add(self._process_inspector.look(now_ns))
 
     def _relieve(self, now_ns: int) -> None:
         """Forget what is open on the connections on which most is, until the rest is within the bound."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import Frame
@@ -16,12 +19,15 @@ from amqproxy.amqp091.methods import (
     ChannelOpen,
     ChannelOpenOk,
     ConfirmSelect,
+    ConnectionOpen,
+    ConnectionOpenOk,
     Method,
     QueueDeclare,
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.message_text import message_line
@@ -219,3 +225,28 @@ def test_the_traces_of_all_connections_are_bounded_together() -> None:
     assert before // 4 < sum(each.memory_used for each in tapped.tap._observers.values()) <= before // 2
     reasons = [each.reason for each in tapped.queue.take_records() if isinstance(each, MessageRecord)]
     assert 9 <= reasons.count("too much is open on all connections") <= 11
+
+
+def test_findings_across_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that only the time shows."""
+    now_ns = 10**18
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns)
+    queue = RecordQueue(100, 1 << 20, Metrics(), lambda: None)
+    tap = TraceTap(queue, ObserverSettings(messages=False, findings=True), memory=1 << 20)
+    sessions = [Session(), Session()]
+    for number, session in enumerate(sessions, 1):
+        session.number = number
+        tap.saw_protocol_header(session, HEADER)
+        for sender, method in ((CLIENT, ConnectionOpen("/")), (SERVER, ConnectionOpenOk())):
+            tap.saw_frames(session, sender, frames_of(0, method))
+        for sender, method in ((CLIENT, ChannelOpen()), (SERVER, ChannelOpenOk())):
+            tap.saw_frames(session, sender, frames_of(1, method))
+    tap.saw_frames(sessions[0], CLIENT, frames_of(1, QueueDeclare(queue="q", no_wait=True)))
+    tap.saw_frames(sessions[1], CLIENT, frames_of(1, BasicPublish(routing_key="q")))
+    exhaust(tap.report_overdue())
+    assert not queue.waiting_records()
+    now_ns += 61 * 10**9
+    exhaust(tap.report_overdue())
+    (finding,) = queue.take_records()
+    assert isinstance(finding, Finding)
+    assert (finding.kind, finding.stream) == ("unconsumed-queue", 1)

@@ -19,7 +19,7 @@ class ObservedConnection(NamedTuple):
 
 
 Handler = Callable[[Any, Any], str | None]
-H = TypeVar("H", bound=Callable[..., str | None])
+H = TypeVar("H", bound=Callable[..., object])
 
 
 def on(*events: type[Any]) -> Callable[[H], H]:

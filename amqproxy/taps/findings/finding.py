@@ -62,15 +62,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return encoded(self)
 
 
-class FindingCounts:
-    """How often each kind has been found."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-
-    def reported(self, kind: str) -> int:
-        """Count a finding: how many there are now, if it is to be reported (the first, the tenth ...), or 0."""
-        count = found = self._counts[kind] = self._counts.get(kind, 0) + 1
-        while count % 10 == 0:
-            count //= 10
-        return found if count == 1 else 0
+def is_reported(count: int) -> bool:
+    """Is what has been found so often to be reported? The first is, the tenth, the hundredth ...."""
+    while count % 10 == 0:
+        count //= 10
+    return count == 1

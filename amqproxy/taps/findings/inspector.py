@@ -10,7 +10,7 @@ from amqproxy.taps.findings.channel_churn import ChannelPerMessage
 from amqproxy.taps.findings.consumer_churn import ConsumerPerMessage
 from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnection
 from amqproxy.taps.findings.failed_operations import FailedOperation
-from amqproxy.taps.findings.finding import Finding, FindingCounts, RecordNumber
+from amqproxy.taps.findings.finding import Finding, RecordNumber, is_reported
 from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats
 from amqproxy.taps.findings.inequivalent_declare import InequivalentDeclare
 from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
@@ -62,7 +62,7 @@ class Inspector:
     def __init__(self, stream: int, connection: str, observed: ObservedConnection) -> None:
         self._stream = stream
         self._connection = connection
-        self._counts = FindingCounts()
+        self._counts: dict[str, int] = {}
         self._handlers: dict[type[TraceEvent], list[tuple[Detector, Handler]]] = {}
         for detector in (each(observed) for each in DETECTORS):
             for kind, handler in detector.handlers.items():
@@ -74,8 +74,10 @@ class Inspector:
         for event in events:
             for detector, handler in self._handlers.get(type(event), ()):
                 text = handler(detector, event)
-                if text is not None and (count := self._counts.reported(detector.kind)):
-                    findings.append(self._finding(detector, event, text, count, record))
+                if text is not None:
+                    count = self._counts[detector.kind] = self._counts.get(detector.kind, 0) + 1
+                    if is_reported(count):
+                        findings.append(self._finding(detector, event, text, count, record))
         return findings
 
     def _finding(

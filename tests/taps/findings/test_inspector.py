@@ -22,6 +22,8 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.taps.findings.detector import Detector, ObservedConnection
 from amqproxy.taps.findings.finding import Finding, RecordNumber, Severity
 from amqproxy.taps.findings.inspector import DETECTORS, Inspector
+from amqproxy.taps.findings.process_detector import ProcessDetector
+from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
 from tests.taps.findings.inspected import Inspected
 from tests.taps.trace.traced import Traced, frames_of
 
@@ -30,12 +32,14 @@ PAGE = Path(__file__).parents[3] / "docs" / "findings.md"
 
 def test_every_kind_is_in_the_documentation() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
-    assert rows == sorted((each.kind, str(each.severity)) for each in DETECTORS)
+    every = [*DETECTORS, *PROCESS_DETECTORS]
+    assert rows == sorted((each.kind, str(each.severity)) for each in every)
     assert set(DETECTORS) == set(Detector.__subclasses__())
+    assert set(PROCESS_DETECTORS) == set(ProcessDetector.__subclasses__())
 
 
 def test_each_says_why_and_what_to_do_in_sentences() -> None:
-    for each in DETECTORS:
+    for each in (*DETECTORS, *PROCESS_DETECTORS):
         assert each.why.endswith("."), each
         assert each.remedy.endswith("."), each
         assert len(each.handlers) > 0, each

@@ -1,0 +1,113 @@
+"""Connections that are opened for one message each."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from amqproxy.amqp091.methods import BasicGetEmpty
+from amqproxy.taps.findings.detector import on
+from amqproxy.taps.findings.finding import RecordNumber, Severity, is_reported
+from amqproxy.taps.findings.process_detector import ConnectionPlace, ProcessDetector, Sighting
+from amqproxy.taps.trace.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    MessageDelivered,
+    MessagePublished,
+    RequestAnswered,
+)
+
+IN_A_ROW = 10
+"""So many connections of a client in a row, each with one message, are a habit."""
+
+WITHIN_NS = 60_000_000_000
+"""If they come within a minute: a program that runs now and then, and sends something, is right."""
+
+MAX_CONNECTIONS = 20_000
+"""Open connections whose messages are counted."""
+
+MAX_CLIENTS = 1000
+"""Clients whose connections are remembered, the newest."""
+
+ClientKey = tuple[str, str, str, str]
+"""Address, user, virtual host and product, which take a connection to be of the same client."""
+
+
+class OpenConnection:
+    """What has passed on a connection."""
+
+    __slots__ = ("client", "messages", "record")
+
+    def __init__(self, client: ClientKey) -> None:
+        self.client = client
+        self.messages = 0
+        self.record: RecordNumber | None = None
+
+
+class ClientRow(msgspec.Struct):
+    """The last connections of a client with one message each: when they ended, and which record was the message."""
+
+    row: deque[tuple[int, RecordNumber | None]] = msgspec.field(default_factory=lambda: deque(maxlen=IN_A_ROW))
+    count: int = 0
+
+
+class ConnectionPerMessage(ProcessDetector):
+    """Connections are opened, used for one message, and closed again."""
+
+    kind = "connection-per-message"
+    severity = Severity.WARNING
+    why = "Each message costs seven round trips more, handshakes and a login included; the broker logs each connection."
+    remedy = "Keep a connection open for as long as the program runs; in a web server, one for each process."
+
+    def __init__(self) -> None:
+        self._open: dict[int, OpenConnection] = {}
+        self._clients: dict[ClientKey, ClientRow] = {}
+
+    @on(ConnectionOpened)
+    def _on_opened(self, connection: ConnectionPlace, event: ConnectionOpened, record: RecordNumber | None) -> None:
+        if len(self._open) < MAX_CONNECTIONS:
+            product = str((event.client_properties or {}).get("product", ""))
+            client = (connection.address, event.user or "", event.virtual_host or "", product)
+            self._open[connection.stream] = OpenConnection(client)
+
+    @on(MessagePublished, MessageDelivered)
+    def _on_message(
+        self, connection: ConnectionPlace, event: MessagePublished | MessageDelivered, record: RecordNumber | None
+    ) -> None:
+        found = self._open.get(connection.stream)
+        if found is not None:
+            found.messages += 1
+            found.record = record
+
+    @on(RequestAnswered)
+    def _on_answered(self, connection: ConnectionPlace, event: RequestAnswered, record: RecordNumber | None) -> None:
+        if isinstance(event.reply, BasicGetEmpty):
+            found = self._open.get(connection.stream)
+            if found is not None:
+                found.messages += 1
+                found.record = record
+
+    @on(ConnectionClosed)
+    def _on_closed(
+        self, connection: ConnectionPlace, event: ConnectionClosed, record: RecordNumber | None
+    ) -> list[Sighting] | None:
+        ended = self._open.pop(connection.stream, None)
+        if ended is None or not ended.messages:  # such as a check whether the broker is there
+            return None
+        client = self._clients.pop(ended.client, None) or ClientRow()
+        if ended.messages > 1:
+            return None
+        self._clients[ended.client] = client
+        if len(self._clients) > MAX_CLIENTS:
+            del self._clients[next(iter(self._clients))]
+        client.row.append((event.ts_ns, ended.record))
+        if len(client.row) < IN_A_ROW or event.ts_ns - client.row[0][0] > WITHIN_NS:
+            return None
+        evidence = tuple(each for _, each in client.row if each is not None)
+        client.row.clear()
+        client.count += 1
+        if not is_reported(client.count):
+            return None
+        text = f"{IN_A_ROW} connections in a row were opened for one message each"
+        return [Sighting(connection, None, text, evidence, client.count)]

@@ -1,0 +1,51 @@
+"""What finds one kind of thing in the events of all connections together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from amqproxy.taps.findings.finding import RecordNumber, Severity
+
+
+class ConnectionPlace(NamedTuple):
+    """A connection among all: its number, its name, and the client's address without its port."""
+
+    stream: int
+    name: str
+    address: str = ""
+
+
+class Sighting(NamedTuple):
+    """What was seen, and on which connection; `times` is how often, of the same client or queue."""
+
+    connection: ConnectionPlace
+    channel: int | None
+    text: str
+    evidence: tuple[RecordNumber, ...]
+    times: int = 1
+
+
+ProcessHandler = Callable[[Any, ConnectionPlace, Any, RecordNumber | None], list[Sighting] | None]
+
+
+class ProcessDetector:
+    """Finds one kind of thing that no single connection shows.
+
+    A subclass is as one of `Detector`; its methods that are marked by `on` are given the connection, the event, and the
+    record that has completed it, if there is one, whose `stream` is the connection's. They return sightings, or None.
+    All that a detector remembers must be bounded.
+    """
+
+    kind: ClassVar[str]
+    severity: ClassVar[Severity]
+    why: ClassVar[str]
+    remedy: ClassVar[str]
+    handlers: ClassVar[Mapping[type[Any], ProcessHandler]]
+
+    def __init_subclass__(cls) -> None:
+        cls.handlers = {event: each for each in vars(cls).values() for event in getattr(each, "events", ())}
+
+    def look(self, now_ns: int) -> list[Sighting]:
+        """What the time alone has made worth a look."""
+        return []

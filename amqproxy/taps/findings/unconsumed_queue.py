@@ -1,0 +1,240 @@
+"""Queues that get messages, and that nothing consumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicGet,
+    QueueBind,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueuePurge,
+    QueueUnbind,
+)
+from amqproxy.taps.findings.detector import on
+from amqproxy.taps.findings.finding import RecordNumber, Severity
+from amqproxy.taps.findings.process_detector import ConnectionPlace, ProcessDetector, Sighting
+from amqproxy.taps.trace.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    HistoryLost,
+    MessagePublished,
+    RequestAnswered,
+    RequestSent,
+)
+
+QUIET_NS = 60_000_000_000
+"""If nothing consumes a queue for a minute after its first message, nothing is going to."""
+
+MAX_QUEUES = 10_000
+"""Queues that are remembered, those that were declared last."""
+
+MAX_BINDINGS = 10_000
+"""Bindings to them that are remembered."""
+
+MAX_CONNECTIONS = 20_000
+"""Connections whose virtual host is remembered."""
+
+BOUNDED = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes")
+"""Arguments with which a queue does not grow without end, as one in which messages only wait."""
+
+QueueKey = tuple[str, str]
+"""A virtual host, and the name of a queue in it."""
+
+BindingKey = tuple[str, str, str]
+"""A virtual host, an exchange and a routing key."""
+
+
+class ObservedQueue:
+    """A queue that was declared: where, and how many messages it is known to have got since nothing consumes it."""
+
+    __slots__ = ("bindings", "channel", "connection", "declared", "first_ts_ns", "is_consumed", "messages", "published")
+
+    def __init__(self, connection: ConnectionPlace, channel: int, declared: RecordNumber | None) -> None:
+        self.connection = connection
+        self.channel = channel
+        self.declared = declared
+        self.bindings: set[BindingKey] = set()
+        self.published: RecordNumber | None = None
+        self.first_ts_ns = 0
+        self.messages = 0
+        self.is_consumed = False
+
+
+class UnconsumedQueue(ProcessDetector):
+    """A queue is declared and gets messages, and nothing that is observed consumes it.
+
+    While connections are open whose beginning was not seen, any queue may be consumed by these.
+    """
+
+    kind = "unconsumed-queue"
+    severity = Severity.WARNING
+    why = "Its messages stay for ever: the broker's memory and disk fill, until it blocks all that publish."
+    remedy = "Start its consumer, or delete the queue and its bindings; bound what may wait by a length or a TTL."
+
+    def __init__(self) -> None:
+        self._queues: dict[QueueKey, ObservedQueue] = {}
+        self._waiting: dict[QueueKey, ObservedQueue] = {}  # in the order of their first messages
+        self._bindings: dict[BindingKey, set[str]] = {}
+        self._vhosts: dict[int, str] = {}
+        self._unknown: set[int] = set()
+
+    # --- connections
+
+    @on(ConnectionOpened)
+    def _on_opened(self, connection: ConnectionPlace, event: ConnectionOpened, record: RecordNumber | None) -> None:
+        if len(self._vhosts) < MAX_CONNECTIONS and event.virtual_host is not None:
+            self._vhosts[connection.stream] = event.virtual_host
+
+    @on(HistoryLost)
+    def _on_lost(self, connection: ConnectionPlace, event: HistoryLost, record: RecordNumber | None) -> None:
+        self._unknown.add(connection.stream)
+
+    @on(ConnectionClosed)
+    def _on_closed(self, connection: ConnectionPlace, event: ConnectionClosed, record: RecordNumber | None) -> None:
+        self._vhosts.pop(connection.stream, None)
+        self._unknown.discard(connection.stream)
+
+    # --- what is asked for
+
+    @on(RequestAnswered, RequestSent)
+    def _on_request(
+        self, connection: ConnectionPlace, event: RequestAnswered | RequestSent, record: RecordNumber | None
+    ) -> list[Sighting]:
+        vhost = self._vhosts.get(connection.stream)
+        request = event.request
+        match request:
+            case BasicConsume() | BasicGet():
+                self._consume(connection, vhost, request.queue)
+            case QueueDeclare() if vhost is not None:
+                self._declare(connection, vhost, request, event, record)
+            case QueueBind():
+                self._bind((vhost or "", request.queue), (vhost or "", request.exchange, request.routing_key))
+            case QueueUnbind():
+                self._unbind((vhost or "", request.queue), (vhost or "", request.exchange, request.routing_key))
+            case QueueDelete():
+                self._forget((vhost or "", request.queue))
+            case QueuePurge():
+                found = self._waiting.pop((vhost or "", request.queue), None)
+                if found is not None:
+                    found.messages = 0
+            case _:
+                return []
+        return self.look(event.ts_ns)
+
+    def _declare(
+        self,
+        connection: ConnectionPlace,
+        vhost: str,
+        request: QueueDeclare,
+        event: RequestAnswered | RequestSent,
+        record: RecordNumber | None,
+    ) -> None:
+        reply = event.reply if isinstance(event, RequestAnswered) else None
+        name = reply.queue if isinstance(reply, QueueDeclareOk) else request.queue
+        found = self._queues.get((vhost, name))
+        if found is None:
+            if not name or request.passive or request.exclusive or _is_bounded(request):
+                return
+            if len(self._queues) >= MAX_QUEUES:
+                self._forget(next(iter(self._queues)))
+            found = self._queues[vhost, name] = ObservedQueue(connection, event.channel, record)
+        if isinstance(reply, QueueDeclareOk):
+            if reply.consumer_count:
+                self._mark_consumed((vhost, name), found)
+            elif reply.message_count and not found.messages:
+                self._add_message((vhost, name), found, event.ts_ns, record, reply.message_count)
+
+    def _consume(self, connection: ConnectionPlace, vhost: str | None, name: str) -> None:
+        if vhost is not None and name:
+            found = self._queues.get((vhost, name))
+            if found is not None:
+                self._mark_consumed((vhost, name), found)
+            return
+        for key, each in self._queues.items():  # the one that the channel has declared last, or in any virtual host
+            if key[1] == name or (not name and each.connection.stream == connection.stream):
+                self._mark_consumed(key, each)
+
+    def _mark_consumed(self, key: QueueKey, queue: ObservedQueue) -> None:
+        queue.is_consumed = True
+        self._waiting.pop(key, None)
+
+    def _forget(self, key: QueueKey) -> None:
+        queue = self._queues.pop(key, None)
+        self._waiting.pop(key, None)
+        for place in queue.bindings if queue is not None else ():
+            self._remove_binding(key[1], place)
+
+    def _bind(self, key: QueueKey, place: BindingKey) -> None:
+        queue = self._queues.get(key)
+        if queue is not None and (place in self._bindings or len(self._bindings) < MAX_BINDINGS):
+            self._bindings.setdefault(place, set()).add(key[1])
+            queue.bindings.add(place)
+
+    def _unbind(self, key: QueueKey, place: BindingKey) -> None:
+        queue = self._queues.get(key)
+        if queue is not None and place in queue.bindings:
+            queue.bindings.remove(place)
+            self._remove_binding(key[1], place)
+
+    def _remove_binding(self, queue: str, place: BindingKey) -> None:
+        bound = self._bindings[place]
+        bound.discard(queue)
+        if not bound:
+            del self._bindings[place]
+
+    # --- messages
+
+    @on(MessagePublished)
+    def _on_published(
+        self, connection: ConnectionPlace, event: MessagePublished, record: RecordNumber | None
+    ) -> list[Sighting] | None:
+        vhost = self._vhosts.get(connection.stream)
+        if vhost is None:
+            return None
+        method = event.method
+        names: Iterable[str] = (method.routing_key,)
+        if method.exchange:
+            names = self._bindings.get((vhost, method.exchange, method.routing_key), ())
+        for name in names:
+            found = self._queues.get((vhost, name))
+            if found is not None and not found.is_consumed:
+                self._add_message((vhost, name), found, event.ts_ns, record)
+        return self.look(event.ts_ns) if self._waiting else None
+
+    def _add_message(
+        self, key: QueueKey, queue: ObservedQueue, ts_ns: int, record: RecordNumber | None, count: int = 1
+    ) -> None:
+        if queue.is_consumed:
+            return
+        if not queue.messages:
+            queue.first_ts_ns = ts_ns
+            self._waiting[key] = queue
+        queue.messages += count
+        queue.published = record
+
+    def look(self, now_ns: int) -> list[Sighting]:
+        """The queues whose first message came a minute ago."""
+        sightings: list[Sighting] = []
+        while self._waiting:
+            key, queue = next(iter(self._waiting.items()))
+            if now_ns - queue.first_ts_ns < QUIET_NS:
+                break
+            del self._waiting[key]
+            if self._unknown:
+                queue.messages = 0  # it is looked at again after its next message
+                continue
+            queue.is_consumed = True  # once is enough
+            text = f"queue {key[1]} has got {queue.messages} messages, and nothing has consumed it for a minute"
+            evidence = tuple(each for each in (queue.declared, queue.published) if each is not None)
+            sightings.append(Sighting(queue.connection, queue.channel, text, evidence))
+        return sightings
+
+
+def _is_bounded(declare: QueueDeclare) -> bool:
+    """Does the queue let go of messages by itself, or is it a stream, which is read and not consumed?"""
+    arguments = declare.arguments
+    return any(name in arguments for name in BOUNDED) or arguments.get("x-queue-type") == "stream"

@@ -1,0 +1,85 @@
+"""Connections under inspection together: methods go in, what is found across them comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from amqproxy.amqp091.methods import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.findings.finding import Finding, RecordNumber
+from amqproxy.taps.findings.process_detector import ConnectionPlace
+from amqproxy.taps.findings.process_inspector import ProcessInspector
+from amqproxy.taps.trace.events import TraceEvent
+from tests.taps.trace.traced import Traced
+
+
+class Together:
+    """Connections with one clock; `findings` are all that there were across them."""
+
+    def __init__(self) -> None:
+        self.inspector = ProcessInspector()
+        self.findings: list[Finding] = []
+        self.ts_ns = 0
+        self.count = 0
+
+    def connect(self, *, address: str = "10.0.0.1", vhost: str = "/", joined: bool = False) -> Member:
+        """A new connection with channel 1."""
+        self.count += 1
+        return Member(self, ConnectionPlace(self.count, f"{address}:{self.count}-b:1", address), vhost, joined=joined)
+
+    def later(self, seconds: float) -> None:
+        """Time goes by."""
+        self.ts_ns += int(seconds * 1e9)
+
+    def look(self) -> None:
+        self.findings += self.inspector.look(self.ts_ns)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of what was found, in order."""
+        return [each.kind for each in self.findings]
+
+
+class Member(Traced):
+    """One of the connections."""
+
+    def __init__(self, together: Together, place: ConnectionPlace, vhost: str, *, joined: bool) -> None:
+        self._together = together
+        self._place = place
+        self._vhost = vhost
+        self._is_heard = False
+        channels = () if joined else (1,)
+        super().__init__(*channels, joined=joined)
+
+    def _feed(self, sender: Peer, methods: tuple[Method, ...], channel: int, content: Any) -> list[TraceEvent]:
+        if not self._is_heard:
+            self._is_heard = True
+            self.trace.listen(self._inspect)
+        self.ts_ns = self._together.ts_ns = max(self.ts_ns, self._together.ts_ns)
+        methods = tuple(ConnectionOpen(self._vhost) if isinstance(each, ConnectionOpen) else each for each in methods)
+        return super()._feed(sender, methods, channel, content)
+
+    def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
+        record = None if sender is None else RecordNumber(sender, number, self._place.stream)
+        self._together.findings += self._together.inspector.inspect(self._place, events, record)
+
+    def declare(self, name: str = "q", *, messages: int = 0, consumers: int = 0, **options: Any) -> None:
+        self.client(QueueDeclare(queue=name, **options))
+        self.server(QueueDeclareOk(name, messages, consumers))
+
+    def ask(self, request: Method, reply: Method) -> None:
+        self.client(request)
+        self.server(reply)
+
+    def close(self) -> None:
+        self.client(ConnectionClose(200), channel=0)
+        self.server(ConnectionCloseOk(), channel=0)
+        self.trace.end(self.ts_ns, "over")
