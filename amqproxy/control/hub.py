@@ -40,6 +40,11 @@ class Hub:
         if was_observed != bool(added):
             self._apply(self if added else self._own)
 
+    @property
+    def requires_decoding(self) -> bool:
+        """Taps that come and go refuse nobody; the proxy's own may."""
+        return self._own is not None and self._own.requires_decoding
+
     # --- what sessions show
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:

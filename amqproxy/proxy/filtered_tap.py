@@ -25,6 +25,8 @@ class FilteredTap:
     is one with a larger body than `body_limit` bytes if the filter asks for that.
     """
 
+    requires_decoding = True
+
     def __init__(self, tap: Tap, wanted: Filter, memory: int, body_limit: int = MAX_BODY) -> None:
         self._tap = tap
         self._wanted = wanted

@@ -24,6 +24,8 @@ DECODED_FACTOR = 4
 class FrameTap:
     """Puts the records of frames into `queue`; they contain the first `body` bytes of each body frame."""
 
+    requires_decoding = True
+
     def __init__(self, queue: RecordQueue, *, body: int = 0) -> None:
         self._queue = queue
         self._body = body

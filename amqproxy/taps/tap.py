@@ -26,6 +26,10 @@ class TappedSession(Protocol):
 class Tap(Protocol):
     """Is shown what a session relays, once it is decided and before it is sent on. Must not wait."""
 
+    @property
+    def requires_decoding(self) -> bool:
+        """Is a client whose protocol is not decoded to be refused, rather than to pass unseen?"""
+
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
         """The client's first bytes: eight, or fewer when they are of no AMQP."""
 

@@ -29,6 +29,8 @@ class TraceTap:
     that are open take at most `memory` bytes, and so do the traces, when they are looked at, once a second.
     """
 
+    requires_decoding = True
+
     def __init__(
         self, queue: RecordQueue, settings: ObserverSettings, *, memory: int, selector_of: SelectorOf | None = None
     ) -> None:

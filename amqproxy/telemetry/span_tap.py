@@ -54,6 +54,8 @@ class SpanTap:
     spans there was no room for. A session that cannot be traced is traced no further, and no other notices.
     """
 
+    requires_decoding = False
+
     def __init__(
         self,
         queue: SpanQueue,

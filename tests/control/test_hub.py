@@ -82,3 +82,10 @@ def test_a_failure_of_the_proxys_own_is_the_sessions_to_contain() -> None:
     hub.add(Audience())
     with pytest.raises(ZeroDivisionError):
         hub.saw_frames(Session(), CLIENT, PUBLISH)
+
+
+def test_only_the_proxys_own_tap_may_refuse_what_is_not_decoded() -> None:
+    for own, requires_decoding in ((None, False), (Audience(), True)):
+        hub = Hub(own, lambda tap: None)
+        hub.add(Audience())
+        assert hub.requires_decoding is requires_decoding

@@ -12,6 +12,8 @@ from amqproxy.taps.tap import TappedSession
 class Audience:
     """Keeps one line per frame, protocol header and violation."""
 
+    requires_decoding = True
+
     def __init__(self) -> None:
         self.seen: list[str] = []
 

@@ -39,6 +39,8 @@ ON_PUBLISH = 'match.method = "basic.publish"\n'
 class Recorder:
     """A tap that makes records."""
 
+    requires_decoding = True
+
     def __init__(self) -> None:
         self.records: list[Record] = []
 

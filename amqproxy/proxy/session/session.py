@@ -277,7 +277,8 @@ class Session:
         self._report.note_protocol_header(opening.header)
         self._traffic.know(with_tls(self.known, transport))
         has_rules = self._rules is not None and bool(self._rules.rules)
-        refusal = opening.refusal(is_seen=has_rules or self._report.tap is not None)
+        tap = self._report.tap
+        refusal = opening.refusal(is_seen=has_rules or (tap is not None and tap.requires_decoding))
         if refusal is None:
             return opening
         self._metrics.refused.labels("protocol").inc()

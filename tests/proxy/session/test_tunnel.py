@@ -6,6 +6,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.config import Limits
+from amqproxy.control.hub import Hub
 from amqproxy.proxy import watchdog
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -75,6 +76,15 @@ async def test_it_does_not_pass_where_rules_or_a_tap_would_have_to_read_it(
             stage.client.say(header)
             await stage.play("client: header, EOF")
             assert stage.count("connections_refused_total", reason="protocol") == 1
+
+
+async def test_it_passes_a_tap_that_only_follows(autojump_clock: MockClock) -> None:
+    followed = Hub(None, lambda tap: None)
+    followed.add(Audience())
+    async with staged(limits=LIMITS, tap=followed) as stage:
+        await greet(stage)
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
 
 
 async def test_it_ends_when_there_are_rules_or_a_drain() -> None:
