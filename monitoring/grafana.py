@@ -363,6 +363,7 @@ CONNECTIONS = (
             total("amqproxy_channels", "channels"),
             total("amqproxy_consumers", "consumers"),
         ),
+        width=6,
     ),
     Panel(
         "Connections opened",
@@ -373,6 +374,7 @@ CONNECTIONS = (
             rate("amqproxy_connections_opened_total", "opened"),
         ),
         unit="cps",
+        width=6,
     ),
     Panel(
         "Channels opened",
@@ -380,6 +382,7 @@ CONNECTIONS = (
         "open.",
         (rate("amqproxy_channels_opened_total", "opened"),),
         unit="cps",
+        width=6,
     ),
     Panel(
         "Refused connections",
@@ -387,6 +390,7 @@ CONNECTIONS = (
         "or memory left. protocol: it speaks no AMQP 0-9-1.",
         (rate("amqproxy_connections_refused_total", by="reason"),),
         unit="cps",
+        width=6,
     ),
     Panel(
         "Refused logins",
