@@ -55,6 +55,7 @@ from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.supervision import contained, kept_up, report, supervised
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
+from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap
 
 if TYPE_CHECKING:
     from amqproxy.telemetry.telemetry import Telemetry  # imported where it is asked for: it needs an extra
@@ -79,6 +80,10 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 """The signals that end the program. Until it listens, they do so at once, as Python and the system have it."""
 
 Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
+
+
+RELIEF_INTERVAL = 1.0
+"""Seconds between two looks at how much the traces for metrics take."""
 
 
 class AddressUnavailable(Exception):
@@ -142,6 +147,9 @@ async def run(
         if telemetry:
             hub.add(telemetry.tap)
             telemetry.start()
+        object_tap = _object_tap(config, metrics)
+        if object_tap:
+            hub.add(object_tap)
         metrics.count_rules(lambda: _rule_counts(server))
         signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
         _announce(own_listeners, data=config.broker.data)
@@ -187,6 +195,8 @@ async def run(
                 nursery.start_soon(supervised, "printing failed", printing.report_losses)
             if telemetry:
                 nursery.start_soon(kept_up, "telemetry failed", telemetry.run)
+            if object_tap:
+                nursery.start_soon(kept_up, "traces not relieved", _keep_bounded, object_tap)
             await server.serve(listeners, drain)
             if telemetry:
                 await supervised("telemetry not finished", telemetry.finish)
@@ -417,6 +427,25 @@ def _control_socket(config: Config) -> Iterator[socket.socket | None]:
 
 def _scrape_failed(error: Exception) -> None:
     report("scrape failed", error)
+
+
+def _object_tap(config: Config, metrics: Metrics) -> ObjectTap | None:
+    """What counts messages by user and the like, and findings, if any of this is wanted."""
+    wanted = config.metrics
+    if wanted is None or not (wanted.by or wanted.findings):
+        return None
+    counted = ObjectMetrics(
+        wanted.by, max_series=wanted.max_series, findings=wanted.findings, registry=metrics.registry
+    )
+    return ObjectTap(counted)
+
+
+async def _keep_bounded(tap: ObjectTap) -> None:
+    """Look once a second that what the tap remembers takes no more memory than it may."""
+    while True:
+        await trio.sleep(RELIEF_INTERVAL)
+        for _ in tap.relieve():
+            await trio.lowlevel.checkpoint()
 
 
 @contextmanager

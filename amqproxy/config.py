@@ -153,6 +153,12 @@ class MetricsConfig(Strict, frozen=True):
     """HOST:PORT or [IPV6]:PORT. Port 0 takes a free one; an empty host is every interface."""
     messages: bool = True
     """Whether messages are counted, and how long they are open is measured."""
+    by: tuple[Literal["user", "vhost", "exchange", "queue"], ...] = ()
+    """Labels by which messages are counted too. Each frame has to be looked at for that."""
+    max_series: Annotated[int, msgspec.Meta(ge=1)] = 1000
+    """Combinations of these labels; what is beyond is counted as "other"."""
+    findings: bool = False
+    """Whether findings are counted. Each frame has to be looked at for that."""
 
     def __post_init__(self) -> None:
         _check_port(self.address)

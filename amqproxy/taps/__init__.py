@@ -13,6 +13,7 @@
 - `record`, `message_record` and `findings.finding` are the JSON contracts; `text`, `message_text` and `findings.text`
   make lines for a person.
 - `metering` counts messages, and measures how long they are open, without an object per message.
+- `object_tap` counts messages by user, exchange and the like, with a bound on the series (`bounded_series`).
 - `metrics` counts for Prometheus, `endpoint` serves that.
 
 Imports: `amqproxy.amqp091`, msgspec, prometheus-client.

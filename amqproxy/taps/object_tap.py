@@ -1,0 +1,191 @@
+"""A tap that counts messages by who sends them and where to, and findings by their kind, for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Counter
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.methods import BasicDeliver
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.supervision import contained
+from amqproxy.taps.bounded_series import BoundedSeries
+from amqproxy.taps.findings.detector import ObservedConnection
+from amqproxy.taps.findings.inspector import Inspector
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.session_trace import SessionTrace, to_relieve
+from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.trace.events import (
+    ChannelClosed,
+    ConnectionOpened,
+    DeliveriesSettled,
+    MessageDelivered,
+    MessagePublished,
+    MessageReturned,
+    PublishesSettled,
+    Settlement,
+    TraceEvent,
+)
+
+MAX_MEMORY = 64 << 20
+"""Bytes that the traces of all sessions may take for what is open."""
+
+MAX_CONSUMERS = 1024
+"""Consumers of one connection whose queues are known; acknowledgements of others count for the queue ""."""
+
+_SETTLED = {
+    Settlement.CONFIRMED: "confirmed",
+    Settlement.NACKED: "nacked",
+    Settlement.ACKED: "acked",
+    Settlement.REJECTED: "rejected",
+}
+
+
+class ObjectMetrics:
+    """What is counted. `by` are labels: some of "user", "vhost", "exchange" and "queue".
+
+    `series` is None where `by` is empty, `findings` where these are not wanted.
+    """
+
+    def __init__(self, by: Sequence[str], *, max_series: int, findings: bool, registry: CollectorRegistry) -> None:
+        self.by = tuple(by)
+        self.series: BoundedSeries | None = None
+        if by:
+            beyond = Counter(
+                "amqproxy_series_refused",
+                "Messages counted as other, as there were as many series as may be.",
+                registry=registry,
+            )
+            text = "Messages by what became of them, and by the objects that they are about."
+            self.series = BoundedSeries(
+                "amqproxy_messages_by", text, ["event"], by, most=max_series, beyond=beyond, registry=registry
+            )
+        self.findings: Counter | None = None
+        if findings:
+            text = "What an expert would point out: see docs/findings.md."
+            self.findings = Counter("amqproxy_findings", text, ["kind", "severity"], registry=registry)
+
+
+class _ObservedSession:
+    """One session: its trace, and what is counted of it."""
+
+    def __init__(self, session: TappedSession, metrics: ObjectMetrics) -> None:
+        self.trace = SessionTrace()
+        self._metrics = metrics
+        self._known = {"user": "", "vhost": ""}
+        self._queues: dict[tuple[int, str | None], str] = {}
+        self._found: dict[str, int] = {}
+        self._inspector: Inspector | None = None
+        if metrics.findings is not None:
+            address = session.name.partition("-")[0].rpartition(":")[0].strip("[]")
+            observed = ObservedConnection(self.trace, session.is_tls, address)
+            self._inspector = Inspector(session.number, session.name, observed)
+
+    @property
+    def memory_used(self) -> int:
+        """The bytes that the trace takes for what is open, about."""
+        return self.trace.memory_used
+
+    def count(self, events: list[TraceEvent]) -> None:
+        """Count what has happened."""
+        if self._metrics.series is not None:
+            for event in events:
+                self._count_event(event)
+        if self._inspector is None or self._metrics.findings is None:
+            return
+        for finding in self._inspector.inspect(events):
+            before = self._found.get(finding.kind, 0)
+            self._found[finding.kind] = finding.count
+            self._metrics.findings.labels(finding.kind, str(finding.severity)).inc(max(1, finding.count - before))
+
+    def _count_event(self, event: TraceEvent) -> None:
+        match event:
+            case ConnectionOpened():
+                self._known = {"user": event.user or "", "vhost": event.virtual_host or ""}
+            case MessagePublished():
+                self._add("published", exchange=event.method.exchange)
+            case MessageReturned():
+                self._add("returned", exchange=event.method.exchange)
+            case PublishesSettled() if event.outcome in _SETTLED:
+                self._add(_SETTLED[event.outcome], amount=sum(span.count for span in event.spans))
+            case MessageDelivered():
+                self._deliver(event)
+            case DeliveriesSettled(outcome=Settlement.RECOVERED):
+                self._settle("requeued", event)
+            case DeliveriesSettled() if event.outcome in _SETTLED:
+                is_ack = event.outcome is Settlement.ACKED
+                self._settle("acked" if is_ack else "requeued" if event.requeue else "rejected", event)
+            case ChannelClosed():
+                for key in [each for each in self._queues if each[0] == event.channel]:
+                    del self._queues[key]
+            case _:
+                pass
+
+    def _deliver(self, event: MessageDelivered) -> None:
+        method = event.method
+        queue = event.queue or ""
+        self._add("delivered", exchange=method.exchange, queue=queue)
+        if method.redelivered:
+            self._add("redelivered", exchange=method.exchange, queue=queue)
+        if isinstance(method, BasicDeliver) and len(self._queues) < MAX_CONSUMERS:
+            self._queues[event.channel, method.consumer_tag] = queue
+
+    def _settle(self, name: str, event: DeliveriesSettled) -> None:
+        for span in event.spans:
+            self._add(name, queue=self._queues.get((event.channel, span.consumer_tag), ""), amount=span.count)
+
+    def _add(self, event: str, *, exchange: str = "", queue: str = "", amount: int = 1) -> None:
+        known = {**self._known, "exchange": exchange, "queue": queue}
+        if self._metrics.series is not None and amount:
+            self._metrics.series.count((event,), tuple(known[label] for label in self._metrics.by), amount)
+
+
+class ObjectTap:
+    """Counts into `metrics` what sessions do, as the client sends and receives it.
+
+    A session that cannot be counted is counted no further, and no other notices.
+    """
+
+    def __init__(self, metrics: ObjectMetrics, *, memory: int = MAX_MEMORY) -> None:
+        self._metrics = metrics
+        self._memory = memory
+        self._sessions: dict[int, _ObservedSession | None] = {}
+
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+        self._take(session, lambda observed: observed.trace.feed_protocol_header(time.time_ns()))
+
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        if note.leg != "upstream":
+            self._take(
+                session,
+                lambda observed: observed.count(observed.trace.feed_noted(sender, frames, time.time_ns(), note)),
+            )
+
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+        self._take(session, lambda observed: observed.count(observed.trace.gap(sender, time.time_ns(), str(error))))
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        if session.number in self._sessions:
+            self._take(session, lambda observed: observed.count(observed.trace.end(time.time_ns(), reason)))
+            del self._sessions[session.number]
+
+    def relieve(self) -> Iterator[None]:
+        """Make traces forget what is open where they take too much memory together: one at a step."""
+        for each in to_relieve([each for each in self._sessions.values() if each is not None], self._memory):
+            each.count(each.trace.gap(CLIENT, time.time_ns(), "too much is open on all connections"))
+            yield
+
+    def _take(self, session: TappedSession, count: Callable[[_ObservedSession], None]) -> None:
+        number = session.number
+        if number not in self._sessions:
+            self._sessions[number] = _ObservedSession(session, self._metrics)
+        observed = self._sessions[number]
+        if observed is not None:
+            with contained("session not counted", then=lambda _: self._give_up(number), session=number):
+                count(observed)
+
+    def _give_up(self, number: int) -> None:
+        self._sessions[number] = None
