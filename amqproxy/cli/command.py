@@ -9,6 +9,7 @@ from amqproxy.cli import broker, config, control, rules
 from amqproxy.cli.decode import decode
 from amqproxy.cli.run import run
 from amqproxy.cli.tail import tail
+from amqproxy.cli.top import top
 from amqproxy.cli.version import version
 
 app = cyclopts.App(
@@ -37,5 +38,5 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 
 for each in (config, rules, control, broker):
     app.command(each.app)
-for function in (run, tail, decode, version, completion):
+for function in (run, tail, top, decode, version, completion):
     app.command(function)

@@ -32,7 +32,7 @@ def socket_path(path: Path | None, config: Path | None) -> Path:
     if path is not None and config is None:
         return path
     if config is None or path is not None:
-        raise Failure("control: name the proxy's --socket, or the --config that names it", MISUSED)
+        raise Failure("name the proxy's --socket, or the --config that names it", MISUSED)
     named = load(config).control
     if named is None:
         raise Failure(f"{config} has no [control]: its proxy has no control socket", MISUSED)

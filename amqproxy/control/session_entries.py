@@ -34,7 +34,7 @@ def connection_entry(session: Session) -> Entry:
         "session": session.number,
         "connection": session.name,
         "connected_at": session.connected_at,
-        "state": str(session.state),
+        "state": "paused" if session.is_paused else str(session.state),
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),
         "mechanism": "" if start_ok is None else shown_text(start_ok.mechanism),
@@ -50,6 +50,7 @@ def connection_entry(session: Session) -> Entry:
         "heartbeat": connection.heartbeat,
         "blocked": connection.is_blocked,
         "channels": len(connection.channels),
+        "paused_channels": session.paused_channels,
         "consumers": sum(len(channel.consumers) for channel in connection.channels.values()),
         "bytes": {
             str(CLIENT): session.client.reader.offset,

@@ -1,4 +1,4 @@
-"""Lists of the control socket as tables: which columns there are, for the command line and for `top`."""
+"""Lists of the control socket as tables: which columns they have, on the command line and in `top`."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ def test_release(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["reload"], "control: name the proxy's --socket, or the --config that names it"),
-        (["rules", "--socket", "a", "--config", "some.yaml"], "control: name the proxy's --socket, or the --config"),
+        (["reload"], "name the proxy's --socket, or the --config that names it"),
+        (["rules", "--socket", "a", "--config", "some.yaml"], "name the proxy's --socket, or the --config"),
         (["sessions", "--config", "some.yaml"], "some.yaml has no [control]: its proxy has no control socket"),
         (["release", "1", "1", "--drop", "--refuse"], "give --drop or --refuse, not both"),
         (["release", "1", "1", "--set", "=a"], "--set =a: write NAME=VALUE"),

@@ -60,6 +60,7 @@ async def test_a_connection() -> None:
             "heartbeat": 60,
             "blocked": False,
             "channels": 2,
+            "paused_channels": [],
             "consumers": 0,
             "bytes": {"client": sent[0], "server": sent[1]},
         }

@@ -1,0 +1,42 @@
+"""`amqproxy top`: a page in the terminal that shows what a running proxy does."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from amqproxy.cli.control_connection import socket_path
+from amqproxy.cli.failure import FAILED, MISUSED, Failure
+
+
+def top(
+    *,
+    socket: Path | None = None,
+    config: Path | None = None,
+    interval: Annotated[float, Parameter(name=("--interval", "-n"))] = 1.0,
+) -> None:
+    """Watch a proxy that runs, in the terminal: connections, channels, consumers, rates and latencies.
+
+    It survives a restart of the proxy: it connects again. Needs textual: pip install "amqproxy[top]".
+
+    Parameters
+    ----------
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    interval
+        Seconds between two looks.
+    """
+    if not interval > 0:
+        raise Failure("top: --interval is a number of seconds above 0", MISUSED)
+    path = socket_path(socket, config)
+    if importlib.util.find_spec("textual") is None:
+        raise Failure('top: this needs textual, which is not installed: pip install "amqproxy[top]"', FAILED)
+    from amqproxy.top.app import TopApp
+    from amqproxy.top.proxy_source import ProxySource
+
+    TopApp(ProxySource(path), interval).run()

@@ -1,0 +1,97 @@
+"""Rates and latencies, from two samples of what a proxy has counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+Entry = Mapping[str, Any]
+
+
+class Sample:
+    """The response to `stats`: `process` is about the process, `time` when it was made, in seconds since 1970."""
+
+    def __init__(self, response: Mapping[str, Any]) -> None:
+        self.process: Mapping[str, Any] = response["stats"]
+        self.time: float = self.process["time"]
+        self._values: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+        for each in response["metrics"]:
+            if each["value"] is not None:
+                self._values.setdefault(each["name"], []).append((each["labels"], each["value"]))
+
+    def total(self, name: str, **labels: str) -> float | None:
+        """The sum of all samples of that name that have these labels; None if there is no such metric."""
+        found = self._values.get(name)
+        if found is None:
+            return None
+        return sum(value for has, value in found if labels.items() <= has.items())
+
+    def buckets(self, name: str) -> dict[float, float]:
+        """How many observations of a histogram are at most so large."""
+        counts: dict[float, float] = {}
+        for labels, value in self._values.get(f"{name}_bucket", ()):
+            bound = float(labels["le"])
+            counts[bound] = counts.get(bound, 0.0) + value
+        return counts
+
+
+class Window:
+    """What happened between two samples. Without an earlier one, or from another process, nothing is known of it."""
+
+    def __init__(self, before: Sample | None, after: Sample) -> None:
+        if before is not None and before.process["started_at"] != after.process["started_at"]:
+            before = None  # the proxy was restarted
+        self.before = before
+        self.after = after
+
+    def rate(self, name: str, **labels: str) -> float | None:
+        """How much a counter grew, a second."""
+        if self.before is None:
+            return None
+        then, now = self.before.total(name, **labels), self.after.total(name, **labels)
+        seconds = self.after.time - self.before.time
+        if then is None or now is None or seconds <= 0:
+            return None
+        return max(0.0, now - then) / seconds
+
+    def quantile(self, name: str, share: float) -> float | None:
+        """The value that this share of a histogram's new observations do not exceed, as Prometheus estimates it.
+
+        None if there was none.
+        """
+        now = self.after.buckets(name)
+        then = {} if self.before is None else self.before.buckets(name)
+        counts = [(bound, count - then.get(bound, 0.0)) for bound, count in sorted(now.items())]
+        if not counts or counts[-1][1] <= 0:
+            return None
+        rank = share * counts[-1][1]
+        lower = below = 0.0
+        for bound, count in counts:
+            if count >= rank:
+                if math.isinf(bound):
+                    return lower
+                return lower + (bound - lower) * (rank - below) / (count - below) if count > below else bound
+            lower, below = bound, count
+        return lower
+
+
+def with_rates(
+    before: Iterable[Entry],
+    after: Iterable[Entry],
+    seconds: float,
+    *,
+    key: Callable[[Entry], Hashable],
+    counted: str,
+) -> list[Entry]:
+    """Entries with `rates`: how much each count in the field `counted` grew, a second, since the same entry before."""
+    known = {key(entry): entry for entry in before}
+    found: list[Entry] = []
+    for entry in after:
+        then = known.get(key(entry))
+        rates: dict[str, float | None] = {}
+        for name, count in entry[counted].items():
+            grown = None if then is None or seconds <= 0 else count - then[counted][name]
+            rates[name] = None if grown is None or grown < 0 else grown / seconds
+        found.append({**entry, "rates": rates})
+    return found
