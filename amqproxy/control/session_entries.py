@@ -120,8 +120,15 @@ def _open_content(session: Session, number: int, sender: Peer) -> str | None:
 
 
 def open_messages(session: Session, number: int) -> Entry:
-    """How many publishes of a channel are not confirmed, and how many deliveries not settled."""
-    return {}
+    """How many publishes of a channel are not confirmed, and how many deliveries not settled; None: not counted."""
+    meter = session.meter
+    if meter is None or meter.is_lost:
+        return {"unconfirmed": None, "unacked": None}
+    channel = meter.channel(number)
+    return {
+        "unconfirmed": 0 if channel is None else channel.unconfirmed,
+        "unacked": 0 if channel is None else channel.unacked,
+    }
 
 
 def _consumer_entry(consumer: ConsumerView | None, no_ack: bool) -> Entry:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.commands import Command
@@ -127,12 +128,21 @@ async def test_channels() -> None:
             "prefetch": 7,
             "global_prefetch": 9,
             "consumers": 1,
+            "unconfirmed": 1,
+            "unacked": 0,
             "flow": {"client": True, "server": True},
             "messages": {"client": 2, "server": 0},
             "open_content": {"client": "basic.publish", "server": None},
         }
         assert (second["channel"], second["mode"], second["prefetch"]) == (2, "normal", 0)
         assert connection_entry(proxy.session)["consumers"] == 1
+
+
+async def test_what_is_not_counted_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as proxy:
+        monkeypatch.setattr(proxy.session.meter, "is_lost", True)
+        channel, _ = channel_entries([proxy.session])
+        assert (channel["unconfirmed"], channel["unacked"]) == (None, None)
 
 
 async def test_consumers() -> None:

@@ -43,6 +43,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
+from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.client_requests import ClientRequests
@@ -144,6 +145,11 @@ class Session:
     def requests(self) -> ClientRequests:
         """What the client has asked for on its channels."""
         return self._observer.requests
+
+    @property
+    def meter(self) -> MessageMeter | None:
+        """What counts the messages of the connection, if they are counted."""
+        return self._traffic.meter
 
     @property
     def is_tls(self) -> bool:
