@@ -20,6 +20,9 @@ DEFAULT_EXCHANGE = "amq.default"
 GENERATED_QUEUE = "amq.gen-"
 """How the names of queues begin that the broker has chosen."""
 
+MAX_INTEGER = 2**63 - 1
+"""The largest integer that an attribute can be; AMQP's are larger."""
+
 SPAN_COST = 1024
 """Bytes that a span takes, about, besides its texts."""
 
@@ -70,13 +73,8 @@ class MessageSpan(msgspec.Struct, kw_only=True):
     requeue: bool | None = None
     returned: SpanFailure | None = None
     failure: SpanFailure | None = None
-
-    @property
-    def cost(self) -> int:
-        """The bytes that it takes, about. It is the same until the end."""
-        texts = (self.exchange, self.routing_key, self.queue, self.message_id, self.correlation_id)
-        size = SPAN_COST + sum(len(each) for each in texts if each)
-        return size if self.context is None else size + len(self.context.tracestate)
+    cost: int = 0
+    """The bytes that were taken for it, about."""
 
     @property
     def name(self) -> str:
@@ -109,13 +107,13 @@ class MessageSpan(msgspec.Struct, kw_only=True):
             found["messaging.rabbitmq.destination.routing_key"] = text(self.routing_key)
         if self.queue and self.queue.startswith(GENERATED_QUEUE):
             found["messaging.destination.anonymous"] = True
-        if self.delivery_tag is not None:
+        if self.delivery_tag is not None and self.delivery_tag <= MAX_INTEGER:
             found["messaging.rabbitmq.message.delivery_tag"] = self.delivery_tag
         if self.message_id:
             found["messaging.message.id"] = text(self.message_id)
         if self.correlation_id:
             found["messaging.message.conversation_id"] = text(self.correlation_id)
-        if self.size is not None:
+        if self.size is not None and self.size <= MAX_INTEGER:
             found["messaging.message.body.size"] = self.size
         if self.is_redelivered:
             found["amqproxy.redelivered"] = True
@@ -130,6 +128,13 @@ class MessageSpan(msgspec.Struct, kw_only=True):
         return found
 
 
+def cost_of(span: MessageSpan) -> int:
+    """The bytes that a span takes, about."""
+    texts = (span.exchange, span.routing_key, span.queue, span.message_id, span.correlation_id)
+    size = SPAN_COST + sum(len(each) for each in texts if each)
+    return size if span.context is None else size + len(span.context.tracestate)
+
+
 def text(value: str) -> str:
-    """A text of a peer as UTF-8 can hold it: the bytes that are not are escaped."""
-    return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A text of a peer as UTF-8 can hold it: what it cannot is escaped."""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

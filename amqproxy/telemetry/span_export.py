@@ -9,8 +9,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from opentelemetry import context as contexts
@@ -34,7 +33,7 @@ from opentelemetry.trace import (
 from amqproxy import __version__
 from amqproxy.config import OpenTelemetryConfig
 from amqproxy.log import logger
-from amqproxy.supervision import contained, describe
+from amqproxy.supervision import contained, describe, report
 from amqproxy.telemetry.message_span import DELIVER, MessageSpan
 from amqproxy.telemetry.span_queue import SpanQueue
 from amqproxy.telemetry.trace_context import TraceContext
@@ -50,6 +49,15 @@ TRACES_PATH = "/v1/traces"
 
 LONGEST_REASON = 500
 """Characters of why a batch was not exported."""
+
+LOGGERS = (
+    trace_exporter.__name__,
+    "opentelemetry.attributes",
+    "opentelemetry.exporter.otlp.proto.common._internal",
+    "opentelemetry.sdk.trace",
+    "opentelemetry.trace.span",
+)
+"""Those of the SDK and of its exporter, which would log what messages make of them."""
 
 SCOPE = "amqproxy"
 
@@ -84,6 +92,7 @@ class SpanExport:
         self._exporter = exporter
         self._count_dropped = count_dropped
         self._lost = 0
+        self._has_unmade = False
         self._is_abandoned = False
         self._complaints = _Complaints()
         self._collected = _Collected()
@@ -96,8 +105,7 @@ class SpanExport:
 
     def start(self) -> None:
         """Begin to export."""
-        self._complaints.thread = self._thread
-        self._complaints.logger.addFilter(self._complaints)
+        self._complaints.hush(self._thread)
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
@@ -111,7 +119,7 @@ class SpanExport:
             lost = self._queue.clear()
             self._count_dropped(lost)
             logger().warning("spans not exported", count=lost, reason=f"not within {timeout:g} s at the end")
-        self._complaints.logger.removeFilter(self._complaints)
+        self._complaints.end()
 
     def _run(self) -> None:
         while not self._is_abandoned:
@@ -136,18 +144,26 @@ class SpanExport:
 
     def _export(self, batch: list[MessageSpan]) -> None:
         """Export spans; what cannot be is dropped, and nothing is raised."""
+        for each in batch:
+            try:
+                self._make(each)
+            except Exception as failure:  # noqa: BLE001 - one span's failure is not the others'
+                self._note_unmade(failure)
+        spans = self._collected.taken()
         self._complaints.texts.clear()
         reason = ""
-        spans: list[ReadableSpan] = []
         try:
-            for each in batch:
-                self._make(each)
-            spans = self._collected.taken()
             is_exported = not spans or self._exporter.export(spans) is SpanExportResult.SUCCESS
         except Exception as failure:  # noqa: BLE001 - whatever an exporter raises costs this batch only
-            self._collected.taken()
             is_exported, reason = False, describe(failure)
-        self._note(is_exported, reason or self._complaints.text, len(batch))
+        self._note(is_exported, reason or self._complaints.text, len(spans))
+
+    def _note_unmade(self, failure: Exception) -> None:
+        """The SDK refuses a span: all are counted, the first is logged."""
+        self._count_dropped(1)
+        if not self._has_unmade:
+            self._has_unmade = True
+            report("span not made", failure)
 
     def _note(self, is_exported: bool, reason: str, count: int) -> None:
         if not is_exported:
@@ -215,26 +231,31 @@ class _Collected(SpanProcessor):
 
 
 class _Complaints(logging.Filter):
-    """Keeps what the exporter says about a batch out of the log, where it would be a line or more for each batch."""
+    """Keeps what the SDK says in our thread out of the log, where it would be a line for each batch, or each span."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.logger = logging.getLogger(trace_exporter.__name__)
-        self.thread: threading.Thread | None = None
         self.texts: list[str] = []
+        self._thread: threading.Thread | None = None
+
+    def hush(self, thread: threading.Thread) -> None:
+        """Keep out of the log what this thread's loggers are told."""
+        self._thread = thread
+        for name in LOGGERS:
+            logging.getLogger(name).addFilter(self)
+
+    def end(self) -> None:
+        """Let all be logged as before."""
+        for name in LOGGERS:
+            logging.getLogger(name).removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if self.thread is None or record.thread != self.thread.ident:
+        if self._thread is None or record.thread != self._thread.ident:
             return True
         self.texts.append(record.getMessage())
         return False
 
     @property
     def text(self) -> str:
-        """The first thing it said, and the last."""
-        return "; ".join(_first_and_last(self.texts))[:LONGEST_REASON]
-
-
-def _first_and_last(texts: Iterable[Any]) -> list[Any]:
-    found = list(texts)
-    return found if len(found) < 2 else [found[0], found[-1]]
+        """The first thing that was said, and the last."""
+        return "; ".join(dict.fromkeys((*self.texts[:1], *self.texts[-1:])))[:LONGEST_REASON]

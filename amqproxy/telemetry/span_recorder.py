@@ -30,6 +30,7 @@ from amqproxy.telemetry.message_span import (
     MessageSpan,
     Operation,
     SpanFailure,
+    cost_of,
     text,
 )
 from amqproxy.telemetry.sampler import Sampler
@@ -122,7 +123,9 @@ class SpanRecorder:
 
     def _has_room(self, span: MessageSpan) -> bool:
         """Take room for the span, if there is some."""
-        if self._budget.take(span.cost, self._open, self._open_size):
+        cost = cost_of(span)
+        if self._budget.take(cost, self._open, self._open_size):
+            span.cost = cost
             return True
         self._count_dropped(1)
         return False

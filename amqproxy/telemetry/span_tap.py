@@ -20,6 +20,9 @@ from amqproxy.telemetry.span_budget import SpanBudget
 from amqproxy.telemetry.span_queue import SpanQueue
 from amqproxy.telemetry.span_recorder import SpanRecorder
 
+SESSIONS_A_STEP = 100
+"""Sessions looked at in one step of a look at how much memory traces take."""
+
 
 class TracedSession:
     """One session: its trace, and the spans that are made of it."""
@@ -90,11 +93,19 @@ class SpanTap:
             del self._sessions[session.number]
 
     def relieve(self, memory: int) -> Iterator[None]:
-        """Make traces forget what is open where they take more than `memory` bytes together: one at a step."""
+        """Make traces forget what is open where they take more than `memory` bytes together.
+
+        Some are looked at in each step, so that others have their turn.
+        """
         traced = [each for each in self._sessions.values() if each is not None]
-        for each in to_relieve(traced, memory):
-            self._queue.add(each.gap(CLIENT, "too much is open on all connections"))
-            yield
+        total = 0
+        for looked_at, each in enumerate(traced, 1):
+            total += each.memory_used
+            if not looked_at % SESSIONS_A_STEP:
+                yield
+        if total > memory:
+            for each in to_relieve([each for each in self._sessions.values() if each is not None], memory):
+                self._queue.add(each.gap(CLIENT, "too much is open on all connections"))
 
     def _traced(self, session: TappedSession) -> TracedSession | None:
         number = session.number

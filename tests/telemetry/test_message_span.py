@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from amqproxy.telemetry.message_span import DELIVER, PUBLISH, RETURN, SPAN_COST, MessageSpan, Operation, SpanFailure
+from amqproxy.telemetry.message_span import (
+    DELIVER,
+    PUBLISH,
+    RETURN,
+    SPAN_COST,
+    MessageSpan,
+    Operation,
+    SpanFailure,
+    cost_of,
+    text,
+)
 from amqproxy.telemetry.trace_context import TraceContext
 
 
@@ -24,7 +34,7 @@ def span(operation: Operation = PUBLISH, **fields: Any) -> MessageSpan:
         (span(DELIVER, routing_key="work", queue="work"), "deliver work", "work"),
         (span(DELIVER, exchange="orders", queue="amq.gen-x"), "deliver orders", "orders:amq.gen-x"),
         (span(DELIVER, exchange="orders"), "deliver orders", "orders"),
-        (span(exchange="or\udcffders"), "publish or\\xffders", "or\\xffders"),
+        (span(exchange="or\udcffders"), "publish or\\udcffders", "or\\udcffders"),
     ],
 )
 def test_names(made: MessageSpan, name: str, destination: str) -> None:
@@ -61,17 +71,17 @@ def test_all_attributes() -> None:
         "messaging.rabbitmq.destination.routing_key": "new",
         "messaging.rabbitmq.message.delivery_tag": 3,
         "messaging.message.id": "m",
-        "messaging.message.conversation_id": "c\\x80",
+        "messaging.message.conversation_id": "c\\udc80",
         "messaging.message.body.size": 0,
         "amqproxy.channel": 1,
         "amqproxy.outcome": "rejected",
         "amqproxy.redelivered": True,
         "amqproxy.requeue": True,
-        "amqproxy.rules": ["slow", "t\\xffag"],
+        "amqproxy.rules": ["slow", "t\\udcffag"],
         "amqproxy.verdict": "delayed",
         "error.type": "rejected",
     }
-    assert made.cost == SPAN_COST + len("orders" + "new" + "amq.gen-x" + "m" + "c." + "a=1")
+    assert cost_of(made) == SPAN_COST + len("orders" + "new" + "amq.gen-x" + "m" + "c." + "a=1")
 
 
 def test_what_is_not_known_is_no_attribute() -> None:
@@ -82,3 +92,18 @@ def test_what_is_not_known_is_no_attribute() -> None:
         "amqproxy.channel": 1,
         "amqproxy.outcome": "returned",
     }
+
+
+def test_integers_that_no_attribute_can_be_are_left_out() -> None:
+    large = span(size=2**63, delivery_tag=2**64 - 1).attributes()
+    assert "messaging.message.body.size" not in large
+    assert "messaging.rabbitmq.message.delivery_tag" not in large
+    most = span(size=2**63 - 1, delivery_tag=2**63 - 1).attributes()
+    assert most["messaging.message.body.size"] == most["messaging.rabbitmq.message.delivery_tag"] == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("a", "a"), ("\u00e4", "\u00e4"), ("\udcff", "\\udcff"), ("\ud800", "\\ud800")]
+)
+def test_texts_are_what_utf_8_can_hold(given: str, shown: str) -> None:
+    assert text(given) == shown

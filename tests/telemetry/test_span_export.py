@@ -8,6 +8,9 @@ import threading
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -15,7 +18,7 @@ from structlog.testing import capture_logs
 
 from amqproxy.config import OpenTelemetryConfig
 from amqproxy.telemetry import span_export
-from amqproxy.telemetry.message_span import DELIVER, PUBLISH, MessageSpan, Operation, SpanFailure
+from amqproxy.telemetry.message_span import DELIVER, PUBLISH, MessageSpan, Operation, SpanFailure, cost_of, text
 from amqproxy.telemetry.span_budget import SpanBudget
 from amqproxy.telemetry.span_export import SpanExport, otlp_exporter, resource
 from amqproxy.telemetry.span_queue import BATCH, SpanQueue
@@ -42,7 +45,9 @@ class Exporting:
         self.dropped += count
 
     def add(self, *spans: MessageSpan) -> None:
-        assert all(self.budget.take(each.cost, 0, 0) for each in spans)
+        for each in spans:
+            each.cost = cost_of(each)
+            assert self.budget.take(each.cost, 0, 0)
         self.queue.add(spans)
 
 
@@ -123,6 +128,48 @@ def test_an_exception_is_the_reason() -> None:
         exporting.export.start()
         exporting.export.stop(30)
     assert log[0]["reason"].startswith("ValueError: no")
+
+
+ANY_TEXT = st.binary(max_size=255).map(lambda octets: octets.decode("utf-8", "surrogateescape"))
+
+
+@given(st.lists(ANY_TEXT, min_size=6, max_size=6), st.integers(0, 2**64 - 1))
+@settings(max_examples=50, deadline=None)
+def test_whatever_peers_send_can_be_encoded(texts: list[str], number: int) -> None:
+    exchange, routing_key, queue, message_id, rule, description = texts
+    made = span(
+        DELIVER,
+        exchange=exchange,
+        routing_key=routing_key,
+        queue=queue,
+        message_id=message_id,
+        rules=(rule,),
+        delivery_tag=number,
+        size=number,
+        failure=SpanFailure(text(description), "404"),
+    )
+    request = encode_spans(exported(made))
+    (encoded,) = request.resource_spans[0].scope_spans[0].spans
+    assert len(encoded.attributes) == len(made.attributes())
+    assert type(request).FromString(request.SerializeToString()) == request
+
+
+def test_headers_that_are_no_tracestate_cost_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    states = ("=", "a", ",,,", "a=1,a=2", "\0", "x" * 512, ",".join(f"k{number}=1" for number in range(40)))
+    contexts = [TraceContext(TRACE, SPAN, is_sampled=True, tracestate=state) for state in states]
+    assert len(exported(*[span(context=context) for context in contexts])) == len(states)
+    assert caplog.records == []
+
+
+def test_a_span_that_cannot_be_made_costs_no_other() -> None:
+    exporter = InMemorySpanExporter()
+    exporting = Exporting(exporter)
+    exporting.add(span(), span(connection=None), span(connection=None), span())
+    with capture_logs() as log:
+        exporting.export.start()
+        exporting.export.stop(30)
+    assert [each["event"] for each in log if each["log_level"] == "error"] == ["span not made"]
+    assert (len(exporter.get_finished_spans()), exporting.dropped, exporting.budget.spans) == (2, 2, 0)
 
 
 def test_what_others_say_of_their_exports_is_logged_as_ever(caplog: pytest.LogCaptureFixture) -> None:

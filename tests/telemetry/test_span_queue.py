@@ -12,7 +12,7 @@ def spans(budget: SpanBudget, count: int) -> list[MessageSpan]:
     """Spans for which there is room."""
     fields: dict[str, Any] = {"connection": {}, "context": None, "channel": 1}
     made = [
-        MessageSpan(operation=PUBLISH, start_ns=number, exchange="", routing_key="", **fields)
+        MessageSpan(operation=PUBLISH, start_ns=number, exchange="", routing_key="", cost=1024, **fields)
         for number in range(count)
     ]
     assert all(budget.take(each.cost, 0, 0) for each in made)

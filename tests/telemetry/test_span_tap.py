@@ -18,7 +18,7 @@ from amqproxy.telemetry.message_span import MessageSpan
 from amqproxy.telemetry.sampler import Sampler
 from amqproxy.telemetry.span_budget import SpanBudget
 from amqproxy.telemetry.span_queue import SpanQueue
-from amqproxy.telemetry.span_tap import SpanTap, TracedSession, server_attributes
+from amqproxy.telemetry.span_tap import SESSIONS_A_STEP, SpanTap, TracedSession, server_attributes
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 from tests.telemetry.spans import story
@@ -126,6 +126,13 @@ def test_the_traces_are_bounded_together() -> None:
     deque(tapped.tap.relieve(0), maxlen=0)
     (span,) = tapped.spans()
     assert span.outcome == "unknown"
+
+
+def test_very_many_traces_are_looked_at_in_steps() -> None:
+    tapped = Tapped()
+    for number in range(2 * SESSIONS_A_STEP + 1):
+        tapped.tap.saw_protocol_header(Session(number), HEADER)
+    assert len(list(tapped.tap.relieve(1 << 20))) == 2
 
 
 @pytest.mark.parametrize(
