@@ -149,6 +149,8 @@ class ObjectTap:
     A session that cannot be counted is counted no further, and no other notices.
     """
 
+    requires_decoding = False
+
     def __init__(self, metrics: ObjectMetrics, *, memory: int = MAX_MEMORY) -> None:
         self._metrics = metrics
         self._memory = memory
