@@ -86,6 +86,11 @@ def top(query: Query, count: int = 10) -> Query:
     return Query(f"topk({count}, {query.expression})", query.legend)
 
 
+def named_if_empty(query: Query, label: str, name: str) -> Query:
+    """A query whose line without a value of the label has this name."""
+    return Query(f'label_replace({query.expression}, "{label}", "{name}", "{label}", "")', query.legend)
+
+
 def _by(labels: str) -> str:
     return f" by ({labels}) " if labels else ""
 
@@ -243,9 +248,15 @@ CLIENT_TO_BROKER = (
     ),
     Panel(
         "Publishes by exchange",
-        'Only with `[metrics] by = ["exchange", …]`. One exchange far above its usual rate: a publisher in a loop. '
-        "“other” is what is beyond `max_series`.",
-        (top(rate("amqproxy_messages_by_total", by="exchange", where='event="published", exchange!=""')),),
+        'Only with `[metrics] by = ["exchange", …]`; “(default)” is the default exchange. One exchange far above its '
+        "usual rate: a publisher in a loop. “other” is what is beyond `max_series`.",
+        (
+            named_if_empty(
+                top(rate("amqproxy_messages_by_total", by="exchange", where='event="published"')),
+                "exchange",
+                "(default)",
+            ),
+        ),
         unit="cps",
     ),
     Panel(
