@@ -72,7 +72,7 @@ def consumer_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
     for session in sessions:
         known = _connection_of(session)
         for number, channel in list(session.client.connection.channels.items()):
-            view = session.requests.channels.get(number)
+            view = session.channel_views.get(number)
             for tag, no_ack in list(channel.consumers.items()):
                 consumer = None if view is None else view.consumers.get(tag)
                 yield known | {"channel": number, "consumer_tag": tag} | _consumer_entry(consumer, no_ack)
@@ -90,7 +90,7 @@ def _connection_of(session: Session) -> Entry:
 
 
 def _channel_entry(session: Session, number: int, channel: Channel) -> Entry:
-    view = session.requests.channels.get(number)
+    view = session.channel_views.get(number)
     return {
         "channel": number,
         "state": str(channel.state),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Hashable
 from typing import ClassVar
 
@@ -15,6 +16,9 @@ from amqproxy.control import RequestError
 from amqproxy.top.proxy_source import Source
 from amqproxy.top.samples import Entry, Sample
 from amqproxy.top.views import VIEWS, View, overview, rows
+
+COURTESY = 5.0
+"""How many times as long as a look took the next one waits: a proxy with many connections has other things to do."""
 
 STYLE = """
 Screen { overflow: hidden; }
@@ -97,8 +101,9 @@ class TopApp(App[None]):
 
     async def _keep_asking(self, interval: float) -> None:
         while True:
+            began = time.monotonic()
             await self.refresh_view()
-            await asyncio.sleep(interval)
+            await asyncio.sleep(max(interval, COURTESY * (time.monotonic() - began)))
 
     async def refresh_view(self) -> None:
         """Ask what is shown now, and show it."""

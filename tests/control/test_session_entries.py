@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import msgspec
-import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.commands import Command
@@ -138,9 +137,9 @@ async def test_channels() -> None:
         assert connection_entry(proxy.session)["consumers"] == 1
 
 
-async def test_what_is_not_counted_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_not_counted_is_not_known() -> None:
     async with opened() as proxy:
-        monkeypatch.setattr(proxy.session.meter, "is_lost", True)
+        proxy.session.meter.feed(False, b"no frame at all", 0.0)
         channel, _ = channel_entries([proxy.session])
         assert (channel["unconfirmed"], channel["unacked"]) == (None, None)
 
@@ -160,7 +159,7 @@ async def test_consumers() -> None:
             | {"channel": 2, "consumer_tag": "amq.ctag-1", "no_ack": True, "exclusive": False, "prefetch": 0}
             | {"arguments": {}},
         ]
-        proxy.session.requests.channels[1].consumers.clear()
+        proxy.session.channel_views[1].consumers.clear()
         unknown, _ = consumer_entries([proxy.session])
         assert (unknown["consumer_tag"], unknown["no_ack"], unknown["queue"]) == ("t", False, None)
 

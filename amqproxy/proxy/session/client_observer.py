@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
@@ -12,18 +13,18 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.proxy.watched_connection import WatchedConnection
-from amqproxy.taps.topology.client_requests import ClientRequests
+from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 from amqproxy.taps.topology.observed_objects import Actor, Observation
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class ClientObserver:
-    """Gives the `requests` of a client what its leg's `connection` has taken, as people may see it.
+    """Takes note of what the leg of a client has taken, as people may see it, from its `connection`.
 
     A failure here is logged, and is no trouble to the session.
     """
 
-    __slots__ = ("_connection", "_report", "_shown", "_traffic", "requests")
+    __slots__ = ("_connection", "_report", "_requests", "_shown", "_topology", "_traffic")
 
     def __init__(
         self, connection: Connection, traffic: Traffic, report: SessionReport, topology: ObservedTopology
@@ -32,9 +33,15 @@ class ClientObserver:
         self._traffic = traffic
         self._report = report
         self._shown: tuple[str, Actor] | None = None
-        self.requests = ClientRequests(topology)
+        self._topology = topology
+        self._requests: ClientRequests | None = None
         if isinstance(connection, WatchedConnection):
             connection.on_method = self._take
+
+    @property
+    def channels(self) -> Mapping[int, ChannelView]:
+        """What the client has asked for on its channels; those on which it has asked for nothing may be left out."""
+        return {} if self._requests is None else self._requests.channels
 
     def forget(self) -> None:
         """What may be shown of the client is another from here on."""
@@ -44,12 +51,15 @@ class ClientObserver:
         """The session is over."""
         if isinstance(self._connection, WatchedConnection):
             self._connection.on_method = None
-        with self._report.contained("end not observed"):
-            self.requests.end(self)
+        if self._requests is not None:
+            with self._report.contained("end not observed"):
+                self._requests.end(self)
 
     def _take(self, sender: Peer, frame: Frame) -> None:
+        if self._requests is None:
+            self._requests = ClientRequests(self._topology)
         with self._report.contained("request not observed"):
-            self.requests.take(self, sender, frame.channel, frame.method, frame.size)
+            self._requests.take(self, sender, frame.channel, frame.method, frame.size)
 
     # --- as an `ObservedClient`
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 
 import trio
@@ -46,7 +46,7 @@ from amqproxy.sockets.transport import StreamTransport, Transport, TransportBrok
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
-from amqproxy.taps.topology.client_requests import ClientRequests
+from amqproxy.taps.topology.client_requests import ChannelView
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
@@ -142,9 +142,9 @@ class Session:
         return self._life.state
 
     @property
-    def requests(self) -> ClientRequests:
-        """What the client has asked for on its channels."""
-        return self._observer.requests
+    def channel_views(self) -> Mapping[int, ChannelView]:
+        """What the client has asked for on its channels; those on which it has asked for nothing may be left out."""
+        return self._observer.channels
 
     @property
     def meter(self) -> MessageMeter | None:

@@ -114,14 +114,15 @@ class ChannelView:
 
     __slots__ = ("consumers", "global_prefetch", "last", "pending", "prefetch", "prefetches", "sent", "unsure")
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self) -> None:
         self.prefetch = self.global_prefetch = 0
         self.consumers: dict[str, ConsumerView] = {}
         self.last: LastQueue = None
-        self.pending = PendingRequests(budget)
-        self.prefetches: dict[int, int] = {}
+        self.pending: PendingRequests | None = None
+        """None while no request awaits its reply: channels may be many, and idle."""
+        self.prefetches: dict[int, int] | None = None
         """The prefetch that a basic.consume came under which is not answered yet, by its number."""
-        self.unsure: list[_Unsure] = []
+        self.unsure: list[_Unsure] | None = None
         self.sent = 0
 
 
@@ -155,7 +156,7 @@ class ClientRequests:
             return
         channel = self._channels.get(number)
         if channel is None:
-            channel = self._channels[number] = ChannelView(self._budget)
+            channel = self._channels[number] = ChannelView()
         if sender is CLIENT:
             self._request(client, channel, number, method, size)
         elif isinstance(method, BasicCancel):
@@ -167,7 +168,8 @@ class ClientRequests:
         """The connection has ended, and with it all consumers and exclusive queues."""
         for channel in self._channels.values():
             self._end_consumers(client, channel)
-            channel.pending.clear()
+            if channel.pending is not None:
+                channel.pending.clear()
         self._channels.clear()
         if self._exclusive:
             seen = client.observation()
@@ -192,7 +194,10 @@ class ClientRequests:
             self._send(client, channel, number, method, size)
             return
         if isinstance(method, BasicConsume) and channel.prefetch:
+            channel.prefetches = channel.prefetches or {}
             channel.prefetches[channel.sent] = channel.prefetch
+        if channel.pending is None:
+            channel.pending = PendingRequests(self._budget)
         channel.pending.add(0, method, size=size, last=channel.last, number=channel.sent)
 
     def _send(self, client: ObservedClient, channel: ChannelView, number: int, method: Method, size: int) -> None:
@@ -207,20 +212,26 @@ class ClientRequests:
             self._begin_consumer(client, channel, method.consumer_tag, method, shown, channel.last, channel.prefetch)
             return
         self._carry_out(client, method, shown, channel.last, is_sure=False)
+        channel.unsure = channel.unsure or []
         if len(channel.unsure) < MAX_UNSURE:
             channel.unsure.append(_Unsure(channel.sent, method, shown, channel.last))
 
     # --- replies
 
     def _reply(self, client: ObservedClient, channel: ChannelView, number: int, reply: Method) -> None:
+        if channel.pending is None:
+            return
         found = channel.pending.match(reply)
+        if channel.pending.is_empty:
+            channel.pending = None
         if found is None:
             if isinstance(reply, BasicConsumeOk):
-                channel.prefetches.clear()  # too many consumers are asked for at once to tell which this is
+                channel.prefetches = None  # too many consumers are asked for at once to tell which this is
             return
         self._make_sure(client, channel, found.number)
         request = found.request
-        prefetch = channel.prefetches.pop(found.number, 0)
+        prefetch = 0 if channel.prefetches is None else channel.prefetches.pop(found.number, 0)
+        channel.prefetches = channel.prefetches or None
         shown = client.cover(CLIENT, number, request)
         if isinstance(reply, BasicCancelOk):
             self._end_consumer(client.observation(), channel, reply.consumer_tag)
@@ -269,6 +280,7 @@ class ClientRequests:
         while channel.unsure and channel.unsure[0].number < number:
             _, request, shown, last = channel.unsure.pop(0)
             self._carry_out(client, request, shown, last)
+        channel.unsure = channel.unsure or None
 
     # --- consumers
 
@@ -319,5 +331,6 @@ class ClientRequests:
         if sender is SERVER and isinstance(method, ChannelCloseOk):
             self._make_sure(client, channel, channel.sent + 1)
         self._end_consumers(client, channel)
-        channel.pending.clear()
+        if channel.pending is not None:
+            channel.pending.clear()
         del self._channels[number]

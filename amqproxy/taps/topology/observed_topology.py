@@ -312,21 +312,30 @@ class ObservedTopology:
 
     def _remove(self, seen: Observation, key: Key, why: DeletedFor) -> None:
         """Remove an object, with its bindings, and with what is deleted automatically then."""
-        remaining: list[tuple[Key, DeletedFor | None]] = [(key, why)]
+        remaining = [key]
         while remaining:
-            key, reason = remaining.pop()
+            key = remaining.pop()
             kept = self._kept.pop(key, None)
-            if key[1] == "binding":
-                remaining += [(source, "auto-delete") for source in self._unlink(key) if self._is_auto_delete(source)]
-            else:
-                bindings = {**self._bindings_from.pop(key, {}), **self._bindings_to.pop(key, {})}
-                remaining += [(each, None) for each in bindings]
-            if kept is None:
-                continue
-            if reason is None:
-                self._bytes -= kept.cost
-            else:
-                self._bury(kept, seen, reason)
+            if kept is not None:
+                self._bury(kept, seen, why)
+            sources = self._unlink(key) if key[1] == "binding" else self._remove_bindings(key)
+            remaining += [source for source in sources if self._is_auto_delete(source)]
+            why = "auto-delete"
+
+    def _remove_bindings(self, key: Key) -> list[Key]:
+        """Remove all bindings of an exchange or a queue; the exchanges that have no other binding now."""
+        kept = self._kept
+        for binding in self._bindings_from.pop(key, ()):
+            _discard(self._bindings_to, (binding[0], binding[3], binding[4]), binding)
+            self._bytes -= kept.pop(binding).cost
+        sources = []
+        for binding in self._bindings_to.pop(key, ()):
+            source = (binding[0], "exchange", binding[2])
+            if _discard(self._bindings_from, source, binding):
+                sources.append(source)
+            found = kept.pop(binding, None)  # a binding of an exchange to itself is gone already
+            self._bytes -= 0 if found is None else found.cost
+        return sources
 
     def _unlink(self, key: Key) -> tuple[Key, ...]:
         """Take a binding from its ends; its source, if that has no other binding."""

@@ -98,7 +98,7 @@ def test_prefetch_is_that_at_the_time_of_the_consume(client: ObservedClient) -> 
     client.server(BasicQosOk())
     assert (consumer(client, "first").prefetch, consumer(client, "second").prefetch) == (10, 5)
     channel = client.requests.channels[1]
-    assert (channel.prefetch, channel.global_prefetch, channel.prefetches) == (5, 100, {})
+    assert (channel.prefetch, channel.global_prefetch, channel.prefetches) == (5, 100, None)
 
 
 def test_consumers_end(topology: ObservedTopology, client: ObservedClient) -> None:

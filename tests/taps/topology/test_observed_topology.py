@@ -196,6 +196,17 @@ def test_what_is_deleted_with_the_last_that_used_it(topology: ObservedTopology, 
     ]
 
 
+def test_an_exchange_that_is_bound_to_itself(topology: ObservedTopology, client: Declaring) -> None:
+    client.exchange("a")
+    used = topology.memory_used
+    client.chain("a", "a")
+    client.exchange("b")
+    client.chain("a", "b")
+    client.ask(ExchangeDelete(exchange="a"), ExchangeDeleteOk())
+    assert names(topology) == ["exchange b"]
+    assert topology.memory_used == 2 * used
+
+
 def test_a_long_chain_of_exchanges_may_go_at_once(topology: ObservedTopology, client: Declaring) -> None:
     for number in range(3000):
         client.exchange(f"x{number}", auto_delete=True)
