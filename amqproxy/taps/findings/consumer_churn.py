@@ -6,13 +6,20 @@ from amqproxy.amqp091.methods import BasicCancel, BasicConsume
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.events import ChannelClosed, MessageDelivered, RequestAnswered, RequestSent
+from amqproxy.taps.trace.events import (
+    ChannelClosed,
+    DeliveriesSettled,
+    MessageDelivered,
+    RequestAnswered,
+    RequestSent,
+    Settlement,
+)
 
 IN_A_ROW = 10
 """So many consumers in a row, each with one message at most, are a habit."""
 
 MAX_CONSUMERS = 1000
-"""Consumers of one connection whose deliveries are counted."""
+"""Consumers of one connection whose messages are counted, and that are judged at once."""
 
 
 class ConsumerPerMessage(Detector):
@@ -25,30 +32,58 @@ class ConsumerPerMessage(Detector):
 
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)
-        self._deliveries: dict[tuple[int, str], int] = {}
+        self._done: dict[tuple[int, str], int] = {}
+        """How many messages each consumer has worked off."""
+        self._cancelled: dict[int, dict[str, None]] = {}
+        """Consumers of each channel that may yet settle what they had when they were cancelled."""
         self._in_a_row = 0
 
     @on(MessageDelivered)
     def _on_delivered(self, event: MessageDelivered) -> None:
-        place = (event.channel, getattr(event.method, "consumer_tag", ""))
-        if place in self._deliveries:
-            self._deliveries[place] += 1
+        if event.awaits is False:
+            self._count(event.channel, getattr(event.method, "consumer_tag", ""), 1)
+
+    @on(DeliveriesSettled)
+    def _on_settled(self, event: DeliveriesSettled) -> None:
+        if event.tag is None or (event.outcome is not Settlement.ACKED and event.requeue):
+            return  # what is requeued was not worked off
+        for span in event.spans:
+            if span.consumer_tag is not None:
+                self._count(event.channel, span.consumer_tag, span.count)
+
+    def _count(self, channel: int, tag: str, messages: int) -> None:
+        place = (channel, tag)
+        if place in self._done:
+            self._done[place] += messages
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
         request = event.request
         if isinstance(request, BasicConsume):
+            found = self._judge(event.channel)
             tag = getattr(event.reply, "consumer_tag", "") if isinstance(event, RequestAnswered) else ""
-            if len(self._deliveries) < MAX_CONSUMERS:
-                self._deliveries[event.channel, tag or request.consumer_tag] = 0
-        elif isinstance(request, BasicCancel) and event.sender is CLIENT:
-            deliveries = self._deliveries.pop((event.channel, request.consumer_tag), None)
-            self._in_a_row = self._in_a_row + 1 if deliveries is not None and deliveries <= 1 else 0
-            if self._in_a_row == IN_A_ROW:
+            if len(self._done) < MAX_CONSUMERS:
+                self._done[event.channel, tag or request.consumer_tag] = 0
+            return found
+        if isinstance(request, BasicCancel) and event.sender is CLIENT:
+            if (event.channel, request.consumer_tag) in self._done:
+                self._cancelled.setdefault(event.channel, {})[request.consumer_tag] = None
+            else:
                 self._in_a_row = 0
-                return f"{IN_A_ROW} consumers in a row were cancelled after one message or none"
         return None
 
     @on(ChannelClosed)
-    def _on_closed(self, event: ChannelClosed) -> None:
-        self._deliveries = {place: count for place, count in self._deliveries.items() if place[0] != event.channel}
+    def _on_closed(self, event: ChannelClosed) -> str | None:
+        found = self._judge(event.channel)
+        self._done = {place: count for place, count in self._done.items() if place[0] != event.channel}
+        return found
+
+    def _judge(self, channel: int) -> str | None:
+        """Judge the cancelled consumers of a channel, which settle nothing more."""
+        found = None
+        for tag in self._cancelled.pop(channel, ()):
+            self._in_a_row = self._in_a_row + 1 if self._done.pop((channel, tag)) <= 1 else 0
+            if self._in_a_row == IN_A_ROW:
+                self._in_a_row = 0
+                found = f"{IN_A_ROW} consumers in a row were cancelled after one message or none"
+        return found

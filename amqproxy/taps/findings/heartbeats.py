@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
+from amqproxy.amqp091.methods import BasicConsume
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened
+from amqproxy.taps.trace.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    MessagePublished,
+    RequestAnswered,
+    RequestSent,
+)
 
 
 class HeartbeatsOff(Detector):
-    """Client and broker have agreed on no heartbeats."""
+    """Messages are consumed on a connection without heartbeats."""
 
     kind = "heartbeats-off"
     severity = Severity.WARNING
     why = "A peer that is gone without a word stays connected for hours: its consumers keep their messages."
     remedy = "Leave heartbeats on; 60 s is RabbitMQ's default, 5 s the least that is safe."
 
+    _is_off = False
+
     @on(ConnectionOpened)
-    def _on_opened(self, event: ConnectionOpened) -> str | None:
-        return "the heartbeat interval is 0: heartbeats are off" if event.heartbeat == 0 else None
+    def _on_opened(self, event: ConnectionOpened) -> None:
+        self._is_off = event.heartbeat == 0
+
+    @on(RequestAnswered, RequestSent)
+    def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
+        if not self._is_off or not isinstance(event.request, BasicConsume):
+            return None
+        self._is_off = False  # once is enough
+        return "the heartbeat interval is 0: heartbeats are off"
+
+
+class PublisherHeartbeatsOff(Detector):
+    """Messages are published on a connection without heartbeats."""
+
+    kind = "publisher-heartbeats-off"
+    severity = Severity.INFO
+    why = "Only the next publish shows that the connection was lost, perhaps much later; until then both sides keep it."
+    remedy = "Leave heartbeats on, if the client library serves them between publishes (Celery's does not)."
+
+    _is_off = False
+
+    @on(ConnectionOpened)
+    def _on_opened(self, event: ConnectionOpened) -> None:
+        self._is_off = event.heartbeat == 0
+
+    @on(MessagePublished)
+    def _on_published(self, event: MessagePublished) -> str | None:
+        is_off, self._is_off = self._is_off, False
+        return "the heartbeat interval is 0: heartbeats are off" if is_off else None
 
 
 class MissedHeartbeats(Detector):

@@ -11,7 +11,7 @@ from amqproxy.taps.findings.consumer_churn import ConsumerPerMessage
 from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnection
 from amqproxy.taps.findings.failed_operations import FailedOperation
 from amqproxy.taps.findings.finding import Finding, RecordNumber, is_reported
-from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats
+from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats, PublisherHeartbeatsOff
 from amqproxy.taps.findings.inequivalent_declare import InequivalentDeclare
 from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
 from amqproxy.taps.findings.late_acks import LateAck
@@ -45,6 +45,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     NackedPublish,
     PlainWithoutTLS,
     PublishWhileBlocked,
+    PublisherHeartbeatsOff,
     RequeueLoop,
     ReturnedPublish,
     SlowConsumer,

@@ -51,7 +51,7 @@ class Traced:
             self.server(ConnectionStart(), channel=0)
             self.client(ConnectionStartOk(), channel=0)
             self.server(ConnectionTune(), channel=0)
-            self.client(ConnectionTuneOk(), channel=0)
+            self.client(ConnectionTuneOk(heartbeat=60), channel=0)
             self.client(ConnectionOpen("/"), channel=0)
             self.server(ConnectionOpenOk(), channel=0)
             for number in channels:
