@@ -437,7 +437,7 @@ def _object_tap(config: Config, metrics: Metrics) -> ObjectTap | None:
     counted = ObjectMetrics(
         wanted.by, max_series=wanted.max_series, findings=wanted.findings, registry=metrics.registry
     )
-    return ObjectTap(counted)
+    return ObjectTap(counted, contained)
 
 
 async def _keep_bounded(tap: ObjectTap) -> None:

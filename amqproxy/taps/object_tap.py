@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -11,7 +12,6 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.supervision import contained
 from amqproxy.taps.bounded_series import BoundedSeries
 from amqproxy.taps.findings.detector import ObservedConnection
 from amqproxy.taps.findings.inspector import Inspector
@@ -146,13 +146,16 @@ class _ObservedSession:
 class ObjectTap:
     """Counts into `metrics` what sessions do, as the client sends and receives it.
 
-    A session that cannot be counted is counted no further, and no other notices.
+    A session that cannot be counted is counted no further, and no other notices: `contain` is `supervision.contained`.
     """
 
     requires_decoding = False
 
-    def __init__(self, metrics: ObjectMetrics, *, memory: int = MAX_MEMORY) -> None:
+    def __init__(
+        self, metrics: ObjectMetrics, contain: Callable[..., AbstractContextManager[None]], *, memory: int = MAX_MEMORY
+    ) -> None:
         self._metrics = metrics
+        self._contain = contain
         self._memory = memory
         self._sessions: dict[int, _ObservedSession | None] = {}
 
@@ -186,7 +189,7 @@ class ObjectTap:
             self._sessions[number] = _ObservedSession(session, self._metrics)
         observed = self._sessions[number]
         if observed is not None:
-            with contained("session not counted", then=lambda _: self._give_up(number), session=number):
+            with self._contain("session not counted", then=lambda _: self._give_up(number), session=number):
                 count(observed)
 
     def _give_up(self, number: int) -> None:

@@ -26,6 +26,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.supervision import contained
 from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
@@ -37,7 +38,7 @@ class Tapped:
     def __init__(self, *by: str, findings: bool = False, max_series: int = 10, memory: int = 1 << 20) -> None:
         self.registry = CollectorRegistry()
         metrics = ObjectMetrics(by, max_series=max_series, findings=findings, registry=self.registry)
-        self.tap = ObjectTap(metrics, memory=memory)
+        self.tap = ObjectTap(metrics, contained, memory=memory)
         self.session = Session(1)
         self.tap.saw_protocol_header(self.session, b"AMQP\0\0\x09\x01")
         self.feed(SERVER, ConnectionStart(), channel=0)
