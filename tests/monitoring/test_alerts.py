@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.monitoring.alert_rules import ALERTS, FOLDER, NAMES, ROOT
+from tests.monitoring.metrics_page import entries
 from tests.real.require import require
 
 PAGE = (ROOT / "docs" / "alerts.md").read_text()
@@ -50,6 +51,17 @@ def test_each_rule_has_a_runbook_in_the_order_of_the_file() -> None:
 def test_each_rule_names_its_runbook() -> None:
     for alert in ALERTS:
         assert alert["annotations"]["runbook"] == f"docs/alerts.md#{alert['alert'].lower()}"
+
+
+def test_runbooks_name_what_exists() -> None:
+    assert set(re.findall(r"`(amqproxy_\w+)`", PAGE)) <= {entry.name for entry in entries()}
+    kinds = set(re.findall(r"^\| `([\w-]+)` \|", (ROOT / "docs" / "findings.md").read_text(), re.MULTILINE))
+    for text in re.findall(r"findings? ((?:`[a-z-]+`(?:, | and )?)+)", PAGE):
+        assert set(re.findall(r"`([a-z-]+)`", text)) <= kinds
+    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+        path, _, anchor = target.partition("#")
+        assert (ROOT / "docs" / path).exists(), target
+        assert path or anchor in {name.lower() for name in NAMES}, target
 
 
 def test_names_and_severities() -> None:
