@@ -328,7 +328,7 @@ class ObservedTopology:
         for binding in self._bindings_from.pop(key, ()):
             _discard(self._bindings_to, (binding[0], binding[3], binding[4]), binding)
             self._bytes -= kept.pop(binding).cost
-        sources = []
+        sources: list[Key] = []
         for binding in self._bindings_to.pop(key, ()):
             source = (binding[0], "exchange", binding[2])
             if _discard(self._bindings_from, source, binding):
