@@ -3,6 +3,8 @@
 import errno
 import signal
 import socket
+import subprocess
+import sys
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,6 +30,7 @@ from amqproxy.config import (
     Limits,
     ListenerConfig,
     MetricsConfig,
+    OpenTelemetryConfig,
     ServerTLS,
     UpstreamConfig,
 )
@@ -401,3 +404,14 @@ async def test_a_broker_alone(interpreter: list[tuple[object, ...]]) -> None:
         assert interpreter == SET_UP
         assert collecting() == 1
         nursery.cancel_scope.cancel()
+
+
+async def test_opentelemetry_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "amqproxy.telemetry.telemetry", None)
+    with pytest.raises(ConfigError, match=r"pip install .amqproxy\[otel\]"):
+        await app.run(Config(listen=(ANYWHERE,), opentelemetry=OpenTelemetryConfig()))
+
+
+def test_opentelemetry_is_not_loaded_unless_it_is_asked_for() -> None:
+    program = "import sys, amqproxy.app; sys.exit('opentelemetry' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
