@@ -167,4 +167,4 @@ def _counts(sample: Sample) -> Iterable[str]:
     for name, metric in _COUNTS:
         value = sample.total(metric)
         if value is not None:
-            yield f"{value:,.0f} {name}"
+            yield f"{name} {value:,.0f}"
