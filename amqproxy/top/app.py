@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Hashable
 from typing import ClassVar
 
 from rich.text import Text
@@ -181,11 +180,12 @@ class TopApp(App[None]):
         return f"{count}, by {column}{' from the largest' if sorting.is_reversed else ''}{filtered}"
 
     @staticmethod
-    def _under_cursor(table: DataTable[Text]) -> Hashable:
+    def _under_cursor(table: DataTable[Text]) -> str | None:
         """What identifies the row under the cursor."""
         if not table.row_count:
             return None
-        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+        key: str | None = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+        return key
 
     # --- keys
 
