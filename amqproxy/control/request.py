@@ -101,7 +101,7 @@ class ListConsumers(Request, frozen=True, tag="consumers"):
 
 
 class ShowTopology(Request, frozen=True, tag="topology"):
-    """List the exchanges, queues and bindings that clients have made or used, in one virtual host or in all.
+    """List the exchanges, queues, bindings and consumers that clients have made or used, in one virtual host or in all.
 
     With `deleted`, those that were deleted come last.
     """

@@ -118,9 +118,9 @@ class RequestHandler:
             case ListConsumers():
                 return ListResponse("consumers", consumer_entries(self._chosen(request.session)))
             case ShowTopology():
-                topology = self._registry.topology
-                entries = topology.entries(request.vhost, deleted=request.deleted)
-                return ListResponse("topology", entries, {"forgotten": topology.forgotten})
+                return ListResponse(
+                    "topology", self._topology(request), {"forgotten": self._registry.topology.forgotten}
+                )
             case ShowStats():
                 if self._statistics is None:
                     raise RequestError("not-observable", "this proxy counts nothing")
@@ -179,6 +179,16 @@ class RequestHandler:
             }
             for rule in self._registry.rules.rules
         )
+
+    def _topology(self, request: ShowTopology) -> Iterator[Any]:
+        """Exchanges, queues, bindings, consumers; last, what was deleted."""
+        topology, vhost = self._registry.topology, request.vhost
+        yield from topology.entries(vhost)
+        for consumer in consumer_entries(self._chosen(None)):
+            if vhost in (None, consumer["vhost"]):
+                yield {"kind": "consumer"} | consumer
+        if request.deleted:
+            yield from topology.deleted(vhost)
 
     def _session(self, session: Session) -> Response:
         client, connection = session.shown, session.client.connection

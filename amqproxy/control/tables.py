@@ -128,22 +128,26 @@ CONSUMERS = (
 def _identity(entry: Entry) -> str:
     if entry["kind"] == "binding":
         return f"{any_text(entry['source'])} → {any_text(entry['destination'])}"
+    if entry["kind"] == "consumer":
+        return f"{any_text(entry['queue'])} → {any_text(entry['consumer_tag'])}"
     return any_text(entry["name"])
 
 
 def _what(entry: Entry) -> str:
-    """Type and flags of a queue or exchange, or the routing key of a binding."""
+    """Type and flags of a queue, an exchange or a consumer, or the routing key of a binding."""
     if entry["kind"] == "binding":
         return any_text(entry["routing_key"])
     if entry["arguments"] is None:
         return ""
-    flags = [name for name in ("durable", "exclusive", "auto_delete", "internal") if entry.get(name)]
+    flags = [name for name in ("durable", "exclusive", "auto_delete", "internal", "no_ack") if entry.get(name)]
     kind = entry.get("type") or entry["arguments"].get("x-queue-type", "")
     return " ".join([kind, *flags] if kind else flags)
 
 
 def _by(entry: Entry) -> str:
     """Who declared an object, or deleted it."""
+    if entry["kind"] == "consumer":
+        return f"{any_text(entry['user'])}@{any_text(entry['connection'].partition('-')[0])} #{entry['session']}"
     actor = entry.get("deleted_by") or entry["declared_by"]
     return "" if actor is None else f"{any_text(actor['user'])}@{any_text(actor['client'])} #{actor['session']}"
 
@@ -153,7 +157,7 @@ TOPOLOGY = (
     field("vhost", "vhost"),
     Column("name", _identity, str),
     Column("type, or routing key", _what, str),
-    Column("state", lambda entry: entry.get("deleted_for") or entry["state"]),
+    Column("state", lambda entry: entry.get("deleted_for") or entry.get("state")),
     number("consumers", "consumers"),
     field("arguments", "arguments"),
     Column("by", _by, str),

@@ -89,7 +89,10 @@ VIEWS = (
         TOPOLOGY,
         lambda entry: tuple(
             str(entry.get(name))
-            for name in ("kind", "vhost", "name", "source", "destination", "routing_key", "arguments")
+            for name in (
+                *("kind", "vhost", "name", "source", "destination", "routing_key", "arguments"),
+                *("session", "channel", "consumer_tag"),
+            )
         ),
     ),
 )

@@ -21,6 +21,7 @@ from amqproxy.control.request import (
     Release,
     Reload,
     ShowStats,
+    ShowTopology,
     WatchHeld,
 )
 from amqproxy.control.request_error import RequestError
@@ -113,6 +114,29 @@ async def test_hello_names_the_version_and_every_request() -> None:
 async def test_connections() -> None:
     async with opened() as proxy:
         assert [entry["session"] for entry in listed(proxy, ListConnections())] == [1]
+
+
+async def test_the_topology_has_consumers_and_at_last_what_was_deleted() -> None:
+    async with opened(TAG) as proxy:
+        await proxy.stage.play(">> 1: queue.declare\n<< 1: queue.declare-ok")
+        await proxy.stage.play(">> 1: basic.consume\n<< 1: basic.consume-ok")
+        await proxy.stage.play(">> 2: exchange.delete\n<< 2: exchange.delete-ok")
+        proxy.topology.forgotten = 7
+        answer = proxy.handler.answer(ShowTopology())
+        assert isinstance(answer, ListResponse)
+        assert answer.more == {"forgotten": 7}
+        found = msgspec.json.decode(msgspec.json.encode(list(answer.entries)))
+        assert [(each["kind"], each["vhost"]) for each in found] == [("queue", "/"), ("consumer", "/")]
+        assert (found[1]["queue"], found[1]["consumer_tag"]) == ("queue", "tag")
+        await proxy.stage.play(">> 1: queue.delete\n<< 1: queue.delete-ok")
+        assert listed(proxy, ShowTopology(vhost="other", deleted=True)) == []
+        assert [type(each).__name__ for each in listed(proxy, ShowTopology(vhost="/", deleted=True))] == [
+            "dict",
+            "ObservedQueue",
+        ]
+
+
+TAG = 'name = "tag"\naction = "tag"\ntags = ["a"]'
 
 
 async def test_stats(autojump_clock: MockClock) -> None:

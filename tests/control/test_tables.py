@@ -97,6 +97,8 @@ def test_topology() -> None:
         | {"kind": "queue", "name": "q", "durable": True, "exclusive": True, "consumers": 2}
         | {"arguments": {"x-queue-type": "quorum"}, "deleted_for": "exclusive", "deleted_by": by | {"session": 4}},
         common | {"kind": "binding", "source": "x", "destination": "q", "routing_key": "a b", "arguments": {}},
+        {"kind": "consumer", "vhost": "/", "queue": "q", "consumer_tag": "t", "no_ack": True, "arguments": {}}
+        | {"user": "guest", "connection": "10.0.0.7:4711-10.0.0.1:5673", "session": 3},
     ]
     by_other = "guest@10.0.0.7:4711 #4"
     heading, *lines = (cells(line) for line in table(TOPOLOGY, entries))
@@ -106,6 +108,7 @@ def test_topology() -> None:
         ["queue", "/", "declared", "0"],
         ["queue", "/", "q", "quorum durable exclusive", "exclusive", "2", '{"x-queue-type": "quorum"}', by_other],
         ["binding", "/", "x → q", '"a b"', "declared", "guest@10.0.0.7:4711 #3"],
+        ["consumer", "/", "q → t", "no_ack", "guest@10.0.0.7:4711 #3"],
     ]
 
 

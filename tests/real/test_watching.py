@@ -13,6 +13,7 @@ from typing import Any
 import pika
 import pika.exceptions
 import pytest
+from textual.widgets import Static
 
 from amqproxy.control import ControlClient
 from amqproxy.top.app import TopApp
@@ -47,6 +48,8 @@ class WatchedProxy:
     def objects(self, **keys: Any) -> set[tuple[Any, ...]]:
         found: set[tuple[Any, ...]] = set()
         for each in self.ask("topology", **keys):
+            if each["kind"] == "consumer":
+                continue
             names = ("source", "destination", "routing_key") if each["kind"] == "binding" else ("name",)
             found.add((each["kind"], *(each[name] for name in names)))
         return found
@@ -212,3 +215,25 @@ def test_stats_and_top(watched: Callable[..., WatchedProxy]) -> None:
         assert values["amqproxy_messages_confirmed_total"] == 1
         assert response["stats"]["lag"]["most"] >= 0
     assert "amqproxy_channels" in house.printed("stats")
+
+
+def test_top_survives_a_restart(
+    watched: Callable[..., WatchedProxy], start_proxy: StartProxy, rabbitmq: RabbitMQ
+) -> None:
+    house = watched()
+
+    async def look() -> None:
+        app = TopApp(ProxySource(house.path), None)
+        async with app.run_test(size=(200, 30)):
+            status = app.query_one("#status", Static)
+            await app.refresh_view()
+            assert "0 of 0 connections" in str(status.render())
+            house.proxy.kill()
+            await app.refresh_view()
+            assert "not connected" in str(status.render())
+            proxy = await asyncio.to_thread(start_proxy, rabbitmq.port, control={"path": str(house.path)})
+            with connected(proxy):
+                await app.refresh_view()
+                assert "1 of 1 connections" in str(status.render())
+
+    asyncio.run(look())

@@ -86,13 +86,15 @@ class ObservedTopology:
         """The bytes that all this takes, about."""
         return self._bytes
 
-    def entries(self, vhost: str | None = None, *, deleted: bool = False) -> Iterator[ObservedObject]:
-        """What there is: exchanges, queues, then bindings, in one virtual host or in all; last, what was deleted."""
+    def entries(self, vhost: str | None = None) -> Iterator[ObservedObject]:
+        """What there is, in one virtual host or in all: exchanges, then queues, then bindings."""
         there = [kept.observed for kept in self._kept.values()]
         for kind in (ObservedExchange, ObservedQueue, ObservedBinding):
             yield from (each for each in there if isinstance(each, kind) and vhost in (None, each.vhost))
-        if deleted:
-            yield from (kept.observed for kept in list(self._deleted) if vhost in (None, kept.observed.vhost))
+
+    def deleted(self, vhost: str | None = None) -> Iterator[ObservedObject]:
+        """What was deleted, in one virtual host or in all; the newest last."""
+        return (kept.observed for kept in list(self._deleted) if vhost in (None, kept.observed.vhost))
 
     # --- what clients do
 

@@ -85,9 +85,9 @@ class ObservedClient:
         return self.covering(method)
 
 
-def entries(topology: ObservedTopology, **options: Any) -> list[dict[str, Any]]:
+def entries(topology: ObservedTopology, vhost: str | None = None, *, deleted: bool = False) -> list[dict[str, Any]]:
     """The objects of a topology, as JSON has them."""
-    found = list(topology.entries(**options))
+    found = [*topology.entries(vhost), *(topology.deleted(vhost) if deleted else ())]
     return msgspec.json.decode(msgspec.json.encode(found))  # type: ignore[no-any-return]
 
 
