@@ -35,14 +35,16 @@ def deadline() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def route(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
     """One proxy for a whole module, recorders around it, and behind them one that reports what passes."""
-    observed = Proxy(tmp_path_factory.mktemp("observed"), rabbitmq.port, *REPORTING)
+    directory = tmp_path_factory.mktemp("observed")
+    observed = Proxy(directory, rabbitmq.port, *REPORTING, records=directory / "records")
     yield from _route(observed, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def own_route(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Route]:
     """The same in front of our own broker, which reports by itself what passes."""
-    observed = OwnBroker(tmp_path_factory.mktemp("observed"), *REPORTING)
+    directory = tmp_path_factory.mktemp("observed")
+    observed = OwnBroker(directory, *REPORTING, records=directory / "records")
     yield from _route(observed, tmp_path_factory)
 
 

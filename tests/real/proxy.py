@@ -27,12 +27,14 @@ def command() -> list[str]:
 class Program:
     """amqproxy with some arguments, listening on `port` once constructed."""
 
-    def __init__(self, output: Path, *command: str) -> None:
-        """`output` is a file for its log, and beside it is one for `records`: what it writes on standard output."""
+    def __init__(self, output: Path, *command: str, records: Path | None = None) -> None:
+        """`output` is a file for all that it writes; `records` another for its standard output, if that is wanted."""
         self.output = output
-        self.records = output.with_suffix(".records")
-        with output.open("wb") as log, self.records.open("wb") as records:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=records, stderr=log)
+        self.records = records or output
+        with output.open("wb") as log, self.records.open("ab") as out:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out if records else log, stderr=log
+            )
         self.pid = self.process.pid
         self.psutil = psutil.Process(self.pid)
         try:
@@ -80,7 +82,9 @@ class Program:
 class Proxy(Program):
     """`amqproxy run` in front of a loopback port."""
 
-    def __init__(self, directory: Path, upstream_port: int, /, *options: str, **config: Any) -> None:
+    def __init__(
+        self, directory: Path, upstream_port: int, /, *options: str, records: Path | None = None, **config: Any
+    ) -> None:
         """`upstream_port` is on 127.0.0.1; `config` is what a config file may hold beside addresses."""
         where = {"--listen": "127.0.0.1:0", "--upstream": f"127.0.0.1:{upstream_port}"}
         place = [word for option in where.items() for word in option]
@@ -92,7 +96,7 @@ class Proxy(Program):
             file = output.with_suffix(".yaml")
             file.write_text(json.dumps(config))  # which is YAML too
             place = ["--config", str(file)]
-        super().__init__(output, *command(), "run", *place, *options)
+        super().__init__(output, *command(), "run", *place, *options, records=records)
 
 
 StartProxy = Callable[..., Proxy]

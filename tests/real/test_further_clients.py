@@ -25,10 +25,10 @@ SCENARIOS = [
 ]
 
 
-@pytest.fixture(params=["rabbitmq", "own", "inside", "proxy"])
+@pytest.fixture(params=["rabbitmq", "own", "inside", "proxy", "proxy to rabbitmq"])
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    if request.param == "proxy":
-        watched: Watched = request.getfixturevalue("own_watched")
+    if request.param.startswith("proxy"):
+        watched: Watched = request.getfixturevalue("watched" if "rabbitmq" in request.param else "own_watched")
         with watched() as broker:
             yield broker
     else:
