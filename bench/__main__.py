@@ -10,12 +10,13 @@ import time
 from itertools import chain
 
 from amqproxy import _pure
-from bench import broker, decode, fairness, fairness_proxy, latency, memory, rabbitmq, relay, rules, scale
+from bench import broker, decode, fairness, fairness_proxy, latency, memory, rabbitmq, relay, rules, scale, watch
 from bench.report import Row, table
 
 SECTIONS = {
     "relay": relay.measure,
     "rules": rules.measure,
+    "watch": watch.measure,
     "latency": latency.measure,
     "decode": decode.measure,
     "rabbitmq": rabbitmq.measure,

@@ -23,14 +23,19 @@ class Hub:
         self._own = own
         self._apply = apply
         self._added: list[Tap] = []
+        self._complete: list[Tap] = []
         self._taps: tuple[Tap, ...] = ()
 
-    def add(self, tap: Tap) -> None:
-        """Show a tap what passes from here on."""
+    def add(self, tap: Tap, *, may_miss_frames: bool = False) -> None:
+        """Show a tap what passes from here on: all of it, unless it may miss what would take too much time."""
+        if not may_miss_frames:
+            self._complete.append(tap)
         self._change([*self._added, tap])
 
     def remove(self, tap: Tap) -> None:
         """Show it no more; it may be gone already."""
+        if tap in self._complete:
+            self._complete.remove(tap)
         if tap in self._added:
             self._change([each for each in self._added if each is not tap])
 
@@ -45,6 +50,11 @@ class Hub:
         """Taps that come and go refuse nobody; the proxy's own may."""
         return self._own is not None and self._own.requires_decoding
 
+    @property
+    def may_miss_frames(self) -> bool:
+        """May all that are shown what passes miss some of it?"""
+        return self._own is None and not any(tap in self._complete for tap in self._added)
+
     # --- what sessions show
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
@@ -52,6 +62,9 @@ class Hub:
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         self._show(lambda tap: tap.saw_frames(session, sender, frames, note))
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        self._show(lambda tap: tap.saw_gap(session, frames))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self._show(lambda tap: tap.saw_violation(session, sender, error))

@@ -99,7 +99,7 @@ class ControlService:
         if self._hub is None or self._metrics is None:
             raise RequestError("not-observable", "this proxy has nothing to follow")
         subscription = Subscription(request, self._metrics, wake)
-        self._hub.add(subscription.tap)
+        self._hub.add(subscription.tap, may_miss_frames=True)
         try:
             yield subscription
         finally:

@@ -26,6 +26,7 @@ class FilteredTap:
     """
 
     requires_decoding = True
+    may_miss_frames = False
 
     def __init__(self, tap: Tap, wanted: Filter, memory: int, body_limit: int = MAX_BODY) -> None:
         self._tap = tap
@@ -47,6 +48,10 @@ class FilteredTap:
         passed = sieve.sift(sender, list(frames), time.time(), note.tags)
         if passed:
             self._tap.saw_frames(session, sender, passed, note)
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        self._sieves.pop(session, None)  # what it waited for may be missing
+        self._tap.saw_gap(session, frames)
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self._tap.saw_violation(session, sender, error)

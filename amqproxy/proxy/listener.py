@@ -18,6 +18,7 @@ from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.rule_log import RuleLog
 from amqproxy.proxy.session.session import Session
+from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.sessions import for_each
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.rules.context import Client
@@ -75,6 +76,7 @@ class ProxyServer:
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
+        self._tap_budget = TapBudget()
         self._tap = tap
         self._numbers = count(1)
         self._log = logger()
@@ -246,6 +248,7 @@ class ProxyServer:
                 on_hold=lambda session, number: self.on_hold(session, number),
                 rule_log=self._rule_log,
                 topology=self.topology,
+                tap_budget=self._tap_budget,
             )
             stack.pop_all()  # the session closes it
         self._metrics.accepted.inc()

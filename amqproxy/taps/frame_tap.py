@@ -25,6 +25,7 @@ class FrameTap:
     """Puts the records of frames into `queue`; they contain the first `body` bytes of each body frame."""
 
     requires_decoding = True
+    may_miss_frames = False
 
     def __init__(self, queue: RecordQueue, *, body: int = 0) -> None:
         self._queue = queue
@@ -43,6 +44,10 @@ class FrameTap:
                 break  # the rest is not even made
             queue.add(record_frame(frame, sender=sender, note=note, body=self._body, **where), cost)
         queue.wake()
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        self._queue.drop(frames)
+        self._queue.wake()
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         if self._queue.has_room(RECORD_COST):

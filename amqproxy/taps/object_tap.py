@@ -150,6 +150,7 @@ class ObjectTap:
     """
 
     requires_decoding = False
+    may_miss_frames = False
 
     def __init__(
         self, metrics: ObjectMetrics, contain: Callable[..., AbstractContextManager[None]], *, memory: int = MAX_MEMORY
@@ -168,6 +169,9 @@ class ObjectTap:
                 session,
                 lambda observed: observed.count(observed.trace.feed_noted(sender, frames, time.time_ns(), note)),
             )
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        self._take(session, lambda observed: observed.count(observed.trace.gap(CLIENT, time.time_ns(), "not shown")))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self._take(session, lambda observed: observed.count(observed.trace.gap(sender, time.time_ns(), str(error))))

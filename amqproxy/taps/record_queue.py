@@ -74,12 +74,13 @@ class RecordQueue:
             if len(self._waiting) < self._backlog and used + cost <= self._memory:
                 return True
             if not self._keeps_newest or not self._waiting:
-                self._drop(count)
+                self.drop(count)
                 return False
             self._waiting_size -= self._waiting.popleft()[1]
-            self._drop(1)
+            self.drop(1)
 
-    def _drop(self, count: int) -> None:
+    def drop(self, count: int) -> None:
+        """Count records that are not to be had."""
         self._dropped += count
         self._drops.inc(count)
 

@@ -30,11 +30,18 @@ class Tap(Protocol):
     def requires_decoding(self) -> bool:
         """Is a client whose protocol is not decoded to be refused, rather than to pass unseen?"""
 
+    @property
+    def may_miss_frames(self) -> bool:
+        """Need it not be shown every frame, where that takes too much time?"""
+
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
         """The client's first bytes: eight, or fewer when they are of no AMQP."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         """Frames of `sender`, in order. `note` is what rules did to the command that they belong to."""
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        """So many frames, of both peers, were not shown, since that would have taken too much time."""
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         """What `sender` did wrong, for which the session ends."""

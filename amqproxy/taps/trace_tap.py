@@ -30,6 +30,7 @@ class TraceTap:
     """
 
     requires_decoding = True
+    may_miss_frames = False
 
     def __init__(
         self, queue: RecordQueue, settings: ObserverSettings, *, memory: int, selector_of: SelectorOf | None = None
@@ -63,6 +64,10 @@ class TraceTap:
                 process_inspector=self._process_inspector,
             )
         return observer
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        self._queue.drop(1)
+        self._add(self._observer(session).gap(CLIENT, time.time_ns(), f"{frames} frames passed too fast to be shown"))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         observer = self._observers.get(session.number)

@@ -58,6 +58,7 @@ class SpanTap:
     """
 
     requires_decoding = False
+    may_miss_frames = False
 
     def __init__(
         self,
@@ -83,6 +84,9 @@ class SpanTap:
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
             self._take(session, lambda traced: traced.feed(sender, frames, note))
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        self._take(session, lambda traced: traced.gap(CLIENT, "not shown"))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self._take(session, lambda traced: traced.gap(sender, str(error)))

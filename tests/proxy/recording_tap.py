@@ -13,6 +13,7 @@ class Audience:
     """Keeps one line per frame, protocol header and violation."""
 
     requires_decoding = True
+    may_miss_frames = False
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -25,6 +26,9 @@ class Audience:
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         pass
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        self.seen.append(f"{frames} frames not shown")
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self.seen.append(f"{sender} {error.code}")

@@ -22,6 +22,7 @@ from trio.testing import wait_all_tasks_blocked
 from amqproxy.config import Limits
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
+from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
@@ -149,6 +150,7 @@ class Stage:
         rules: RuleSet | None = None,
         memory: MemoryBudget | None = None,
         topology: ObservedTopology | None = None,
+        tap_budget: TapBudget | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
@@ -168,6 +170,7 @@ class Stage:
             rules=rules or standing_rules,
             memory=memory,
             topology=topology,
+            tap_budget=tap_budget,
         )
         self.is_over = trio.Event()
 
@@ -234,12 +237,13 @@ async def staged(
     rules: RuleSet | None = None,
     memory: MemoryBudget | None = None,
     topology: ObservedTopology | None = None,
+    tap_budget: TapBudget | None = None,
 ) -> AsyncIterator[Stage]:
     """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
 
     However it ends, nothing may be left of it.
     """
-    stage = Stage(limits, tap, dial, tcp, transport, rules, memory, topology)
+    stage = Stage(limits, tap, dial, tcp, transport, rules, memory, topology, tap_budget)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

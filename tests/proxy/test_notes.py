@@ -40,6 +40,7 @@ class Recorder:
     """A tap that makes records."""
 
     requires_decoding = True
+    may_miss_frames = False
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -54,6 +55,9 @@ class Recorder:
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         pass
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        raise AssertionError
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         raise AssertionError

@@ -41,14 +41,15 @@ class Relay:
 
     `handshake` receives from the client until it may send without waiting. `drain` is set once the session drains.
     `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `observe`
-    takes the seconds from receiving a chunk to having sent it; `meter` what the client has sent, or, with True, what it
-    is sent, and the time. What is held of an incomplete frame counts for `share`. After a `ProtocolError`, `culprit` is
-    the frame that it is about, if that is known. While it is paused, nothing is read, or taken of what has been read.
+    takes the seconds from receiving a chunk to having sent it; `note` what the client has sent, or, with True, what it
+    is sent, and the time at which that was read. What is held of an incomplete frame counts for `share`. After a
+    `ProtocolError`, `culprit` is the frame that it is about, if that is known. While it is paused, nothing is read, or
+    taken of what has been read.
     """
 
     __slots__ = (
         "_follow_up",
-        "_meter",
+        "_note",
         "_observe",
         "_resumed",
         "_room",
@@ -69,8 +70,8 @@ class Relay:
         share: MemoryShare,
         follow_up: Callable[[], None],
         observe: Callable[[float], None],
+        note: Callable[[bool, bytes | memoryview, float], None],
         handshake: PacedHandshake | None = None,
-        meter: Callable[[bool, bytes | memoryview, float], None] | None = None,
     ) -> None:
         self.source = source
         self.target = target
@@ -81,7 +82,7 @@ class Relay:
         self._share = share
         self._follow_up = follow_up
         self._observe = observe
-        self._meter = meter
+        self._note = note
         self._room: trio.Event | None = None
         self._resumed: trio.Event | None = None
 
@@ -176,9 +177,8 @@ class Relay:
             error: ProtocolError | InterceptorFault | None = reader.error
         else:
             output, error = self._take(frames)
-        if self._meter is not None:
-            is_client = self.source.peer is CLIENT
-            self._meter(not is_client, reader.taken if is_client else output, now)
+        is_client = self.source.peer is CLIENT
+        self._note(not is_client, reader.taken if is_client else output, now)
         return output, error
 
     def _take(self, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
@@ -216,8 +216,8 @@ class Relay:
         source = self.source
         replies = self.passage.take_output(source.peer)
         if replies:
-            if self._meter is not None and source.peer is CLIENT:
-                self._meter(True, replies, time.perf_counter())
+            if source.peer is CLIENT:
+                self._note(True, replies, time.perf_counter())
             with suppress(TransportBroken):  # its own direction reports what happened
                 await source.transport.send(replies)
         while self.passage.is_full(source.peer):

@@ -36,6 +36,7 @@ from amqproxy.proxy.session.relay import DirectionEnding, Relay
 from amqproxy.proxy.session.rule_log import RuleLog
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
+from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
@@ -99,6 +100,7 @@ class Session:
         memory: MemoryBudget | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         rule_log: RuleLog | None = None,
+        tap_budget: TapBudget | None = None,
         topology: ObservedTopology | None = None,
     ) -> None:
         self.number = number
@@ -129,6 +131,7 @@ class Session:
             limits,
             self._share,
             mirrors,
+            tap_budget,
         )
         self._observer = ClientObserver(
             self.client.connection, self._traffic, self._report, ObservedTopology() if topology is None else topology

@@ -132,6 +132,12 @@ class SessionReport:
             with self._shown_to_tap():
                 self.tap.saw_frames(self, sender, frames, note)
 
+    def note_gap(self, frames: int) -> None:
+        """So many frames were not shown to the tap."""
+        if self.tap is not None:
+            with self._shown_to_tap():
+                self.tap.saw_gap(self, frames)
+
     def note_violation(self, sender: Peer, error: ProtocolError) -> None:
         """What `sender` did wrong, which ends the session."""
         self.metrics.protocol_errors.labels(str(sender), str(error.code)).inc()

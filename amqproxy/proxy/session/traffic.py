@@ -29,6 +29,7 @@ from amqproxy.proxy.session.release_timer import ReleaseTimer
 from amqproxy.proxy.session.session_effects import log_effects, send_copies
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
+from amqproxy.proxy.session.tap_budget import TapBudget, TapShare
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Impairment, Verdict
@@ -39,7 +40,8 @@ from amqproxy.taps.metering.message_meter import MessageMeter
 class Traffic:
     """Carries out what the `passage` between `legs` wants, from the first frame on and until all that waited is sent.
 
-    `meter` counts the messages that the client sends and is sent, if they are counted.
+    `meter` counts the messages that the client sends and is sent, if they are counted. Taps that may miss frames are
+    shown what there is time for in `tap_budget`.
 
     The session's `scope` is cancelled where that ends the session; `closing` and `report` know why then.
     """
@@ -59,6 +61,7 @@ class Traffic:
         "_rules",
         "_scope",
         "_share",
+        "_tap_share",
         "_timer",
         "meter",
         "passage",
@@ -75,6 +78,7 @@ class Traffic:
         limits: Limits,
         share: MemoryShare,
         mirrors: Mirrors | None,
+        tap_budget: TapBudget | None = None,
     ) -> None:
         self._legs = legs
         self._life = life
@@ -91,13 +95,14 @@ class Traffic:
         self._drain: Drain | None = None
         self._timer = ReleaseTimer()
         self._met: list[tuple[Peer, Method]] = []
+        self._tap_share = None if tap_budget is None else TapShare(tap_budget)
         self.meter: MessageMeter | None = None
         self.passage: Passage
         self.know(client)
 
     def know(self, client: Client) -> None:
         """More is known of the client, before its first frame."""
-        self.passage = PassThrough(self._legs, client, self._met, is_tapped=self._report.tap is not None)
+        self.passage = PassThrough(self._legs, client, self._met, is_tapped=self._is_tapped)
 
     # --- from beginning to end
 
@@ -117,10 +122,9 @@ class Traffic:
         follow_up, observe = self._follow_up, self._report.metrics.latency.observe
         if self._report.metrics.messages is not None:
             self.meter = MessageMeter(self._report.metrics.messages)
-        meter = None if self.meter is None else self._measure
         relays = (
-            Relay(client, server, self.passage, self._share, follow_up, observe, handshake, meter),
-            Relay(server, client, self.passage, self._share, follow_up, observe, meter=meter),
+            Relay(client, server, self.passage, self._share, follow_up, observe, self._note, handshake),
+            Relay(server, client, self.passage, self._share, follow_up, observe, self._note),
         )
         self._relays = relays
         return relays
@@ -219,13 +223,43 @@ class Traffic:
             if relay.handshake is not None:
                 relay.handshake.end()
 
+    def _note(self, is_server: bool, data: bytes | memoryview, began: float) -> None:
+        """The client has sent something, or is sent it, that was read when a turn began."""
+        self._measure(is_server, data, began)
+        if self._tap_share is not None:
+            self._keep_to_share(self._tap_share, began)
+
     def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
-        """Have the meter count what the client has sent, or is sent. Where it fails, nothing is counted any more."""
+        """Have the meter count messages. Where it fails, nothing is counted any more."""
         if self.meter is not None:
             try:
                 self.meter.feed(is_server, data, now)
             except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
                 self._lose_meter(failure)
+
+    def _keep_to_share(self, share: TapShare, began: float) -> None:
+        """Show nothing for a while where showing took too much time, and then again."""
+        tap = self._report.tap
+        if tap is None:
+            return
+        frames = 0 if self.meter is None else self.meter.frames
+        if share.is_hidden:
+            if tap.may_miss_frames and not share.may_show(began):
+                return
+            share.is_hidden = False
+            self._report.note_gap(max(1, frames - share.frames_before))
+        elif tap.may_miss_frames and share.spend(began, time.perf_counter()):
+            share.is_hidden = True
+            share.frames_before = frames
+        else:
+            return
+        self.passage.is_tapped = self._is_tapped
+        self.passage.ask_for_frames()
+
+    @property
+    def _is_tapped(self) -> bool:
+        """Is what passes to be shown to the report's tap now?"""
+        return self._report.tap is not None and not (self._tap_share is not None and self._tap_share.is_hidden)
 
     def _lose_meter(self, failure: Exception) -> None:
         meter, self.meter = self.meter, None
@@ -270,7 +304,9 @@ class Traffic:
 
     def apply_tap(self) -> None:
         """Show the report's tap, if it has one now, what passes from here on."""
-        self.passage.is_tapped = self._report.tap is not None
+        if self._tap_share is not None:
+            self._tap_share.is_hidden = False
+        self.passage.is_tapped = self._is_tapped
         if self._relays:
             self.passage.ask_for_frames()
 
@@ -285,7 +321,7 @@ class Traffic:
             random=random.random,
             time=time.time,
             met=lambda sender, method: met.append((sender, method)),
-            is_tapped=self._report.tap is not None,
+            is_tapped=self._is_tapped,
             share=self._share,
             body_limit=self._limits.rule_body,
         )

@@ -30,6 +30,7 @@ cdef class MessageMeter:
     cdef dict _interleaved
     cdef object _budget
     cdef readonly bint is_lost
+    cdef readonly long long frames
 
     cpdef feed(self, bint is_server, const unsigned char[::1] data, double now)
     cdef inline ChannelMeter _channel_of(self, bint is_server, int number)

@@ -163,7 +163,7 @@ class MessageMeter:
 
     It is fed whole frames, in order, and the time in seconds, of any clock that does not go back. `is_lost` is set
     where frames cannot be made out, or a method cannot be read: from there on, nothing of the connection is counted.
-    A message counts once it is complete.
+    A message counts once it is complete. `frames` is how many there were.
     """
 
     # The client may open a channel again before the broker has let go of the one of that number before: `_previous`.
@@ -179,6 +179,7 @@ class MessageMeter:
         self._server_content: ContentUnderWay | None = None
         self._interleaved: dict[tuple[bool, int], ContentUnderWay] | None = None
         self._budget: Budget | None = None
+        self.frames = 0
         self.is_lost = False
 
     def channel(self, number: int) -> ChannelMeter | None:
@@ -223,6 +224,7 @@ class MessageMeter:
             if not is_read:
                 self._lose()
                 return
+            self.frames += 1
             position = end
 
     # --- messages that are whole in one read, one after another on one channel: nearly all there are
@@ -252,6 +254,7 @@ class MessageMeter:
         size: cython.ulonglong
         count: cython.longlong = 0
         redelivered: cython.longlong = 0
+        frames: cython.longlong = 0
         last_size: cython.ulonglong = 0
         alike: cython.longlong = 0
         while length - at >= 8 + 4 and p[at] == _METHOD and _short(p, at + 1) == number:
@@ -277,9 +280,11 @@ class MessageMeter:
             last_size = size
             alike += 1
             count += 1
+            frames += 3 if size else 2
             at = content_end
         if count == 0:
             return at
+        self.frames += frames
         sizes.observe(last_size, alike)
         if is_server:
             self._note_deliveries(number, bytes(p[start + 12 : start + 12 + p[start + 11]]), tag, count, now_ns)

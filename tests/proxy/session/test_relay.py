@@ -28,7 +28,11 @@ class Direction:
         self.share = MemoryShare(MemoryBudget(memory))
         self.followed_up = 0
         self.seconds: list[float] = []
-        self.relay = Relay(client, server, self.passage, self.share, self._follow_up, self.seconds.append)
+        self.noted: list[tuple[bool, bytes]] = []
+        self.relay = Relay(client, server, self.passage, self.share, self._follow_up, self.seconds.append, self._note)
+
+    def _note(self, is_server: bool, data: bytes | memoryview, began: float) -> None:
+        self.noted.append((is_server, bytes(data)))
 
     def _follow_up(self) -> None:
         self.followed_up += 1

@@ -1,0 +1,190 @@
+"""What watching costs: the same floods with messages counted and not, and with somebody who follows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+from statistics import quantiles
+
+from amqproxy.control.control_client import ControlClient
+from bench import latency, load, relay, talk
+from bench.peers import Proxy, amqproxy, listener
+from bench.report import SUBJECT, Goal, Row, in_turns, progress
+
+UNCOUNTED, UNWATCHED = "not counted", "nobody follows"
+COUNTED_GOAL = Goal(0.85)
+FOLLOWED_GOAL = Goal(0.7)
+MESSAGE = talk.publish(bytes(100))
+SLOW_SUBSCRIBERS = 3
+MICROSECOND = 1e-6
+
+
+def measure(rounds: int, scale: float) -> Iterator[Row | str]:
+    """Rows for counting, for a follower at full speed, and for what slow followers cost others."""
+    with listener() as listening, ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        upstream = listening.getsockname()[1]
+        uncounted = stack.enter_context(_configured(upstream, directory / "uncounted", "messages = false"))
+        counted = stack.enter_context(_configured(upstream, directory / "counted", ""))
+        volume = int(200e6 * scale)
+        for name, job in (
+            ("publish 100 B", partial(relay.throughput, listening, flow=relay.LOADS[0], volume=volume)),
+            ("deliver 100 B", partial(relay.throughput, listening, flow=relay.LOADS[-1], volume=volume)),
+            ("publish 100 B with confirms", partial(confirmed, listening, volume=volume // 2)),
+        ):
+            progress(f"watch: {name}, messages counted")
+            jobs: dict[str, Callable[[], float]] = {
+                UNCOUNTED: partial(job, proxy=uncounted),
+                SUBJECT: partial(job, proxy=counted),
+            }
+            for each in jobs.values():
+                each()
+            yield Row("Watch", f"{name}, counted", "MB/s", in_turns(jobs, rounds), (UNCOUNTED,), COUNTED_GOAL)
+        progress("watch: a tail at full speed")
+        yield followed(listening, counted, directory / "counted.sock", 10 * volume, rounds)
+        progress("watch: slow subscribers")
+        yield from beside_slow(listening, counted, directory / "counted.sock", rounds, scale)
+
+
+@contextmanager
+def _configured(upstream: int, path: Path, metrics: str) -> Iterator[Proxy]:
+    """A proxy with a control socket beside its config, and these settings of its metrics."""
+    config = path.with_suffix(".toml")
+    config.write_text(f'[metrics]\naddress = "127.0.0.1:0"\n{metrics}\n[control]\npath = "{path}.sock"\n')
+    with amqproxy(upstream, config) as proxy:
+        yield proxy
+
+
+def confirmed(listening: socket.socket, proxy: Proxy, volume: int) -> float:
+    """Megabytes of publishes a second, each confirmed: by one basic.ack for what the broker has read at once."""
+    data = load.fill(MESSAGE)
+    times = max(1, volume // len(data))
+    count = times * (len(data) // len(MESSAGE))
+
+    def broker() -> list[float]:
+        sock, _ = listening.accept()
+        talk.answer(sock, confirms=True)
+        left, got = times * len(data), 0
+        while left:
+            received = len(sock.recv(min(left, load.BUFFER)))
+            left, got = left - received, got + received
+            if got >= len(MESSAGE):
+                sock.sendall(talk.ack(got // len(MESSAGE), multiple=True))
+        return load.sink([sock], 0)
+
+    def client() -> list[float]:
+        sock = talk.connect(proxy.port)
+        talk.select_confirms(sock)
+        acknowledgement = talk.ack(count, multiple=True)
+        reading = threading.Thread(target=_read_until, args=(sock, acknowledgement))
+        reading.start()
+        began = time.monotonic()
+        for _ in repeat(None, times):
+            sock.sendall(data)
+        reading.join()
+        ended = time.monotonic()
+        load.flood([sock], b"", 0)
+        return [ended - began]
+
+    _, (seconds,) = load.side_by_side(broker, client)
+    return times * len(data) / seconds / relay.MEGABYTE
+
+
+def _read_until(sock: socket.socket, last: bytes) -> None:
+    """Read frames up to the last one that is to come."""
+    end = b""
+    while not end.endswith(last):
+        data = sock.recv(load.BUFFER)
+        if not data:
+            raise ValueError("closed too early")
+        end = (end + data)[-len(last) :]
+
+
+def followed(listening: socket.socket, proxy: Proxy, control: Path, volume: int, rounds: int) -> Row:
+    """Throughput while `amqproxy tail` follows all frames, and how many of these it missed."""
+    flow = relay.LOADS[0]
+
+    def with_tail() -> float:
+        command = [sys.executable, "-m", "amqproxy", "tail", "--socket", str(control), "--json"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as tail:
+            time.sleep(1.0)  # until it has subscribed
+            rate = relay.throughput(listening, proxy, flow, volume)
+            tail.terminate()
+        return rate
+
+    before = _dropped(control)
+    jobs: dict[str, Callable[[], float]] = {
+        UNWATCHED: partial(relay.throughput, listening, proxy, flow, volume),
+        SUBJECT: with_tail,
+    }
+    figures = in_turns(jobs, rounds)
+    frames = 3 * rounds * volume // len(MESSAGE)
+    note = f"of about {frames / 1e6:.1f} M frames it missed {(_dropped(control) - before) / 1e6:.1f} M, and said so"
+    return Row("Watch", "publish 100 B, a tail follows", "MB/s", figures, (UNWATCHED,), FOLLOWED_GOAL, note)
+
+
+def _dropped(control: Path) -> float:
+    """How many records subscribers were too slow for."""
+    with ControlClient(control) as client:
+        samples = client.ask("stats")["metrics"]
+    return sum(float(each["value"]) for each in samples if each["name"] == "amqproxy_records_dropped_total")
+
+
+def beside_slow(listening: socket.socket, proxy: Proxy, control: Path, rounds: int, scale: float) -> Iterator[Row]:
+    """Round trips beside subscribers that never read, that read a byte a second, and that come and go."""
+    times = max(200, int(2_000 * scale))
+    cores = os.sched_getaffinity(0)
+
+    def p99(trips: list[float]) -> float:
+        return quantiles(trips, n=100)[98] / MICROSECOND
+
+    def alone() -> float:
+        return p99(latency.round_trips(listening, proxy, times, cores))
+
+    def beside() -> float:
+        with ExitStack() as stack:
+            is_over = threading.Event()
+            for _ in range(SLOW_SUBSCRIBERS):
+                stack.enter_context(_subscribed(control))
+            for slow in (_drip, _come_and_go):
+                thread = threading.Thread(target=slow, args=(control, is_over))
+                thread.start()
+                stack.callback(thread.join)
+            stack.callback(is_over.set)
+            return p99(latency.round_trips(listening, proxy, times, cores))
+
+    figures = in_turns({UNWATCHED: alone, SUBJECT: beside}, rounds)
+    yield Row("Watch", "p99 beside slow subscribers", "µs", figures, (UNWATCHED,), less_is_better=True)
+
+
+@contextmanager
+def _subscribed(control: Path) -> Iterator[socket.socket]:
+    """A subscriber to all frames that does not read."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(control))
+        sock.sendall(json.dumps({"request": "subscribe", "frames": True}).encode() + b"\n")
+        sock.recv(1)
+        yield sock
+
+
+def _drip(control: Path, is_over: threading.Event) -> None:
+    with _subscribed(control) as sock:
+        while not is_over.wait(1.0):
+            sock.recv(1)
+
+
+def _come_and_go(control: Path, is_over: threading.Event) -> None:
+    while not is_over.wait(0.05):
+        with _subscribed(control):
+            pass

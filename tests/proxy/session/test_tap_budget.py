@@ -1,0 +1,81 @@
+"""How much time taps get, and what a session does that has used it up."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock
+
+from amqproxy.proxy.session.tap_budget import BURST, OWN_SHARE, SHARE, TapBudget, TapShare
+from tests.proxy.recording_tap import Audience
+from tests.proxy.stage import OPEN, staged
+
+PUBLISH = "1: basic.publish, 1: header 1, 1: body 1"
+
+
+def test_what_is_used_comes_back_with_time() -> None:
+    budget = TapBudget(share=0.5, burst=1.0)
+    assert budget.is_full(10.0)
+    budget.take(2.0, 10.0)
+    assert not budget.has_left(11.0)
+    assert budget.has_left(12.5)
+    assert not budget.is_full(12.5)
+    assert budget.is_full(100.0)
+
+
+def test_one_that_takes_all_the_time_leaves_others_theirs() -> None:
+    common = TapBudget()
+    busy, quiet = TapShare(common), TapShare(common)
+    now = 1.0
+    shown = {busy: 0.0, quiet: 0.0}
+    while now < 31.0:
+        for share, seconds in ((busy, 2e-3), (quiet, 20e-6)):
+            began, now = now, now + seconds
+            if share.is_hidden:
+                share.is_hidden = not share.may_show(began)
+            if not share.is_hidden:
+                shown[share] += seconds
+                share.is_hidden = share.spend(began, now)
+    assert shown[busy] <= SHARE * 30 + 2 * BURST
+    assert shown[busy] >= 0.8 * SHARE * 30
+    assert shown[quiet] >= 0.9 * 20e-6 / 2.02e-3 * 30  # it needs less than its own share
+    assert OWN_SHARE > 20e-6 / 2.02e-3
+
+
+class Lossy(Audience):
+    """A tap that may miss frames."""
+
+    may_miss_frames = True
+
+
+class Scripted(TapBudget):
+    """A budget that is used up when it is told so."""
+
+    __slots__ = ("is_spent",)
+
+    def has_left(self, now: float) -> bool:
+        return not self.is_spent
+
+    is_full = has_left
+
+
+@pytest.mark.parametrize("tap", [Lossy(), Audience()])
+async def test_frames_that_there_is_no_time_for_are_counted(autojump_clock: MockClock, tap: Audience) -> None:
+    budget = Scripted(share=0.0, burst=0.0)
+    budget.is_spent = False
+    async with staged(OPEN, tap=tap, tap_budget=budget) as stage:
+        share = stage.session._traffic._tap_share
+        assert share is not None
+        share._own = budget
+        tap.seen.clear()
+        budget.is_spent = True
+        await stage.play(f">> {PUBLISH}")  # is shown, and uses up the time
+        await stage.play(f">> {PUBLISH}, {PUBLISH}\n<< 1: basic.ack")
+        budget.is_spent = False
+        await stage.play(f">> {PUBLISH}")  # with its end there is time again
+        await stage.play(f">> {PUBLISH}")
+        await stage.play(">> EOF\n<< EOF")
+    shown = ["client basic.publish", "client 2", "client 3"]
+    if tap.may_miss_frames:
+        assert tap.seen == [*shown, "10 frames not shown", *shown]
+    else:
+        assert tap.seen == [*shown, *shown, *shown, "server basic.ack", *shown, *shown]
