@@ -43,7 +43,9 @@ def any_text(value: Any) -> str:
     """A value that a terminal can be trusted with; nothing for what is not known or not so."""
     if value is None or value is False or value == "" or value == {}:
         return ""
-    return "yes" if value is True else value_text(value)
+    if value is True:
+        return "yes"
+    return value if isinstance(value, str) and value.isprintable() else value_text(value)
 
 
 class Column(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from typing import ClassVar
 
 from rich.text import Text
@@ -15,6 +16,12 @@ from amqproxy.control import RequestError
 from amqproxy.top.proxy_source import Source
 from amqproxy.top.samples import Entry, Sample
 from amqproxy.top.views import VIEWS, View, overview, rows
+
+LEAST_WINDOW = 0.5
+"""Seconds between two samples that are compared, at least: keys may ask again at once."""
+
+MOST_SAMPLES = 16
+"""Samples that are kept to compare with."""
 
 COURTESY = 5.0
 """How many times as long as a look took the next one waits: a proxy with many connections has other things to do."""
@@ -63,6 +70,7 @@ class TopApp(App[None]):
         self._interval = interval
         self._before: Sample | None = None
         self._sample: Sample | None = None
+        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
         self._entries: dict[str, list[Entry]] = {}
         self._left_out: dict[str, int] = {}
         self._asked: dict[str, tuple[float, list[Entry]]] = {}
@@ -115,9 +123,17 @@ class TopApp(App[None]):
                 self._lost = f"not connected: {error}"
             else:
                 self._lost = ""
-                self._before, self._sample = self._sample, sample
+                self._keep(sample)
                 self._take(view, sample, response[view.request], response.get("left_out", 0))
             self._show()
+
+    def _keep(self, sample: Sample) -> None:
+        """Compare a sample with the newest that is old enough."""
+        then = [each for each in self._samples if each.time <= sample.time - LEAST_WINDOW]
+        if then or self._before is None:
+            self._before = then[-1] if then else self._sample
+        self._samples.append(sample)
+        self._sample = sample
 
     def _take(self, view: View, sample: Sample, entries: list[Entry], left_out: int) -> None:
         then, before = self._asked.get(view.request, (sample.time, []))
@@ -138,7 +154,7 @@ class TopApp(App[None]):
         found = []
         for at, column in enumerate(view.columns):
             mark = ("▼" if sorting.is_reversed else "▲") if at == sorting.column else " "
-            heading = f"{mark} {column.heading}" if column.is_number else f"{column.heading} {mark}"
+            heading = f"{mark}{column.heading}" if column.is_number else f"{column.heading}{mark}"
             found.append(Text(heading, justify="right" if column.is_number else "left"))
         return found
 
@@ -174,7 +190,7 @@ class TopApp(App[None]):
             table.move_cursor(row=at, scroll=False)
         table.scroll_to(scroll.x, scroll.y, animate=False)
         more = self._left_out.get(view.request, 0)
-        count = f"{len(found)} of {len(entries) + more} {view.request}"
+        count = f"{len(found)} of {len(entries) + more} {view.noun}"
         column = view.columns[sorting.column].heading
         filtered = f", with {wanted}" if wanted else ""
         return f"{count}, by {column}{' from the largest' if sorting.is_reversed else ''}{filtered}"

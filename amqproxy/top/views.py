@@ -53,6 +53,11 @@ class View(NamedTuple):
     def title(self) -> str:
         return self.request.capitalize()
 
+    @property
+    def noun(self) -> str:
+        """What its entries are."""
+        return "objects" if self.request == "topology" else self.request
+
     def entries(self, before: Iterable[Entry], after: Iterable[Entry], seconds: float) -> list[Entry]:
         """The entries to be shown, with rates if there are any; `before` are those of so many seconds ago."""
         if not self.counted:
@@ -131,7 +136,8 @@ def overview(before: Sample | None, after: Sample) -> list[str]:
     lag = process["lag"]
     lines = [
         f"amqproxy {process['version']}  process {process['pid']}  up for {age_text(process['uptime'])}  "
-        f"late by {time_text(lag['now'])} (at most {time_text(lag['most'])})  " + "  ".join(_counts(after))
+        f"late by {time_text(lag['now'])} (at most {time_text(lag['most'])})",
+        "now:  " + "  ".join(_counts(after)),
     ]
     rates = [(name, window.rate(metric)) for name, metric in _RATES]
     lines.append("per second:  " + "  ".join(f"{name} {rate_text(rate) or UNKNOWN}" for name, rate in rates))

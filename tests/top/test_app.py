@@ -61,6 +61,19 @@ def test_connections_and_their_rates() -> None:
     play(source, script)
 
 
+def test_rates_are_of_half_a_second_at_least() -> None:
+    source = two_users()
+
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        for time, count in ((10.0, 100.0), (10.9, 190.0), (11.0, 200.0), (11.1, 210.0)):
+            source.time, source.values["amqproxy_messages_published_total"] = time - 1.0, count
+            await pilot.press("space")
+            if time > 11.0:
+                assert "published 100" in text(app, "overview")
+
+    play(source, script)
+
+
 def test_sorting_with_keys() -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("r")
@@ -69,7 +82,7 @@ def test_sorting_with_keys() -> None:
         assert first_cells(app) == ["2", "1", "3"]
         assert "by user" in text(app, "status")
         heading = app.query_one("#table-connections", DataTable).ordered_columns[2].label
-        assert str(heading) == "user ▲"
+        assert str(heading) == "user▲"
         await pilot.press("S", "S", "S")
         assert "by age from the largest" in text(app, "status")
 

@@ -74,11 +74,12 @@ def test_the_lines_above() -> None:
         )
     )
     assert overview(before, after) == [
-        "amqproxy 1.2  process 7  up for 1 m  late by 200 µs (at most 4 ms)  connections 3",
+        "amqproxy 1.2  process 7  up for 1 m  late by 200 µs (at most 4 ms)",
+        "now:  connections 3",
         "per second:  published 2,500  confirmed -  returned -  delivered -  acked -  requeued -",
         "p50 / p95 / p99:  publish → confirm 5.5 ms / 9.55 ms / 9.91 ms   deliver → ack - / - / -   here - / - / -",
     ]
-    assert "published -" in overview(None, after)[1]
+    assert "published -" in overview(None, after)[2]
 
 
 def test_texts_of_rates() -> None:
