@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from prometheus_client import CollectorRegistry, Counter
@@ -13,8 +13,9 @@ from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.bounded_series import BoundedSeries
-from amqproxy.taps.findings.detector import ObservedConnection
-from amqproxy.taps.findings.inspector import Inspector
+from amqproxy.taps.findings.connection_findings import ConnectionFindings
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.session_trace import SessionTrace, to_relieve
 from amqproxy.taps.tap import TappedSession
@@ -68,21 +69,30 @@ class ObjectMetrics:
             text = "What an expert would point out: see docs/findings.md."
             self.findings = Counter("amqproxy_findings", text, ["kind", "severity"], registry=registry)
 
+    def count_findings(self, findings: Iterable[Finding]) -> None:
+        """Count findings, of which the first was reported, the tenth, the hundredth ...: all up to these."""
+        if self.findings is not None:
+            for each in findings:
+                self.findings.labels(each.kind, str(each.severity)).inc(each.count - each.count // 10)
+
 
 class _ObservedSession:
     """One session: its trace, and what is counted of it."""
 
-    def __init__(self, session: TappedSession, metrics: ObjectMetrics) -> None:
+    def __init__(self, session: TappedSession, metrics: ObjectMetrics, process_inspector: ProcessInspector) -> None:
         self.trace = SessionTrace()
         self._metrics = metrics
         self._known = {"user": "", "vhost": ""}
         self._queues: dict[tuple[int, str | None], str] = {}
-        self._found: dict[str, int] = {}
-        self._inspector: Inspector | None = None
+        self._findings: ConnectionFindings | None = None
         if metrics.findings is not None:
-            address = session.name.partition("-")[0].rpartition(":")[0].strip("[]")
-            observed = ObservedConnection(self.trace, session.is_tls, address)
-            self._inspector = Inspector(session.number, session.name, observed)
+            self._findings = ConnectionFindings(
+                self.trace,
+                session.number,
+                session.name,
+                is_tls=session.is_tls,
+                process_inspector=process_inspector,
+            )
 
     @property
     def memory_used(self) -> int:
@@ -94,12 +104,8 @@ class _ObservedSession:
         if self._metrics.series is not None:
             for event in events:
                 self._count_event(event)
-        if self._inspector is None or self._metrics.findings is None:
-            return
-        for finding in self._inspector.inspect(events):
-            before = self._found.get(finding.kind, 0)
-            self._found[finding.kind] = finding.count
-            self._metrics.findings.labels(finding.kind, str(finding.severity)).inc(max(1, finding.count - before))
+        if self._findings is not None:
+            self._metrics.count_findings(self._findings.take())
 
     def _count_event(self, event: TraceEvent) -> None:
         match event:
@@ -159,6 +165,7 @@ class ObjectTap:
         self._contain = contain
         self._memory = memory
         self._sessions: dict[int, _ObservedSession | None] = {}
+        self._process_inspector = ProcessInspector()
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
         self._take(session, lambda observed: observed.trace.feed_protocol_header(time.time_ns()))
@@ -186,11 +193,12 @@ class ObjectTap:
         for each in to_relieve([each for each in self._sessions.values() if each is not None], self._memory):
             each.count(each.trace.gap(CLIENT, time.time_ns(), "too much is open on all connections"))
             yield
+        self._metrics.count_findings(self._process_inspector.look(time.time_ns()))
 
     def _take(self, session: TappedSession, count: Callable[[_ObservedSession], None]) -> None:
         number = session.number
         if number not in self._sessions:
-            self._sessions[number] = _ObservedSession(session, self._metrics)
+            self._sessions[number] = _ObservedSession(session, self._metrics, self._process_inspector)
         observed = self._sessions[number]
         if observed is not None:
             with self._contain("session not counted", then=lambda _: self._give_up(number), session=number):

@@ -9,10 +9,8 @@ import msgspec
 
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.taps.findings.detector import ObservedConnection
-from amqproxy.taps.findings.finding import Finding, RecordNumber
-from amqproxy.taps.findings.inspector import Inspector
-from amqproxy.taps.findings.process_detector import ConnectionPlace
+from amqproxy.taps.findings.connection_findings import ConnectionFindings
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder
@@ -60,14 +58,12 @@ class Observer:
         self._recorder: MessageRecorder | None = None
         if settings.messages:
             self._recorder = MessageRecorder(stream, connection, body=settings.body, selector=selector, budget=budget)
-        self._inspector: Inspector | None = None
-        self._found: list[Finding] = []
+        self._findings: ConnectionFindings | None = None
         if settings.findings:
-            address = connection.partition("-")[0].rpartition(":")[0].strip("[]")
-            self._inspector = Inspector(stream, connection, ObservedConnection(self._trace, is_tls, address))
-            self._process_inspector = process_inspector or ProcessInspector()
-            self._place = ConnectionPlace(stream, connection, address)
-            self._trace.listen(self._inspect)
+            inspector = process_inspector or ProcessInspector()
+            self._findings = ConnectionFindings(
+                self._trace, stream, connection, is_tls=is_tls, process_inspector=inspector
+            )
 
     @property
     def memory_used(self) -> int:
@@ -106,15 +102,6 @@ class Observer:
         reports: list[Report] = []
         if self._recorder is not None:
             reports += self._recorder.record(events, note)
-        if self._found:
-            reports += self._found
-            self._found = []
+        if self._findings is not None:
+            reports += self._findings.take()
         return reports
-
-    def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
-        assert self._inspector is not None
-        record = None if sender is None else RecordNumber(str(sender), number)
-        self._found += self._inspector.inspect(events, record)
-        if record is not None:
-            record = RecordNumber(record.sender, number, self._place.stream)
-        self._found += self._process_inspector.inspect(self._place, events, record)

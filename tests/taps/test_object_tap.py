@@ -39,7 +39,11 @@ class Tapped:
         self.registry = CollectorRegistry()
         metrics = ObjectMetrics(by, max_series=max_series, findings=findings, registry=self.registry)
         self.tap = ObjectTap(metrics, contained, memory=memory)
-        self.session = Session(1)
+        self.connect(1)
+
+    def connect(self, number: int) -> None:
+        """Another session, which is fed from here on."""
+        self.session = Session(number)
         self.tap.saw_protocol_header(self.session, b"AMQP\0\0\x09\x01")
         self.feed(SERVER, ConnectionStart(), channel=0)
         self.feed(CLIENT, ConnectionStartOk(mechanism="PLAIN", response=b"\0alice\0secret"), channel=0)
@@ -113,6 +117,24 @@ def test_findings_by_kind() -> None:
     found = tapped.found("amqproxy_findings_total")
     assert found["unknown-ack", "error"] == 1
     assert "amqproxy_messages_by_total" not in {family.name for family in tapped.registry.collect()}
+
+
+def test_all_that_were_found_are_counted() -> None:
+    """Also those that are not reported each."""
+    tapped = Tapped(findings=True)
+    for count in range(1, 101):
+        tapped.feed(CLIENT, BasicAck(7))
+        if count in (1, 10, 100):
+            assert tapped.found("amqproxy_findings_total")["unknown-ack", "error"] == count
+
+
+def test_findings_across_sessions() -> None:
+    tapped = Tapped(findings=True)
+    for number in range(2, 12):
+        tapped.connect(number)
+        tapped.feed(CLIENT, BasicPublish())
+        tapped.tap.saw_end(tapped.session, "over")
+    assert tapped.found("amqproxy_findings_total")["connection-per-message", "warning"] == 1
 
 
 def test_a_session_that_cannot_be_counted_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

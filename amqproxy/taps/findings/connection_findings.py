@@ -1,0 +1,44 @@
+"""What is found on one connection as its trace goes on: by itself, and among all of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.taps.findings.detector import ObservedConnection
+from amqproxy.taps.findings.finding import Finding, RecordNumber
+from amqproxy.taps.findings.inspector import Inspector
+from amqproxy.taps.findings.process_detector import ConnectionPlace
+from amqproxy.taps.findings.process_inspector import ProcessInspector
+from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.events import TraceEvent
+
+
+class ConnectionFindings:
+    """Listens to `trace`, of the connection numbered `stream` and named `connection`, whose client's end comes first.
+
+    `is_tls` is whether it is encrypted, if that is known; `process_inspector` is shared by the connections of a run.
+    """
+
+    def __init__(
+        self, trace: Trace, stream: int, connection: str, *, is_tls: bool | None, process_inspector: ProcessInspector
+    ) -> None:
+        address = connection.partition("-")[0].rpartition(":")[0].strip("[]")
+        self._place = ConnectionPlace(stream, connection, address)
+        self._inspector = Inspector(stream, connection, ObservedConnection(trace, is_tls, address))
+        self._process_inspector = process_inspector
+        self._found: list[Finding] = []
+        trace.listen(self._inspect)
+
+    def take(self) -> list[Finding]:
+        """What was found since the last call."""
+        found, self._found = self._found, []
+        return found
+
+    def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
+        record = among_all = None
+        if sender is not None:
+            record = RecordNumber(str(sender), number)
+            among_all = RecordNumber(record.sender, number, self._place.stream)
+        self._found += self._inspector.inspect(events, record)
+        self._found += self._process_inspector.inspect(self._place, events, among_all)
