@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from weakref import WeakSet
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
@@ -16,7 +17,8 @@ class Hub:
     """A tap before others: the proxy's `own`, if it has one, and those that are added.
 
     `apply` is called with what sessions have to show: this hub while there are taps besides `own`, else that; so a
-    proxy that is not observed hands no frames to anything. A tap that fails is removed, and no other notices.
+    proxy that is not observed hands no frames to anything. A tap that fails is removed, and no other notices; `own` is
+    only shown no more of the session in which it has failed, as it would be without this hub.
     """
 
     def __init__(self, own: Tap | None, apply: Callable[[Tap | None], None]) -> None:
@@ -24,7 +26,7 @@ class Hub:
         self._apply = apply
         self._added: list[Tap] = []
         self._complete: list[Tap] = []
-        self._taps: tuple[Tap, ...] = ()
+        self._lost: WeakSet[TappedSession] = WeakSet()
 
     def add(self, tap: Tap, *, may_miss_frames: bool = False) -> None:
         """Show a tap what passes from here on: all of it, unless it may miss what would take too much time."""
@@ -41,7 +43,6 @@ class Hub:
 
     def _change(self, added: list[Tap]) -> None:
         was_observed, self._added = bool(self._added), added
-        self._taps = tuple(added) if self._own is None else (self._own, *added)
         if was_observed != bool(added):
             self._apply(self if added else self._own)
 
@@ -58,24 +59,24 @@ class Hub:
     # --- what sessions show
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        self._show(lambda tap: tap.saw_protocol_header(session, data))
+        self._show(session, lambda tap: tap.saw_protocol_header(session, data))
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        self._show(lambda tap: tap.saw_frames(session, sender, frames, note))
+        self._show(session, lambda tap: tap.saw_frames(session, sender, frames, note))
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
-        self._show(lambda tap: tap.saw_gap(session, frames))
+        self._show(session, lambda tap: tap.saw_gap(session, frames))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
-        self._show(lambda tap: tap.saw_violation(session, sender, error))
+        self._show(session, lambda tap: tap.saw_violation(session, sender, error))
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
-        self._show(lambda tap: tap.saw_end(session, reason))
+        self._show(session, lambda tap: tap.saw_end(session, reason))
 
-    def _show(self, show: Callable[[Tap], None]) -> None:
-        for tap in self._taps:
-            if tap is self._own:
-                show(tap)  # the session contains its failures
-                continue
+    def _show(self, session: TappedSession, show: Callable[[Tap], None]) -> None:
+        if self._own is not None and session not in self._lost:
+            with contained("tap failed", then=lambda _: self._lost.add(session), connection=session.name):
+                show(self._own)
+        for tap in self._added:
             with contained("tap failed", then=lambda _, failed=tap: self.remove(failed)):  # type: ignore[misc]
                 show(tap)

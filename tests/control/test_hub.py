@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from structlog.testing import capture_logs
 
 from amqproxy.amqp091.errors import FrameError
@@ -77,15 +76,20 @@ def test_a_tap_that_fails_is_shown_no_more_and_no_other_notices() -> None:
     assert [each["event"] for each in log if each["log_level"] == "error"] == ["tap failed"]
 
 
-def test_a_failure_of_the_proxys_own_is_the_sessions_to_contain() -> None:
-    hub = Hub(Failing(), lambda tap: None)
-    hub.add(Audience())
-    with pytest.raises(ZeroDivisionError):
-        hub.saw_frames(Session(), CLIENT, PUBLISH)
-
-
 def test_only_the_proxys_own_tap_may_refuse_what_is_not_decoded() -> None:
     for own, requires_decoding in ((None, False), (Audience(), True)):
         hub = Hub(own, lambda tap: None)
         hub.add(Audience())
         assert hub.requires_decoding is requires_decoding
+
+
+def test_where_the_proxys_own_fails_in_a_session_that_is_lost_for_it_and_for_no_other() -> None:
+    own, added = Failing(), Audience()
+    hub = Hub(own, lambda tap: None)
+    hub.add(added)
+    one, other = Session(), Session(8)
+    with capture_logs() as log:
+        for session in (one, one, other, other):
+            hub.saw_frames(session, CLIENT, PUBLISH)
+    assert (len(own.seen), len(added.seen)) == (2, 4)
+    assert [each["event"] for each in log if each["log_level"] == "error"] == ["tap failed"] * 2
