@@ -185,7 +185,7 @@ async def run(
                     statistics=statistics,
                     rules=RuleControl(server, lambda: reloader.upstreams, directory),
                 )
-                service = ControlService(handler, hub, metrics)
+                service = ControlService(handler, hub, metrics, ring=config.control.ring if config.control else 0)
                 server.on_hold = service.note_hold
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)

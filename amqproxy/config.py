@@ -191,6 +191,8 @@ class ControlConfig(Strict, frozen=True):
 
     path: Annotated[str, msgspec.Meta(min_length=1)]
     """A Unix socket, which is made there, for its owner only."""
+    ring: Annotated[int, size(ge=0, le=2**63 - 1)] = 0
+    """Bytes of what has passed that are kept, for those who follow it from before they came; 0 for none."""
 
 
 class LogConfig(Strict, frozen=True):

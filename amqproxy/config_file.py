@@ -16,7 +16,6 @@ from amqproxy.config import (
     TLS,
     Config,
     ConfigError,
-    ControlConfig,
     ListenerConfig,
     NamedUpstream,
     UpstreamConfig,
@@ -118,7 +117,7 @@ def _placed(config: Config, directory: Path) -> Config:
         for name, each in config.upstreams.items()
     }
     listen = _placed_listeners(config.listen, directory)
-    control = config.control and ControlConfig(path=str(directory / config.control.path))
+    control = config.control and msgspec.structs.replace(config.control, path=str(directory / config.control.path))
     return msgspec.structs.replace(
         config, listen=listen, upstream=upstream, broker=broker, upstreams=upstreams, control=control
     )

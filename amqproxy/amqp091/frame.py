@@ -29,6 +29,7 @@ FRAME_MIN_SIZE = 4096
 # What decoding needs, as C sees it.
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)
+_OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _CLASSES = cython.declare(tuple, tuple(BY_INDEX))
 _LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
 _PROPERTIES = cython.declare(bytes, Properties.layout)
@@ -296,6 +297,21 @@ def every_frame(data: bytes, offset: int, content_states: Mapping[int, CountsCon
     if content_states:
         _number_contents(frames, content_states)
     return frames
+
+
+def count_frames(data: bytes) -> int:
+    """How many frames are in `data`, which are whole and have been found good."""
+    p: cython.p_const_uchar = data
+    end: cython.Py_ssize_t = len(data)
+    position: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t
+    while position < end:
+        size = cython.cast(cython.Py_ssize_t, p[position + 3]) << 24
+        size += p[position + 4] << 16 | p[position + 5] << 8 | p[position + 6]
+        position += _OVERHEAD + size
+        count += 1
+    return count
 
 
 def _number_contents(frames: list[Frame], content_states: Mapping[int, CountsContents]) -> None:

@@ -23,6 +23,7 @@ def tail(
     findings: Annotated[bool, Parameter(negative="")] = False,
     filter: str | None = None,
     body: int = 0,
+    since_start: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Follow a proxy that runs: print each frame that passes from now on, or what happens, until Ctrl-C.
@@ -43,6 +44,8 @@ def tail(
         A CEL expression, as rules have them: only the commands for which it holds. See docs/rules.md.
     body
         So many bytes of each body, too; 1024 where --body stands alone.
+    since_start
+        Begin with what has passed before, as far as the proxy still has it: it needs a `ring` in [control].
     json
         One JSON object a line, instead of text.
     """
@@ -52,7 +55,10 @@ def tail(
     what = {"frames": not (messages or findings), "messages": messages, "findings": findings}
     render = _renderer(json)
     with connected(socket, config) as proxy:
-        proxy.ask("subscribe", filter=filter, body=body, **{name: True for name in what if what[name]})
+        options: dict[str, Any] = {name: True for name in what if what[name]}
+        if since_start:
+            options["from"] = "start"
+        proxy.ask("subscribe", filter=filter, body=body, **options)
         for event in proxy.events():
             if event.get("event") == "lost":
                 print(f"amqproxy: {event['count']} were left out: this is too slow", file=sys.stderr)

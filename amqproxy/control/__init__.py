@@ -4,7 +4,8 @@ A `Request` (`request`) is one line of JSON, and so is each response; `docs/cont
 `RequestHandler` (`request_handler`) answers requests from the proxy's sessions and rules: `session_control` closes and
 pauses sessions, `RuleControl` (`rule_control`) replaces rules. A command that a `hold` rule is holding is shown as a
 `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released after a `MessagePatch`
-(`message_patch`). A client may follow what passes (`subscription`); the `Hub` (`hub`) shows it to all that do.
+(`message_patch`). A client may follow what passes (`subscription`), which a `TapRing` (`tap_ring`) keeps for a while;
+the `Hub` (`hub`) shows it to that and to all other taps. `WorkShare` (`work_share`) leaves the relay most of the time.
 `service` serves requests on the Unix socket (`unix_socket`), and `formatting` formats responses for people.
 
 The client library is `ControlClient` (`control_client`), `AsyncControlClient` (`async_control_client`) for asyncio, and

@@ -23,6 +23,11 @@ MOST_BODY = 1024 * 1024
 Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
 """How many bytes of a body are shown."""
 
+MAX_CREDIT = 1_000_000
+"""Batches that a client may be sent at most before it asks for more."""
+
+Credit = Annotated[int, msgspec.Meta(ge=1, le=MAX_CREDIT)]
+
 ChannelNumber = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 
 
@@ -173,6 +178,8 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
     """Send an event for each frame, or for each message, finding, or both, from here on.
 
     `filter` is a CEL expression: only the commands for which it holds; `body` is how many bytes of a body are shown.
+    Events begin now, or with what the ring still has. With a `credit`, so many batches of events are sent before `more`
+    is asked for. What is older than `max_age`, in seconds, when its turn comes is skipped.
     """
 
     frames: bool = False
@@ -180,6 +187,9 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
     findings: bool = False
     filter: str | None = None
     body: Excerpt = 0
+    since: Literal["now", "start"] = msgspec.field(default="now", name="from")
+    credit: Credit | None = None
+    max_age: Annotated[float, msgspec.Meta(gt=0, le=3600)] | None = None
 
     def __post_init__(self) -> None:
         if not (self.frames or self.messages or self.findings):
@@ -188,6 +198,14 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
             raise ValueError("subscribe to `frames`, or to `messages` and `findings`")
         if self.filter is not None and not (self.frames or self.messages):
             raise ValueError("`filter` selects `frames` or `messages`")
+        if self.max_age is not None and self.since == "start":
+            raise ValueError("what the ring has is old: `max_age` does not go with `from` the start")
+
+
+class More(Request, frozen=True, tag="more"):
+    """Let so many batches more be sent to a subscription with a `credit`."""
+
+    credit: Credit
 
 
 AnyRequest = (
@@ -212,6 +230,7 @@ AnyRequest = (
     | Pause
     | Resume
     | Subscribe
+    | More
 )
 _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
 

@@ -26,6 +26,7 @@ from amqproxy.control.request import (
     ListHeld,
     ListRules,
     ListSessions,
+    More,
     Pause,
     Release,
     Reload,
@@ -151,7 +152,7 @@ class RequestHandler:
             case Resume():
                 session_control.resume(self._find_session(request.session), request)
                 return {}
-            case Subscribe():
+            case Subscribe() | More():
                 raise RequestError("not-observable", "only a connection can subscribe")
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:

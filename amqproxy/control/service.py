@@ -12,10 +12,12 @@ import msgspec
 import trio
 
 from amqproxy.control.hub import Hub
-from amqproxy.control.request import MAX_LINE, AnyRequest, Subscribe, WatchHeld, id_of, parse
+from amqproxy.control.request import MAX_LINE, AnyRequest, More, Subscribe, WatchHeld, id_of, parse
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, RequestHandler, Response
 from amqproxy.control.subscription import Subscription
+from amqproxy.control.tap_ring import TapRing
+from amqproxy.control.work_share import WorkShare
 from amqproxy.proxy.record_source import OVERDUE_INTERVAL
 from amqproxy.proxy.session.session import Session
 from amqproxy.supervision import contained, supervised
@@ -43,6 +45,9 @@ MOST_LISTED_BYTES = 16 * 1024 * 1024
 TURN = 0.002
 """Seconds for which entries of an answer are made before the proxy has its turn."""
 
+LIVE_RING = 16 * 1024 * 1024
+"""Bytes of what passes that are kept while somebody follows it, where the config has no ring."""
+
 LINE_TIMEOUT = 30.0
 """Seconds for the rest of a request, once it has begun."""
 
@@ -53,7 +58,7 @@ SEND_TIMEOUT = 10.0
 """Seconds for a client to read a response; after that it is disconnected."""
 
 BATCH_SIZE = 64 * 1024
-"""Bytes of records that are sent at a time."""
+"""Bytes of records that are sent at a time, about."""
 
 BREATHER = 1.0
 """Seconds to wait when the system has no file descriptor left for another client."""
@@ -65,12 +70,21 @@ GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 class ControlService:
     """Serves the clients of the control socket."""
 
-    def __init__(self, handler: RequestHandler, hub: Hub | None = None, metrics: Metrics | None = None) -> None:
-        """Clients may follow what passes where there are a `hub` and `metrics`."""
+    def __init__(
+        self, handler: RequestHandler, hub: Hub | None = None, metrics: Metrics | None = None, ring: int = 0
+    ) -> None:
+        """Clients may follow what passes where there are a `hub` and `metrics`; with a `ring`, of so many bytes, also
+        what has passed before."""
         self._handler = handler
         self._hub = hub
         self._metrics = metrics
         self._clients: set[_ControlConnection] = set()
+        self._keeps_ring = bool(ring)
+        self._ring = TapRing(ring or LIVE_RING)
+        self._followers = 0
+        self._share = WorkShare()
+        if hub is not None and ring:
+            hub.add(self._ring, may_miss_frames=True)
 
     async def run(self, listening: socket.socket) -> None:
         """Serve until cancelled."""
@@ -98,16 +112,23 @@ class ControlService:
         """A subscription, for as long as the block runs."""
         if self._hub is None or self._metrics is None:
             raise RequestError("not-observable", "this proxy has nothing to follow")
-        subscription = Subscription(request, self._metrics, wake)
-        self._hub.add(subscription.tap, may_miss_frames=True)
+        if request.since == "start" and not self._keeps_ring:
+            raise RequestError("no-ring", "what has passed is not kept: that needs a `ring` in [control]")
+        subscription = Subscription(request, self._ring, self._metrics, wake)
+        self._followers += 1
+        if self._followers == 1 and not self._keeps_ring:
+            self._hub.add(self._ring, may_miss_frames=True)
         try:
             yield subscription
         finally:
-            self._hub.remove(subscription.tap)
+            self._followers -= 1
+            if not self._followers and not self._keeps_ring:
+                self._hub.remove(self._ring)
+                self._ring.clear()
             subscription.close()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        client = _ControlConnection(stream, self._handler, self._has_room, self._subscription)
+        client = _ControlConnection(stream, self._handler, self._has_room, self._subscription, self._share)
         async with stream:
             with contained("control request failed"):
                 if len(self._clients) >= MAX_CONTROL_CLIENTS:
@@ -135,7 +156,9 @@ class _ControlConnection:
         handler: RequestHandler,
         has_room: Callable[[], bool],
         subscribe: Callable[[Subscribe, Callable[[], None]], AbstractContextManager[Subscription]],
+        share: WorkShare,
     ) -> None:
+        self._share = share
         self._stream = stream
         self._handler = handler
         self._has_room = has_room
@@ -216,6 +239,12 @@ class _ControlConnection:
                 self._follow(request)
                 await self.send_response(_ok_response(request, {}))
                 return
+            if isinstance(request, More):
+                if self._subscription is None:
+                    raise RequestError("not-subscribed", "there is no subscription to send more of")
+                self._subscription.grant(request.credit)
+                await self.send_response(_ok_response(request, {}))
+                return
             if isinstance(request, WatchHeld):
                 self._excerpt = request.body
             answer = self._handler.answer(request)
@@ -234,6 +263,7 @@ class _ControlConnection:
         subscription = subscribed.enter_context(self._subscribe(request, lambda: self._something.set()))
         self._stack.close()
         self._stack, self._subscription = subscribed, subscription
+        self._something.set()
 
     def note_hold(self, session: Session, number: int) -> None:
         if self._excerpt is None:
@@ -256,13 +286,16 @@ class _ControlConnection:
             self._something = trio.Event()
             if self._subscription is not None:
                 await self._send_records(self._subscription)
-            while self._events:
-                event = self._events.popleft()
-                self._events_size -= len(event)
-                await self.send_response(msgspec.Raw(event))
-                if self._lost:
-                    lost, self._lost = self._lost, 0
-                    await self.send_response({"event": "lost", "count": lost})
+            await self._send_held()
+
+    async def _send_held(self) -> None:
+        while self._events:
+            event = self._events.popleft()
+            self._events_size -= len(event)
+            await self.send_response(msgspec.Raw(event))
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                await self.send_response({"event": "lost", "count": lost})
 
     async def _report_overdue(self) -> None:
         """Let what the client follows show what has been open for long."""
@@ -272,17 +305,25 @@ class _ControlConnection:
                 await self._subscription.report_overdue()
 
     async def _send_records(self, subscription: Subscription) -> None:
-        """Send what was recorded, many records at a time."""
-        batch = bytearray()
-        for event in subscription.events():
-            batch += event + b"\n"
-            if len(batch) > BATCH_SIZE:
-                await self._send_batch(batch)
-                batch = bytearray()
-        if batch:
-            await self._send_batch(batch)
+        """Send what there is to be followed, a batch at a time, as far as there is credit for it."""
+        is_more = True
+        while is_more and subscription is self._subscription and subscription.may_send:
+            batch: list[bytes] = []
+            size = 0
+            async with self._share.turn() as is_over:
+                while is_more and size < BATCH_SIZE and not is_over():
+                    is_more = subscription.look()
+                    events = list(subscription.events())
+                    batch += events
+                    size += sum(map(len, events))
+            if batch:
+                if subscription.credit is not None:
+                    subscription.credit -= 1
+                    batch.append(b'{"event":"batch"}')
+                await self._send_batch(b"\n".join([*batch, b""]))
+            await self._send_held()
 
-    async def _send_batch(self, batch: bytearray) -> None:
+    async def _send_batch(self, batch: bytes) -> None:
         with trio.fail_after(SEND_TIMEOUT):
             async with self._lock:
                 await self._stream.send_all(batch)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
-from amqproxy.control.request import Subscribe
+from amqproxy.amqp091.frame import Frame
+from amqproxy.control.request import MAX_CREDIT, Subscribe
 from amqproxy.control.request_error import RequestError
+from amqproxy.control.tap_ring import Cursor, Entry, TapRing
 from amqproxy.proxy.record_source import RecordSource
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
@@ -26,18 +31,29 @@ MAX_PENDING_BYTES = 16 * 1024 * 1024
 MAX_FILTERED_BODY = 1024 * 1024
 """Bytes of a body that a filter looks at; a message with a larger one is shown."""
 
+FRAMES_A_LOOK = 64
+"""Frames of one chunk that are looked at before others have their turn."""
+
 READER = "tail"
 """The name under which dropped records are counted."""
 
+_SKIPPED = "too slow: not all that passed was looked at"
+
 
 class Subscription:
-    """Records for one client, made by `tap` from what sessions relay. `wake` is called when there are some.
+    """Records for one client, made from what a ring has of what sessions relay: by its own filter, at its own pace.
 
+    `wake` is called when there is more. With a `credit`, so many batches may be sent before `grant` gives more.
     `RequestError` when the filter is wrong.
     """
 
-    def __init__(self, request: Subscribe, metrics: Metrics, wake: Callable[[], None]) -> None:
-        self._queue = RecordQueue(MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, wake, reader=READER, keeps_newest=True)
+    def __init__(self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None]) -> None:
+        self._ring = ring
+        self._wake = wake
+        self._metrics = metrics
+        self._queue = RecordQueue(
+            MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
+        )
         observed = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
         self._source = RecordSource(
             self._queue,
@@ -46,11 +62,67 @@ class Subscription:
             memory=MAX_PENDING_BYTES,
             body_limit=MAX_FILTERED_BODY,
             body=request.body,
+            clock=lambda: self._now_ns,
         )
-        self.tap = self._source.tap
+        self._cursor = Cursor(ring, from_start=request.since == "start")
+        self._max_age_ns = None if request.max_age is None else round(request.max_age * 1e9)
+        self._skipped = 0
+        self._entry: Entry | None = None
+        self._rest: deque[Frame] = deque()
+        self._now_ns = time.time_ns()
+        self.credit = request.credit
+
+    @property
+    def may_send(self) -> bool:
+        """Is there credit for another batch?"""
+        return self.credit is None or self.credit > 0
+
+    def grant(self, batches: int) -> None:
+        """So many batches more may be sent. `RequestError` where they are not counted."""
+        if self.credit is None:
+            raise RequestError("no-credit", "the subscription has no `credit`: everything is sent")
+        self.credit = min(self.credit + batches, MAX_CREDIT)
+        self._wake()
+
+    def look(self) -> bool:
+        """Make records of some of what the ring has; False when there is nothing more: `wake` is called then.
+
+        What this client was too slow for is skipped, and what is older than it wants.
+        """
+        oldest = None if self._max_age_ns is None else time.time_ns() - self._max_age_ns
+        skipped = self._cursor.skipped(oldest)
+        if skipped:
+            self._rest.clear()
+            self._skipped += skipped
+            self._metrics.records_dropped.labels(READER).inc(skipped)
+            self._source.note_gap(_SKIPPED)
+        if self._rest:
+            self._show_some()
+            return True
+        entry = self._cursor.take()
+        if entry is None:
+            self._now_ns = time.time_ns()
+            self._ring.call_once(self._wake)
+            return False
+        self._now_ns = entry.ts_ns
+        if isinstance(entry.frames, FrameChunk):
+            self._entry, self._rest = entry, deque(entry.frames.unmade())
+            self._show_some()
+        else:
+            entry.show(self._source.tap)
+        return True
+
+    def _show_some(self) -> None:
+        """Show the next frames of a chunk, of which there may be many."""
+        assert self._entry is not None
+        some = [self._rest.popleft() for _ in range(min(FRAMES_A_LOOK, len(self._rest)))]
+        self._source.tap.saw_frames(self._entry.session, self._entry.sender, some, self._entry.note)
 
     def events(self) -> Iterator[bytes]:
-        """What has happened since the last call, each as a line of JSON without its end; last, how much was lost."""
+        """What was recorded since the last call, each as a line of JSON without its end, and how much was lost."""
+        skipped, self._skipped = self._skipped, 0
+        if skipped:
+            yield b'{"event":"lost","count":%d}' % skipped
         for record in self._queue.take_records():
             yield b'{"event":"%b","record":%b}' % (_kind(record), record.to_json())
         lost = self._queue.take_dropped()
@@ -59,11 +131,15 @@ class Subscription:
 
     async def report_overdue(self) -> None:
         """Make records of messages that have been open for long. To be called once in each OVERDUE_INTERVAL."""
+        if self._cursor.is_at_end:
+            self._now_ns = time.time_ns()
         await self._source.report_overdue()
+        self._wake()
 
     def close(self) -> None:
         """Make no more records."""
         self._queue.close()
+        self._ring.forget(self._wake)
 
 
 def _filter(expression: str) -> Filter:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary, finalize
 
 from amqproxy.amqp091.commands import MAX_BODY
@@ -15,21 +14,30 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.tap import Tap, TappedSession, present
 
 
 class FilteredTap:
     """Shows `tap` the commands for which `wanted` holds, and every violation.
 
     Messages that are not complete yet take at most `memory` bytes; one for which there is no room is shown, as
-    is one with a larger body than `body_limit` bytes if the filter asks for that.
+    is one with a larger body than `body_limit` bytes if the filter asks for that. `clock` is when what is shown has
+    passed, in nanoseconds since 1970.
     """
 
     requires_decoding = True
     may_miss_frames = False
 
-    def __init__(self, tap: Tap, wanted: Filter, memory: int, body_limit: int = MAX_BODY) -> None:
+    def __init__(
+        self,
+        tap: Tap,
+        wanted: Filter,
+        memory: int,
+        body_limit: int = MAX_BODY,
+        clock: Callable[[], int] = present,
+    ) -> None:
         self._tap = tap
+        self._clock = clock
         self._wanted = wanted
         self._memory = MemoryBudget(memory)
         self._body_limit = body_limit
@@ -45,13 +53,17 @@ class FilteredTap:
             share = MemoryShare(self._memory)
             sieve = self._sieves[session] = FrameFilter(self._wanted, client, share, self._body_limit)
             finalize(sieve, share.clear)
-        passed = sieve.sift(sender, list(frames), time.time(), note.tags)
+        passed = sieve.sift(sender, list(frames), self._clock() / 1e9, note.tags)
         if passed:
             self._tap.saw_frames(session, sender, passed, note)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._sieves.pop(session, None)  # what it waited for may be missing
         self._tap.saw_gap(session, frames)
+
+    def note_gap(self) -> None:
+        """Something was not shown: what has come of messages that are not complete is not waited for any more."""
+        self._sieves.clear()
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         self._tap.saw_violation(session, sender, error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import trio
 
@@ -12,7 +14,7 @@ from amqproxy.supervision import contained
 from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import RecordQueue
-from amqproxy.taps.tap import Tap
+from amqproxy.taps.tap import Tap, present
 from amqproxy.taps.trace_tap import TraceTap
 
 OVERDUE_INTERVAL = 1.0
@@ -24,7 +26,7 @@ class RecordSource:
 
     With `wanted`, only of the commands for which it holds; it looks at bodies of up to `body_limit` bytes. Messages
     whose rest or outcome is waited for take at most `memory` bytes. The records of frames contain the first `body`
-    bytes of each body frame.
+    bytes of each body frame. `clock` is when what is shown has passed, in nanoseconds since 1970.
     """
 
     def __init__(
@@ -36,19 +38,28 @@ class RecordSource:
         memory: int,
         body_limit: int,
         body: int = 0,
+        clock: Callable[[], int] = present,
     ) -> None:
         self.tap: Tap
         self._trace_tap: TraceTap | None = None
+        self._filtered: FilteredTap | None = None
         if observed is None:
-            self.tap = FrameTap(queue, body=body)
+            self.tap = FrameTap(queue, body=body, clock=clock)
             if wanted is not None:
-                self.tap = FilteredTap(self.tap, wanted, memory, body_limit)
+                self.tap = self._filtered = FilteredTap(self.tap, wanted, memory, body_limit, clock)
             return
         if wanted is not None:
             kept_body = min(CommandFilter.kept_body(wanted), body_limit)
             observed = msgspec.structs.replace(observed, kept_body=kept_body)
         selector_of = None if wanted is None else filters_of(wanted)
-        self.tap = self._trace_tap = TraceTap(queue, observed, memory=memory, selector_of=selector_of)
+        self.tap = self._trace_tap = TraceTap(queue, observed, memory=memory, selector_of=selector_of, clock=clock)
+
+    def note_gap(self, reason: str) -> None:
+        """Something was not shown to the tap: what was open then is unknown."""
+        if self._trace_tap is not None:
+            self._trace_tap.note_gap(reason)
+        if self._filtered is not None:
+            self._filtered.note_gap()
 
     async def report_overdue(self) -> None:
         """Make records of messages that have been open for long. To be called once in each OVERDUE_INTERVAL.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 from amqproxy.amqp091.errors import ProtocolError
@@ -12,7 +11,7 @@ from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import record_error, record_frame, record_protocol_header
 from amqproxy.taps.record_queue import RecordQueue
-from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.tap import TappedSession, present
 
 RECORD_COST = 1024
 """Bytes that a record takes, about, besides its fields."""
@@ -22,22 +21,26 @@ DECODED_FACTOR = 4
 
 
 class FrameTap:
-    """Puts the records of frames into `queue`; they contain the first `body` bytes of each body frame."""
+    """Puts the records of frames into `queue`; they contain the first `body` bytes of each body frame.
+
+    `clock` is when what is shown has passed, in nanoseconds since 1970.
+    """
 
     requires_decoding = True
     may_miss_frames = False
 
-    def __init__(self, queue: RecordQueue, *, body: int = 0) -> None:
+    def __init__(self, queue: RecordQueue, *, body: int = 0, clock: Callable[[], int] = present) -> None:
         self._queue = queue
         self._body = body
+        self._clock = clock
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
         if self._queue.has_room(RECORD_COST):
-            self._queue.add(record_protocol_header(data, sender=CLIENT, **_where(session)), RECORD_COST)
+            self._queue.add(record_protocol_header(data, sender=CLIENT, **self._where(session)), RECORD_COST)
         self._queue.wake()
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        queue, where = self._queue, _where(session)
+        queue, where = self._queue, self._where(session)
         for made, frame in enumerate(frames):
             cost = _cost(frame, self._body)
             if not queue.has_room(cost, len(frames) - made):
@@ -51,11 +54,14 @@ class FrameTap:
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         if self._queue.has_room(RECORD_COST):
-            self._queue.add(record_error(error, sender=sender, **_where(session)), RECORD_COST)
+            self._queue.add(record_error(error, sender=sender, **self._where(session)), RECORD_COST)
         self._queue.wake()
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         """There is no record of it."""
+
+    def _where(self, session: TappedSession) -> _Where:
+        return {"ts_ns": self._clock(), "stream": session.number, "connection": session.name}
 
 
 def _cost(frame: Frame, body: int) -> int:
@@ -68,7 +74,3 @@ class _Where(TypedDict):
     ts_ns: int
     stream: int
     connection: str
-
-
-def _where(session: TappedSession) -> _Where:
-    return {"ts_ns": time.time_ns(), "stream": session.number, "connection": session.name}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
@@ -16,7 +15,7 @@ from amqproxy.taps.observer import Observer, ObserverSettings, Report
 from amqproxy.taps.pending_messages import RECORD_COST, PendingBudget, cost_of
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.session_trace import to_relieve
-from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.tap import TappedSession, present
 
 OBSERVERS_A_STEP = 100
 """Connections looked at in one step of a look for what has been open for long."""
@@ -26,15 +25,23 @@ class TraceTap:
     """Puts reports into `queue`. What rules changed is reported as the client sent or received it.
 
     With `selector_of`, only the messages that it selects are reported, and what went wrong. The records of messages
-    that are open take at most `memory` bytes, and so do the traces, when they are looked at, once a second.
+    that are open take at most `memory` bytes, and so do the traces, when they are looked at, once a second. `clock` is
+    when what is shown has passed, in nanoseconds since 1970.
     """
 
     requires_decoding = True
     may_miss_frames = False
 
     def __init__(
-        self, queue: RecordQueue, settings: ObserverSettings, *, memory: int, selector_of: SelectorOf | None = None
+        self,
+        queue: RecordQueue,
+        settings: ObserverSettings,
+        *,
+        memory: int,
+        selector_of: SelectorOf | None = None,
+        clock: Callable[[], int] = present,
     ) -> None:
+        self._clock = clock
         self._queue = queue
         self._settings = settings
         self._selector_of = selector_of
@@ -44,11 +51,11 @@ class TraceTap:
         self._observers: dict[int, Observer] = {}
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        self._observer(session).feed_protocol_header(time.time_ns())
+        self._observer(session).feed_protocol_header(self._clock())
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
-            self._add(self._observer(session).feed(sender, frames, time.time_ns(), note))
+            self._add(self._observer(session).feed(sender, frames, self._clock(), note))
 
     def _observer(self, session: TappedSession) -> Observer:
         number, name = session.number, session.name
@@ -67,21 +74,29 @@ class TraceTap:
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._queue.drop(1)
-        self._add(self._observer(session).gap(CLIENT, time.time_ns(), f"{frames} frames passed too fast to be shown"))
+        self._add(self._observer(session).gap(CLIENT, self._clock(), f"{frames} frames passed too fast to be shown"))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
         observer = self._observers.get(session.number)
         if observer is not None:
-            self._add(observer.gap(sender, time.time_ns(), str(error)))
+            self._add(observer.gap(sender, self._clock(), str(error)))
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         observer = self._observers.pop(session.number, None)
         if observer is not None:
-            self._add(observer.end(time.time_ns(), reason))
+            self._add(observer.end(self._clock(), reason))
+
+    def note_gap(self, reason: str) -> None:
+        """Something was not shown, of any of the sessions, which may have ended: what is open is unknown."""
+        now_ns = self._clock()
+        observers, self._observers = self._observers, {}
+        for observer in observers.values():
+            for peer in Peer:
+                self._add(observer.gap(peer, now_ns, reason))
 
     def report_overdue(self) -> Iterator[None]:
         """Report what has been open for long as pending: some connections a step, so that others have their turn."""
-        now_ns = time.time_ns()
+        now_ns = self._clock()
         total = 0
         for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
             if number in self._observers:  # its session has not ended meanwhile

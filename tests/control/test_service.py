@@ -71,8 +71,17 @@ class Asker:
 
 
 class Served:
-    def __init__(self, path: Path, service: ControlService, desk: Desk, stack: AsyncExitStack, hub: Hub) -> None:
+    def __init__(
+        self,
+        path: Path,
+        service: ControlService,
+        desk: Desk,
+        stack: AsyncExitStack,
+        hub: Hub,
+        metrics: Metrics,
+    ) -> None:
         self.path = path
+        self.metrics = metrics
         self.hub = hub
         self.service = service
         self.desk = desk
@@ -84,15 +93,16 @@ class Served:
 
 
 @asynccontextmanager
-async def served(directory: Path) -> AsyncIterator[Served]:
+async def served(directory: Path, ring: int = 0) -> AsyncIterator[Served]:
     path = directory / "control"
     with opened(path) as listening:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             desk = Desk()
             hub = Hub(None, lambda tap: None)
-            one = ControlService(desk, hub, Metrics())  # type: ignore[arg-type]
+            metrics = Metrics()
+            one = ControlService(desk, hub, metrics, ring)  # type: ignore[arg-type]
             nursery.start_soon(one.run, listening)
-            yield Served(path, one, desk, stack, hub)
+            yield Served(path, one, desk, stack, hub, metrics)
             nursery.cancel_scope.cancel()
 
 
@@ -425,3 +435,107 @@ async def test_who_never_reads_loses_records_and_then_the_connection(
         assert house.hub._added == []
         await other.send(b'{"request":"rules"}\n')
         assert (await other.receive())["ok"]
+
+
+async def test_who_reads_a_byte_a_second_loses_records_and_no_other_does(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "SEND_TIMEOUT", 10_000)
+    async with served(tmp_path) as house:
+        slow, fast = await house.asker(), await house.asker()
+        for asker in (slow, fast):
+            await asker.send(b'{"request":"subscribe","frames":true}\n')
+            assert (await asker.receive())["ok"]
+        house.service._ring.memory = 1 << 19
+        for _ in range(20):
+            publish(house, 200)
+            assert [(await fast.receive())["event"] for _ in range(400)] == ["frame"] * 400
+            await slow.stream.receive_some(1)
+            await trio.sleep(1)
+        received = b""
+        while b'"lost"' not in received or not received.endswith(b"\n"):
+            received += await slow.stream.receive_some(1 << 20)
+        [lost] = [msgspec.json.decode(line) for line in received.splitlines() if line.startswith(b'{"event":"lost"')]
+        assert lost["count"] > 1000
+        value = house.metrics.registry.get_sample_value("amqproxy_records_dropped_total", {"tap": "tail"})
+        assert value == lost["count"]
+
+
+async def test_batches_are_sent_as_there_is_credit(tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        asker = await house.asker()
+        await asker.send(b'{"request":"subscribe","frames":true,"credit":2}\n')
+        assert await asker.receive() == {"ok": True}
+        for number in range(5):
+            publish(house)
+            await trio.testing.wait_all_tasks_blocked()
+            if number < 2:
+                events = [(await asker.receive())["event"] for _ in range(3)]
+                assert events == ["frame", "frame", "batch"]
+        await asker.send(b'{"request":"more","credit":1,"id":7}\n')
+        assert await asker.receive() == {"id": 7, "ok": True}
+        assert [(await asker.receive())["event"] for _ in range(7)] == ["frame"] * 6 + ["batch"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        ([b'{"request":"more","credit":1}'], "not-subscribed"),
+        ([b'{"request":"subscribe","frames":true}', b'{"request":"more","credit":1}'], "no-credit"),
+        ([b'{"request":"more","credit":0}'], "malformed"),
+        ([b'{"request":"subscribe","frames":true,"from":"start"}'], "no-ring"),
+        ([b'{"request":"subscribe","frames":true,"from":"start","max_age":1}'], "malformed"),
+    ],
+)
+async def test_what_there_is_no_more_of(lines: list[bytes], error: str, tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        asker = await house.asker()
+        answers = []
+        for line in lines:
+            await asker.send(line + b"\n")
+            answers.append(await asker.receive())
+        assert answers[-1]["error"] == error
+
+
+async def test_what_has_passed_before_is_shown_where_there_is_a_ring(tmp_path: Path) -> None:
+    async with served(tmp_path, ring=1 << 20) as house:
+        publish(house, 2)
+        asker = await house.asker()
+        await asker.send(b'{"request":"subscribe","frames":true,"from":"start"}\n')
+        assert await asker.receive() == {"ok": True}
+        records = [(await asker.receive())["record"] for _ in range(4)]
+        assert [each["arguments"].get("routing_key") for each in records[::2]] == ["0", "1"]
+        await asker.stream.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(house.hub._added) == 1
+        assert house.service._ring.entries
+
+
+async def test_without_a_ring_nothing_is_kept_once_nobody_follows(tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        publish(house)
+        assert not house.service._ring.entries
+        askers = [await house.asker() for _ in range(2)]
+        for asker in askers:
+            await asker.send(b'{"request":"subscribe","frames":true}\n')
+            await asker.receive()
+        assert len(house.hub._added) == 1
+        for left, asker in zip((1, 0), askers, strict=True):
+            await asker.stream.aclose()
+            await trio.testing.wait_all_tasks_blocked()
+            publish(house)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(house.hub._added) == left
+        assert not house.service._ring.entries
+
+
+async def test_held_commands_are_announced_while_very_much_passes(tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        asker = await house.asker()
+        await asker.send(b'{"request":"watch"}\n{"request":"subscribe","frames":true}\n')
+        assert (await asker.receive())["ok"]
+        assert (await asker.receive())["ok"]
+        publish(house, 2000)
+        house.service.note_hold(SimpleNamespace(), 1)  # type: ignore[arg-type]
+        events = [(await asker.receive())["event"] for _ in range(4001)]
+        assert events.index("held") < 4000

@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
 import pytest
 
-from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen
+from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, ConfirmSelect
+from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control import subscription as module
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.subscription import Subscription
+from amqproxy.control.subscription import FRAMES_A_LOOK, Subscription
+from amqproxy.control.tap_ring import TapRing
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 
 
 class Followed:
-    def __init__(self, **request: Any) -> None:
+    def __init__(self, ring: int = 1 << 20, **request: Any) -> None:
         self.metrics = Metrics()
         self.woken = 0
-        self.subscription = Subscription(Subscribe(**request), self.metrics, self._wake)
+        self.session = Session()
+        self.ring = TapRing(ring)
+        self.subscription = Subscription(Subscribe(**request), self.ring, self.metrics, self._wake)
 
     def _wake(self) -> None:
         self.woken += 1
 
     def saw(self, *methods: Any, **content: Any) -> None:
         frames = [frame for method in methods for frame in frames_of(1, method, **content)]
-        self.subscription.tap.saw_frames(Session(), CLIENT, frames)
+        self.ring.saw_frames(self.session, CLIENT, frames)
 
     def events(self) -> list[dict[str, Any]]:
+        while self.subscription.look():
+            pass
         return [msgspec.json.decode(each) for each in self.subscription.events()]
 
 
 def test_frames() -> None:
     followed = Followed(frames=True, body=2)
+    assert followed.events() == []
     followed.saw(BasicPublish(exchange="e"), body=b"hello")
     events = followed.events()
     assert [(each["event"], each["record"]["type"]) for each in events] == [
@@ -89,8 +98,101 @@ def test_a_wrong_filter() -> None:
     assert refused.value.name == "wrong-filter"
 
 
-def test_what_is_closed_makes_no_more() -> None:
+def test_what_is_closed_is_not_woken_and_makes_no_more() -> None:
     followed = Followed(frames=True)
+    assert not followed.subscription.look()
     followed.subscription.close()
     followed.saw(BasicPublish())
+    assert followed.woken == 0
     assert followed.events() == []
+
+
+def test_each_has_its_own_pace_and_its_own_loss() -> None:
+    slow, fast = Followed(2_500, frames=True), Followed(frames=True)
+    for number in range(10):
+        for each in (slow, fast):
+            each.saw(BasicPublish(routing_key=str(number)))
+        assert [each["record"].get("arguments", {}).get("routing_key") for each in fast.events()] == [str(number), None]
+    events = slow.events()
+    assert events[0] == {"event": "lost", "count": 16}
+    assert [each["record"]["arguments"]["routing_key"] for each in events[1::2]] == ["8", "9"]
+    value = slow.metrics.registry.get_sample_value("amqproxy_records_dropped_total", {"tap": "tail"})
+    assert value == 16
+
+
+def test_after_a_loss_nothing_is_guessed() -> None:
+    """The publish that is not confirmed, and the confirm of another that was skipped."""
+    followed = Followed(1 << 20, messages=True)
+    followed.ring.saw_protocol_header(followed.session, HEADER)
+    followed.saw(ChannelOpen(), ConfirmSelect(), BasicPublish(routing_key="a"))
+    assert [each["record"]["outcome"] for each in followed.events()] == []
+    followed.ring.memory = 2_000
+    for number in range(10):
+        followed.saw(BasicPublish(routing_key=str(number)))
+    events = followed.events()
+    assert events[0]["event"] == "lost"
+    publishes = [each["record"] for each in events[1:] if each["record"]["type"] == "publish"]
+    assert (publishes[0]["routing_key"], publishes[0]["outcome"]) == ("a", "unknown")
+    followed.ring.saw_end(followed.session, "gone")
+    assert {each["record"].get("outcome") for each in followed.events()} <= {"unknown", "open", "closed", "sent"}
+
+
+def test_from_the_start_of_the_ring() -> None:
+    ring = Followed(frames=True)
+    ring.saw(BasicPublish(routing_key="before"))
+    late = Subscription(Subscribe(frames=True, since="start"), ring.ring, ring.metrics, lambda: None)
+    now = Subscription(Subscribe(frames=True), ring.ring, ring.metrics, lambda: None)
+    ring.saw(BasicPublish(routing_key="after"))
+    for each, keys in [(late, ["before", "after"]), (now, ["after"])]:
+        while each.look():
+            pass
+        records = [msgspec.json.decode(event)["record"] for event in each.events()]
+        assert [record["arguments"]["routing_key"] for record in records if record["type"] == "method"] == keys
+
+
+def test_a_record_has_the_time_when_it_passed() -> None:
+    times = iter([5_000, 7_000])
+    followed = Followed(frames=True)
+    followed.ring = TapRing(1 << 20, lambda: next(times))
+    subscription = Subscription(Subscribe(frames=True), followed.ring, followed.metrics, lambda: None)
+    followed.saw(BasicAck(1))
+    followed.saw(BasicAck(2))
+    while subscription.look():
+        pass
+    assert [msgspec.json.decode(each)["record"]["ts_ns"] for each in subscription.events()] == [5_000, 7_000]
+
+
+def test_what_is_too_old_is_skipped() -> None:
+    now = time.time_ns()
+    times = iter([now - 5 * 10**9, now])
+    followed = Followed(frames=True)
+    ring = TapRing(1 << 20, lambda: next(times))
+    subscription = Subscription(Subscribe(frames=True, max_age=1.0), ring, followed.metrics, lambda: None)
+    for number in (1, 2):
+        ring.saw_frames(followed.session, CLIENT, frames_of(1, BasicAck(number)))
+    while subscription.look():
+        pass
+    events = [msgspec.json.decode(each) for each in subscription.events()]
+    assert events[0] == {"event": "lost", "count": 1}
+    assert [each["record"]["arguments"]["delivery_tag"] for each in events[1:]] == [2]
+
+
+def test_credit() -> None:
+    followed = Followed(frames=True, credit=1)
+    assert followed.subscription.may_send
+    followed.subscription.credit = 0
+    assert not followed.subscription.may_send
+    followed.subscription.grant(2)
+    assert (followed.subscription.credit, followed.woken) == (2, 1)
+    with pytest.raises(RequestError) as refused:
+        Followed(frames=True).subscription.grant(1)
+    assert refused.value.name == "no-credit"
+
+
+def test_a_large_chunk_is_looked_at_in_parts() -> None:
+    followed = Followed(frames=True)
+    data = b"".join(frame.raw for number in range(200) for frame in frames_of(1, BasicAck(number)))
+    followed.ring.saw_frames(followed.session, CLIENT, FrameChunk(data, 0))
+    assert followed.subscription.look()
+    assert len(list(followed.subscription.events())) == FRAMES_A_LOOK
+    assert len(followed.events()) == 200 - FRAMES_A_LOOK

@@ -315,7 +315,7 @@ def test_a_channel_is_closed_and_the_connection_stays(controlled: Callable[..., 
         one, other = connection.channel(), connection.channel()
         queue = other.queue_declare("", exclusive=True).method.queue
         other.basic_publish("", queue, b"body")
-        one.basic_get(queue)
+        until(lambda: _got(one, queue, auto_ack=False), "the message")
         [session] = house.sessions()
         house.command("close", str(session["session"]), "--channel", str(one.channel_number), "--text", "enough")
         with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
@@ -326,8 +326,8 @@ def test_a_channel_is_closed_and_the_connection_stays(controlled: Callable[..., 
         assert connection.channel().queue_declare("", exclusive=True).method.queue
 
 
-def _got(channel: Any, queue: str) -> Any:
-    found = channel.basic_get(queue, auto_ack=True)
+def _got(channel: Any, queue: str, *, auto_ack: bool = True) -> Any:
+    found = channel.basic_get(queue, auto_ack=auto_ack)
     return found if found[0] is not None else None
 
 
@@ -345,3 +345,21 @@ def test_a_client_is_paused_for_longer_than_its_heartbeats(controlled: Callable[
         assert connection.is_open
         house.command("resume", str(session["session"]))
         assert until(lambda: _got(channel, queue), "the message")[2] == b"body"
+
+
+def test_a_tail_from_before_it_began(start_proxy: StartProxy, rabbitmq: RabbitMQ, tmp_path: Path) -> None:
+    proxy = start_proxy(rabbitmq.port, control={"path": "control", "ring": "1 MiB"})
+    with publishing(proxy) as done:
+        assert done.result(60)[2] == b"old"
+    options = ["--messages", "--json", "--body=9", "--since-start", "--socket", str(tmp_path / "control")]
+    words = [*command(), "tail", *options]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as tail:
+        assert tail.stdout is not None
+        records = []
+        while not any(each["type"] == "publish" for each in records):
+            records.append(json.loads(tail.stdout.readline()))
+        tail.terminate()
+    assert records[-1]["body"] == "old"
+    assert records[-1]["outcome"] == "confirmed"
+    assert records[0]["type"] == "connection"
+    assert records[0]["outcome"] == "opened"

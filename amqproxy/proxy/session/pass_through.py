@@ -21,6 +21,7 @@ from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Impairment, Verdict
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 
 _NONE_WAIT: Mapping[int, Delayed] = MappingProxyType({})
@@ -30,7 +31,8 @@ class PassThrough:
     """A `Passage` without rules.
 
     `legs` are the session's, `client` is what was known before the first frame. Each method that counts for the
-    session itself is added to `met`, with its sender. If it `is_tapped`, every frame is wanted, and given to taps.
+    session itself is added to `met`, with its sender. If it `is_tapped`, all that passes is given to taps, in chunks
+    whose frames are only made where a tap asks for them.
     """
 
     __slots__ = (
@@ -81,10 +83,10 @@ class PassThrough:
         return command
 
     def ask_for_frames(self) -> None:
-        """Have the readers hand over the methods that change the connection; all frames, for a tap or a gate."""
-        self.relays_unseen = self.gate is None
+        """Have the readers hand over the methods that change the connection; all frames, for a gate."""
+        self.relays_unseen = self.gate is None and not self.is_tapped
         for peer in (CLIENT, SERVER):
-            wants_all = self.is_tapped or self.gate is not None
+            wants_all = self.gate is not None
             self._legs[peer].reader.want(EVERY_METHOD if wants_all else STATEFUL[peer], content=wants_all)
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
@@ -119,7 +121,8 @@ class PassThrough:
             else:
                 self._output = memoryview(reader.taken)[: end - reader.taken_from]
             if self.is_tapped:
-                self._passed = passed
+                data = self._output if isinstance(self._output, bytes) else bytes(self._output)
+                self._passed = passed if gate is not None else FrameChunk(data, reader.taken_from) if data else ()
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         if to is self._sender:

@@ -238,9 +238,12 @@ class Traffic:
                 self._lose_meter(failure)
 
     def _keep_to_share(self, share: TapShare, began: float) -> None:
-        """Show nothing for a while where showing took too much time, and then again."""
+        """Show nothing for a while where showing took too much time, and then again.
+
+        What a pass-through shows are the bytes as they lie there: that takes no time.
+        """
         tap = self._report.tap
-        if tap is None:
+        if tap is None or isinstance(self.passage, PassThrough):
             return
         frames = 0 if self.meter is None else self.meter.frames
         if share.is_hidden:

@@ -6,8 +6,10 @@ import pytest
 from trio.testing import MockClock
 
 from amqproxy.proxy.session.tap_budget import BURST, OWN_SHARE, SHARE, TapBudget, TapShare
+from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, staged
+from tests.rules.scene import rule
 
 PUBLISH = "1: basic.publish, 1: header 1, 1: body 1"
 
@@ -62,7 +64,8 @@ class Scripted(TapBudget):
 async def test_frames_that_there_is_no_time_for_are_counted(autojump_clock: MockClock, tap: Audience) -> None:
     budget = Scripted(share=0.0, burst=0.0)
     budget.is_spent = False
-    async with staged(OPEN, tap=tap, tap_budget=budget) as stage:
+    rules = RuleSet([rule('name = "tag"\naction = "tag"\ntags = ["a"]\nmatch.method = "tx.select"')])
+    async with staged(OPEN, tap=tap, tap_budget=budget, rules=rules) as stage:
         share = stage.session._traffic._tap_share
         assert share is not None
         share._own = budget
@@ -79,3 +82,14 @@ async def test_frames_that_there_is_no_time_for_are_counted(autojump_clock: Mock
         assert tap.seen == [*shown, "10 frames not shown", *shown]
     else:
         assert tap.seen == [*shown, *shown, *shown, "server basic.ack", *shown, *shown]
+
+
+async def test_what_passes_without_rules_is_all_shown_since_that_takes_no_time(autojump_clock: MockClock) -> None:
+    budget = Scripted(share=0.0, burst=0.0)
+    budget.is_spent = True
+    tap = Lossy()
+    async with staged(OPEN, tap=tap, tap_budget=budget) as stage:
+        tap.seen.clear()
+        await stage.play(f">> {PUBLISH}")
+        await stage.play(f">> {PUBLISH}")
+    assert tap.seen == ["client basic.publish", "client 2", "client 3"] * 2

@@ -1,0 +1,137 @@
+"""What sessions have shown most recently, and who reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.errors import FrameError
+from amqproxy.amqp091.methods import BasicAck, BasicPublish
+from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.control.tap_ring import ENTRY_COST, Cursor, TapRing
+from amqproxy.taps.frame_chunk import FrameChunk
+from tests.proxy.recording_tap import Audience
+from tests.taps.sessions import Session
+from tests.taps.trace.traced import frames_of
+
+SESSION = Session()
+
+
+def acks(ring: TapRing, *tags: int) -> None:
+    for tag in tags:
+        ring.saw_frames(SESSION, CLIENT, frames_of(1, BasicAck(tag)))
+
+
+def read(cursor: Cursor) -> list[Any]:
+    found: list[Any] = []
+    while True:
+        skipped = cursor.skipped()
+        if skipped:
+            found.append(f"{skipped} lost")
+        entry = cursor.take()
+        if entry is None:
+            return found
+        found += [frame.method.delivery_tag for frame in entry.frames]
+
+
+def test_whatever_was_shown_is_shown_again() -> None:
+    ring, tap = TapRing(1 << 20), Audience()
+    cursor = Cursor(ring)
+    data = b"".join(frame.raw for frame in frames_of(1, BasicPublish()))
+    ring.saw_protocol_header(SESSION, b"AMQP")
+    ring.saw_frames(SESSION, CLIENT, FrameChunk(data, 0))
+    ring.saw_frames(SESSION, SERVER, frames_of(1, BasicAck(1)))
+    ring.saw_violation(SESSION, CLIENT, FrameError("too large"))
+    ring.saw_end(SESSION, "over")
+    while (entry := cursor.take()) is not None:
+        entry.show(tap)
+    assert tap.seen == [
+        "c:1-p:2 b'AMQP'",
+        "client basic.publish",
+        "client 2",
+        "server basic.ack",
+        "client 501",
+    ]
+    assert cursor.is_at_end
+
+
+def test_a_reader_begins_at_the_end_or_at_the_start() -> None:
+    ring = TapRing(1 << 20)
+    acks(ring, 1, 2)
+    late, early = Cursor(ring), Cursor(ring, from_start=True)
+    acks(ring, 3)
+    assert read(late) == [3]
+    assert read(early) == [1, 2, 3]
+    assert read(early) == []
+
+
+def test_the_oldest_is_overwritten_and_who_has_not_read_it_learns_how_much() -> None:
+    ring = TapRing(3 * (ENTRY_COST + 300))
+    slow, fast = Cursor(ring), Cursor(ring)
+    acks(ring, 1)
+    assert read(fast) == [1]
+    acks(ring, *range(2, 11))
+    assert read(slow) == ["8 lost", 9, 10] or read(slow) == []
+    assert read(fast)[0].endswith("lost")
+    assert read(Cursor(ring, from_start=True))[-1] == 10
+
+
+def test_one_that_is_larger_than_the_ring_is_not_kept() -> None:
+    ring = TapRing(100)
+    cursor = Cursor(ring)
+    acks(ring, 1, 2)
+    assert read(cursor) == ["2 lost"]
+    assert not ring.entries
+
+
+@given(st.integers(1, 8), st.lists(st.integers(0, 6), max_size=60))
+def test_what_is_read_and_what_is_lost_is_all_there_was(room: int, turns: list[int]) -> None:
+    """0 is a turn of the reader, any other so many frames."""
+    ring = TapRing(room * 800)
+    cursor = Cursor(ring)
+    shown = 0
+    got = lost = 0
+    last = 0
+    for turn in [*turns, 0]:
+        if turn:
+            acks(ring, *range(shown + 1, shown + turn + 1))
+            shown += turn
+            continue
+        for each in read(cursor):
+            if isinstance(each, str):
+                lost += int(each.partition(" ")[0])
+            else:
+                assert each > last
+                last = each
+                got += 1
+        assert got + lost == shown
+        assert sum(entry.cost for entry in ring.entries.values()) <= ring.memory
+
+
+def test_who_waits_is_woken_once() -> None:
+    ring = TapRing(1 << 20)
+    woken: list[int] = []
+
+    def wake() -> None:
+        woken.append(1)
+
+    ring.call_once(wake)
+    ring.call_once(wake)
+    acks(ring, 1, 2)
+    assert woken == [1]
+    ring.call_once(wake)
+    ring.forget(wake)
+    ring.forget(wake)
+    acks(ring, 3)
+    assert woken == [1]
+
+
+def test_nothing_is_kept_for_nobody() -> None:
+    ring = TapRing(1 << 20)
+    acks(ring, 1, 2)
+    ring.clear()
+    cursor = Cursor(ring, from_start=True)
+    acks(ring, 3)
+    assert read(cursor) == [3]

@@ -1,0 +1,31 @@
+"""The frames of a chunk, made when they are asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp091.frame import count_frames, every_frame
+from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.taps.frame_chunk import FrameChunk
+from tests.taps.trace.traced import frames_of
+
+DATA = b"".join(frame.raw for frame in frames_of(3, BasicPublish(), body=bytes(70_000)))
+
+
+@pytest.mark.parametrize("times", [0, 1, 50])
+def test_they_are_counted_and_made(times: int) -> None:
+    data = DATA * times
+    chunk = FrameChunk(data, 7)
+    assert len(chunk) == count_frames(data) == len(every_frame(data, 7)) == 72 * times
+    assert b"".join(frame.raw for frame in chunk) == data
+    assert [frame.offset for frame in chunk] == [frame.offset for frame in every_frame(data, 7)]
+    assert list(chunk) == chunk[:]
+    assert bool(chunk) is bool(times)
+
+
+def test_they_are_made_once() -> None:
+    chunk = FrameChunk(DATA, 0)
+    assert chunk[0] is next(iter(chunk))
+    again = chunk.unmade()
+    assert again[-1] is not chunk[-1]
+    assert (again.data, len(again)) == (chunk.data, 72)
