@@ -56,6 +56,7 @@ from amqproxy.supervision import contained, kept_up, report, supervised
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 if TYPE_CHECKING:
     from amqproxy.telemetry.telemetry import Telemetry  # imported where it is asked for: it needs an extra
@@ -141,6 +142,7 @@ async def run(
             rules=RuleSet(config.rules),
             upstream=upstream,
             mirrors=mirrors,
+            topology=ObservedTopology() if control else None,
         )
         hub = Hub(printing.tap if printing else None, server.apply_tap)
         telemetry = _telemetry(config, metrics)

@@ -74,7 +74,7 @@ class SessionRegistry(RuleOwner, Protocol):
     """What the handler needs of a `ProxyServer`."""
 
     sessions: dict[int, Session]
-    topology: ObservedTopology
+    topology: ObservedTopology | None
 
 
 class RequestHandler:
@@ -119,9 +119,10 @@ class RequestHandler:
             case ListConsumers():
                 return ListResponse("consumers", consumer_entries(self._chosen(request.session)))
             case ShowTopology():
-                return ListResponse(
-                    "topology", self._topology(request), {"forgotten": self._registry.topology.forgotten}
-                )
+                topology = self._registry.topology
+                if topology is None:
+                    raise RequestError("not-observable", "this proxy takes no note of what clients declare")
+                return ListResponse("topology", self._objects(topology, request), {"forgotten": topology.forgotten})
             case ShowStats():
                 if self._statistics is None:
                     raise RequestError("not-observable", "this proxy counts nothing")
@@ -181,9 +182,9 @@ class RequestHandler:
             for rule in self._registry.rules.rules
         )
 
-    def _topology(self, request: ShowTopology) -> Iterator[Any]:
+    def _objects(self, topology: ObservedTopology, request: ShowTopology) -> Iterator[Any]:
         """Exchanges, queues, bindings, consumers; last, what was deleted."""
-        topology, vhost = self._registry.topology, request.vhost
+        vhost = request.vhost
         yield from topology.entries(vhost)
         for consumer in consumer_entries(self._chosen(None)):
             if vhost in (None, consumer["vhost"]):

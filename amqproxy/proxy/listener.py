@@ -50,7 +50,7 @@ class ProxyServer:
     """All sessions of one proxy, and the listeners that begin them.
 
     `on_hold` is called for each newly held command: its session, and its number there. `lag` is how late the loop is,
-    `topology` what clients have declared.
+    `topology` what clients have declared, where that is noted.
     """
 
     def __init__(
@@ -63,13 +63,14 @@ class ProxyServer:
         rules: RuleSet | None = None,
         upstream: str = "",
         mirrors: Mirrors | None = None,
+        topology: ObservedTopology | None = None,
     ) -> None:
         """`upstream` is its address as rules know it, `mirrors` takes the copies that they make."""
         self.sessions: dict[int, Session] = {}
         self.rules = rules or RuleSet(())
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self.lag = LoopLag()
-        self.topology = ObservedTopology()
+        self.topology = topology
         self._upstream = upstream
         self._mirrors = mirrors
         self._memory = MemoryBudget(limits.memory, limits.session_memory)

@@ -129,6 +129,9 @@ async def test_the_topology_has_consumers_and_at_last_what_was_deleted() -> None
         assert [(each["kind"], each["vhost"]) for each in found] == [("queue", "/"), ("consumer", "/")]
         assert (found[1]["queue"], found[1]["consumer_tag"]) == ("queue", "tag")
         await proxy.stage.play(">> 1: queue.delete\n<< 1: queue.delete-ok")
+        without = SimpleNamespace(sessions={}, rules=proxy.rules, topology=None)
+        with pytest.raises(RequestError, match="no note"):
+            RequestHandler(without, tuple, now=float, time=float).answer(ShowTopology())
         assert listed(proxy, ShowTopology(vhost="other", deleted=True)) == []
         assert [type(each).__name__ for each in listed(proxy, ShowTopology(vhost="/", deleted=True))] == [
             "dict",

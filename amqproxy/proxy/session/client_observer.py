@@ -21,13 +21,13 @@ from amqproxy.taps.topology.observed_topology import ObservedTopology
 class ClientObserver:
     """Takes note of what the leg of a client has taken, as people may see it, from its `connection`.
 
-    A failure here is logged, and is no trouble to the session.
+    Without a `topology` it does nothing. A failure here is logged, and is no trouble to the session.
     """
 
     __slots__ = ("_connection", "_report", "_requests", "_shown", "_topology", "_traffic")
 
     def __init__(
-        self, connection: Connection, traffic: Traffic, report: SessionReport, topology: ObservedTopology
+        self, connection: Connection, traffic: Traffic, report: SessionReport, topology: ObservedTopology | None
     ) -> None:
         self._connection = connection
         self._traffic = traffic
@@ -35,7 +35,7 @@ class ClientObserver:
         self._shown: tuple[str, Actor] | None = None
         self._topology = topology
         self._requests: ClientRequests | None = None
-        if isinstance(connection, WatchedConnection):
+        if topology is not None and isinstance(connection, WatchedConnection):
             connection.on_method = self._take
 
     @property
@@ -57,6 +57,7 @@ class ClientObserver:
 
     def _take(self, sender: Peer, frame: Frame) -> None:
         if self._requests is None:
+            assert self._topology is not None
             self._requests = ClientRequests(self._topology)
         with self._report.contained("request not observed"):
             self._requests.take(self, sender, frame.channel, frame.method, frame.size)

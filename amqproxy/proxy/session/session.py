@@ -58,7 +58,7 @@ class Session:
     them, its own first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `client` is what is
     known of the client so far, `rules` what is applied to it; without any, frames pass as they came. `on_hold` is
     called with the number of each command that waits for an operator from then on. What the client declares is noted
-    in `topology`.
+    in `topology`, if there is one.
     """
 
     __slots__ = (
@@ -133,9 +133,7 @@ class Session:
             mirrors,
             tap_budget,
         )
-        self._observer = ClientObserver(
-            self.client.connection, self._traffic, self._report, ObservedTopology() if topology is None else topology
-        )
+        self._observer = ClientObserver(self.client.connection, self._traffic, self._report, topology)
         self._directions = 2
         self._is_beating = False
 

@@ -14,10 +14,16 @@ DECLARE = """
 
 
 async def test_nothing_is_kept_of_a_client_that_asks_for_nothing() -> None:
-    async with staged(OPEN) as stage:
+    async with staged(OPEN, topology=ObservedTopology()) as stage:
         assert stage.session.channel_views == {}
         await stage.play(">> 1: basic.consume\n<< 1: basic.consume-ok")
         assert list(stage.session.channel_views[1].consumers) == ["tag"]
+
+
+async def test_nothing_is_kept_where_nobody_can_ask() -> None:
+    async with staged(OPEN) as stage:
+        await stage.play(DECLARE)
+        assert stage.session.channel_views == {}
 
 
 async def test_all_sessions_share_a_topology_and_an_end_is_noted() -> None:
