@@ -89,16 +89,15 @@ class Subscription:
 
         What this client was too slow for is skipped, and what is older than it wants.
         """
-        oldest = None if self._max_age_ns is None else time.time_ns() - self._max_age_ns
-        skipped = self._cursor.skipped(oldest)
-        if skipped:
-            self._rest.clear()
-            self._skipped += skipped
-            self._metrics.records_dropped.labels(READER).inc(skipped)
-            self._source.note_gap(_SKIPPED)
         if self._rest:
             self._show_some()
             return True
+        oldest = None if self._max_age_ns is None else time.time_ns() - self._max_age_ns
+        skipped = self._cursor.skipped(oldest)
+        if skipped:
+            self._skipped += skipped
+            self._metrics.records_dropped.labels(READER).inc(skipped)
+            self._source.note_gap(_SKIPPED)
         entry = self._cursor.take()
         if entry is None:
             self._now_ns = time.time_ns()

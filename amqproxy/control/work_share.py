@@ -11,7 +11,7 @@ import trio
 TURN = 0.001
 """Seconds of work after which all other tasks have their turn."""
 
-REST = 3.0
+REST = 4.0
 """How many times as long as they have worked, those who watch rest where there are others that have work to do."""
 
 BUSY = 0.1

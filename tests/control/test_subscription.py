@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, ConfirmSelect
 from amqproxy.amqp091.protocol_header import HEADER
@@ -195,4 +197,35 @@ def test_a_large_chunk_is_looked_at_in_parts() -> None:
     followed.ring.saw_frames(followed.session, CLIENT, FrameChunk(data, 0))
     assert followed.subscription.look()
     assert len(list(followed.subscription.events())) == FRAMES_A_LOOK
-    assert len(followed.events()) == 200 - FRAMES_A_LOOK
+    followed.ring.memory = 1
+    followed.saw(BasicAck(1))  # and what is looked at is not lost with the rest
+    events = followed.events()
+    assert [each["event"] for each in events] == ["lost"] + ["frame"] * (200 - FRAMES_A_LOOK)
+    assert events[0]["count"] == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(500, 20_000), st.lists(st.tuples(st.integers(1, 200), st.integers(0, 5)), max_size=15))
+def test_what_is_shown_and_what_is_lost_is_all_there_was(memory: int, turns: list[tuple[int, int]]) -> None:
+    """So many frames pass in one chunk, and then it is looked so many times."""
+    followed = Followed(memory, frames=True)
+    passed = shown = lost = 0
+
+    def count() -> None:
+        nonlocal shown, lost
+        for event in followed.subscription.events():
+            record = msgspec.json.decode(event)
+            shown += record["event"] == "frame"
+            lost += record.get("count", 0)
+
+    for frames, looks in turns:
+        data = b"".join(frame.raw for number in range(frames) for frame in frames_of(1, BasicAck(number)))
+        followed.ring.saw_frames(followed.session, CLIENT, FrameChunk(data, 0))
+        passed += frames
+        for _ in range(looks):
+            followed.subscription.look()
+            count()
+    while followed.subscription.look():
+        count()
+    count()
+    assert shown + lost == passed
