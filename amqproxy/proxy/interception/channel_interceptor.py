@@ -105,6 +105,12 @@ class ChannelInterceptor:
             direction.gathered or direction.insertions or direction.is_held_up
         )
 
+    def leaves_rest(self, direction: ChannelDirection) -> bool:
+        """Is nothing to be done about the rest of a content under way but to pass it, or to swallow it?"""
+        if self.closing is not None or direction.insertions or direction.is_held_up or direction.gathered:
+            return False
+        return direction.is_mid or direction.rest is ContentRest.IS_SWALLOWED
+
     def pass_by(self, direction: ChannelDirection, frames: Sequence[Frame]) -> None:
         """A message has gone on as it lay there, or its begin."""
         direction.start(frames[0], None)

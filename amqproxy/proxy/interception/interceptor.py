@@ -31,7 +31,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.pass_cache import PassCache
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.action_executor import ActionExecutor
-from amqproxy.proxy.interception.channel_direction import ChannelDirection, QueuedBytes
+from amqproxy.proxy.interception.channel_direction import ChannelDirection, ContentRest, QueuedBytes
 from amqproxy.proxy.interception.channel_interceptor import DELIVERIES, ChannelInterceptor
 from amqproxy.proxy.interception.channel_table import ChannelTable
 from amqproxy.proxy.interception.chunk_frames import ChunkFrames, end_of, fits
@@ -405,6 +405,8 @@ class Interceptor:
                 channel.directions[sender].start(frame, None)
                 self._executor.carry_out(channel, channel.directions[sender], command, verdict)
                 self._outputs[to].skip_to(end_of(frames[-1]))
+                if not self._table.newly_watched:
+                    self._take_rest_as_it_lies(channel, channel.directions[sender], frames[-1])
                 return True
         self._chunk.take_rest(frames, frame_max)
         self._outputs[to].pass_up_to(end_of(frames[-1]))
@@ -413,6 +415,26 @@ class Interceptor:
         if frame.index == BasicPublish.index:
             self._evaluation.cache_passing(sender, self.readers[sender], frame)
         return True
+
+    def _take_rest_as_it_lies(self, channel: ChannelInterceptor, direction: ChannelDirection, last: Frame) -> None:
+        """Pass or swallow what is here of a content behind its `last` frame, of which a rule has decided."""
+        to = direction.sender.other
+        if not channel.leaves_rest(direction):
+            return
+        passes = direction.rest is ContentRest.PASSES
+        frames = [last]
+        self._chunk.take_rest(frames, self.connections[to].frame_max if passes else 0)
+        if len(frames) == 1:
+            return
+        if passes:
+            self._outputs[to].pass_up_to(end_of(frames[-1]))
+        else:
+            self._outputs[to].skip_to(end_of(frames[-1]))
+        if direction.skip(frames[1:]):
+            if passes:
+                direction.end()
+            else:
+                self.do(channel, channel.complete(direction))
 
     @property
     def _sees_all(self) -> bool:
