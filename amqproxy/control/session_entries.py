@@ -93,7 +93,7 @@ def _channel_entry(session: Session, number: int, channel: Channel) -> Entry:
     view = session.channel_views.get(number)
     return {
         "channel": number,
-        "state": str(channel.state),
+        "state": "paused" if number in session.paused_channels else str(channel.state),
         "mode": str(channel.mode),
         "prefetch": 0 if view is None else view.prefetch,
         "global_prefetch": 0 if view is None else view.global_prefetch,

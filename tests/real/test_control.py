@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -363,3 +364,29 @@ def test_a_tail_from_before_it_began(start_proxy: StartProxy, rabbitmq: RabbitMQ
     assert records[-1]["outcome"] == "confirmed"
     assert records[0]["type"] == "connection"
     assert records[0]["outcome"] == "opened"
+
+
+def test_no_client_notices_who_follows_and_does_not_read(controlled: Callable[..., Controlled]) -> None:
+    """One subscriber never reads, one reads a byte now and then, and others come and go; all is confirmed meanwhile."""
+    house = controlled()
+    subscribe = b'{"request":"subscribe","messages":true,"body":1024}\n'
+    with connected(house.proxy) as connection, ExitStack() as stack:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.confirm_delivery()
+        subscribers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
+        for each in subscribers:
+            each.connect(str(house.path))
+            each.sendall(subscribe)
+        for number in range(200):
+            channel.basic_publish("", queue, bytes(50_000), mandatory=True)
+            subscribers[1].recv(1)
+            if not number % 10:
+                with socket.socket(socket.AF_UNIX) as passing:
+                    passing.connect(str(house.path))
+                    passing.sendall(subscribe)
+        for _ in range(200):
+            method, _, body = channel.basic_get(queue, auto_ack=True)
+            assert (method.redelivered, len(body)) == (False, 50_000)
+        with ControlClient(house.path) as asked:
+            assert [each["state"] for each in asked.ask("sessions")["sessions"]] == ["open"]
