@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,7 +19,20 @@ from itertools import repeat
 from pathlib import Path
 from statistics import quantiles
 
-from amqproxy.control.control_client import ControlClient
+from amqproxy.amqp091.frame import encode_method, every_frame
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicConsumeOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+)
+from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.control import ControlClient
+from amqproxy.taps.metering.message_counts import MessageCounts
+from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.trace.connection_trace import Trace
 from bench import latency, load, relay, talk
 from bench.peers import Proxy, amqproxy, listener
 from bench.report import SUBJECT, Goal, Row, in_turns, progress
@@ -26,12 +41,18 @@ UNCOUNTED, UNWATCHED = "not counted", "nobody follows"
 COUNTED_GOAL = Goal(0.85)
 FOLLOWED_GOAL = Goal(0.7)
 MESSAGE = talk.publish(bytes(100))
+METERED_GOAL = Goal(16 * 1024, is_most=True)
+TRACED_GOAL = Goal(40 * 1024, is_most=True)
+SIZED = 200
+"""Connections whose memory is measured together."""
+
 SLOW_SUBSCRIBERS = 3
 MICROSECOND = 1e-6
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows for counting, for a follower at full speed, and for what slow followers cost others."""
+    """Rows for counting, for a follower at full speed, for what slow followers cost others, and for memory."""
+    yield from remembered()
     with listener() as listening, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = listening.getsockname()[1]
@@ -188,3 +209,55 @@ def _come_and_go(control: Path, is_over: threading.Event) -> None:
     while not is_over.wait(0.05):
         with _subscribed(control):
             pass
+
+
+def remembered() -> Iterator[Row]:
+    """Bytes kept of a connection with ten channels, each with a consumer, an open delivery and an open publish: by the
+    meter, which every session has, and by a trace, which those have that are followed.
+    """
+    progress("watch: memory of a connection with ten channels")
+    conversation = list(_conversation(10))
+    counts = MessageCounts()
+
+    def metered() -> object:
+        meter = MessageMeter(counts)
+        for is_server, data in conversation:
+            meter.feed(is_server, data, 1.0)
+        return meter
+
+    def traced() -> object:
+        trace = Trace()
+        trace.feed_protocol_header(0)
+        for is_server, data in conversation:
+            trace.feed(SERVER if is_server else CLIENT, every_frame(data, 0), 1)
+        return trace
+
+    for name, make, goal in (("counted", metered, METERED_GOAL), ("traced", traced, TRACED_GOAL)):
+        row = f"10 channels, all with something open, {name}"
+        yield Row("Memory of what is watched", row, "B", {SUBJECT: [_size_of(make)]}, goal=goal, less_is_better=True)
+
+
+def _conversation(channels: int) -> Iterator[tuple[bool, bytes]]:
+    """What a client sends and, with True, is sent, on so many channels."""
+    for number in range(1, channels + 1):
+        yield False, encode_method(number, ChannelOpen())
+        yield True, encode_method(number, ChannelOpenOk())
+        yield False, encode_method(number, ConfirmSelect())
+        yield True, encode_method(number, ConfirmSelectOk())
+        yield False, encode_method(number, BasicConsume(queue="bench", consumer_tag="bench"))
+        yield True, encode_method(number, BasicConsumeOk("bench"))
+        yield True, talk.delivery(bytes(100), channel=number)
+        yield False, talk.publish(bytes(100), channel=number)
+
+
+def _size_of(make: Callable[[], object]) -> float:
+    """Bytes of what is made, on average of many."""
+    made = [make() for _ in range(10)]
+    gc.collect()
+    tracemalloc.start()
+    made += [make() for _ in range(SIZED)]
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert made
+    return size / SIZED
