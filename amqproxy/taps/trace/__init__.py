@@ -2,7 +2,8 @@
 
     frames and times → `Trace` → events
 
-- `connection_trace`: `Trace`, for one connection: the handshake, blocking, closing; and its channels.
+- `connection_trace`: `Trace`, for one connection: its opening, blocking, closing; and its channels.
+- `handshake`: what the peers say of themselves and agree on.
 - `channel_trace`: one channel, composed of the parts that follow.
 - `channel_life`: opened, asked to stop or go on, closed.
 - `channel_requests`: requests and replies.
@@ -20,8 +21,9 @@
 - `budget`: what the channels of a connection may hold, all together.
 - `events`: what comes out, in the order in which it happened.
 
-The frames come from a live session, a capture or the integrated broker. Metrics, findings, `--messages` and
-all that follow read the events, and derive nothing from frames themselves.
+The frames come from a live session, a capture or the integrated broker. Findings, `--messages` and all that follow read
+the events, and derive nothing from frames themselves; but for `amqproxy.taps.metering`, which counts by the same
+definitions without looking at each message, and is tested against this.
 
 A trace never guesses. What it cannot know, since it joined in the middle, missed bytes or forgot what went beyond a
 limit, is None in an event, or has the outcome `unknown`; a channel that is opened later is known again. Nothing here

@@ -1,15 +1,16 @@
-"""What happens on one connection: its handshake, its blocking and closing, and its channels."""
+"""What happens on one connection: its opening, its blocking and closing, and its channels.
+
+Somewhat long, as the one place where frames are put in order, and given to the channel that they are about.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
-from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import (
     ChannelOpen,
     ChannelOpenOk,
@@ -26,8 +27,6 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
-from amqproxy.amqp091.wire import Table
-from amqproxy.taps.record import json_mapping
 from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.causes import RecentMethods, named_method, only_cause
 from amqproxy.taps.trace.channel_context import Budgets
@@ -36,13 +35,13 @@ from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
     ConnectionClosed,
-    ConnectionOpened,
     HistoryLost,
     RequestAnswered,
     RequestUnanswered,
     TraceEvent,
 )
 from amqproxy.taps.trace.frame_order import FrameOrder, Missing
+from amqproxy.taps.trace.handshake import ObservedHandshake
 from amqproxy.taps.trace.open_tags import MAX_SPANS
 from amqproxy.taps.trace.requests import PendingRequests
 
@@ -77,10 +76,9 @@ class Trace:
         "_blocked_ts_ns",
         "_body",
         "_budgets",
-        "_client_properties",
         "_closes",
         "_events",
-        "_greeted_ts_ns",
+        "_handshake",
         "_heard",
         "_is_closed",
         "_is_joined",
@@ -88,17 +86,12 @@ class Trace:
         "_is_unread",
         "_latest_ts_ns",
         "_listener",
-        "_mechanism",
         "_numbers",
         "_order",
         "_previous",
         "_requests",
         "_seen",
-        "_server_properties",
         "_stray",
-        "_tuned",
-        "_user",
-        "_virtual_host",
         "channels",
     )
 
@@ -110,18 +103,12 @@ class Trace:
         self._body = body
         self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
         self._events: list[TraceEvent] = []
-        self._greeted_ts_ns: int | None = None
+        self._handshake = ObservedHandshake()
         self._is_joined: bool | None = None
         self._closes: set[Peer] = set()
         self._is_open: bool | None = False
         self._is_closed = False
         self._is_unread = False
-        self._mechanism: str | None = None
-        self._user: str | None = None
-        self._client_properties: Table | None = None
-        self._server_properties: Table | None = None
-        self._tuned: ConnectionTuneOk | None = None
-        self._virtual_host: str | None = None
         self._blocked_ts_ns: int | None = None
         self._requests = PendingRequests(self._budgets.memory)
         self._stray = RecentMethods(self._budgets.memory)
@@ -147,8 +134,8 @@ class Trace:
 
     def feed_protocol_header(self, ts_ns: int) -> None:
         """Take the client's protocol header: nothing came before it. Section 4.2.2."""
-        if self._greeted_ts_ns is None:
-            self._greeted_ts_ns = ts_ns
+        if self._handshake.greeted_ts_ns is None:
+            self._handshake.greeted_ts_ns = ts_ns
         self._is_joined = False
 
     def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int) -> list[TraceEvent]:
@@ -345,17 +332,11 @@ class Trace:
             return
         self._seen.add(method.name)
         match method:
-            case ConnectionStart():
-                self._server_properties = method.server_properties
-            case ConnectionStartOk():
-                self._client_properties, self._mechanism = method.client_properties, method.mechanism
-                self._user = user_of(method)
-            case ConnectionTuneOk():
-                self._tuned = method
-            case ConnectionOpen():
-                self._virtual_host = method.virtual_host
+            case ConnectionStart() | ConnectionStartOk() | ConnectionTuneOk() | ConnectionOpen():
+                self._handshake.learn(method)
             case ConnectionOpenOk():
-                self._open(ts_ns)
+                self._is_open = True
+                self._events.append(self._handshake.opened(ts_ns))
             case ConnectionBlocked():
                 if self._blocked_ts_ns is None:
                     self._blocked_ts_ns = ts_ns
@@ -425,24 +406,6 @@ class Trace:
             return name in self._seen
         return self._stray.has_cause(close) or any(each.has_cause(close) for each in self._all_channels())
 
-    def _open(self, ts_ns: int) -> None:
-        self._is_open = True
-        tuned = self._tuned
-        self._events.append(
-            ConnectionOpened(
-                ts_ns=ts_ns,
-                virtual_host=self._virtual_host,
-                mechanism=self._mechanism,
-                user=self._user,
-                client_properties=_plain(self._client_properties),
-                server_properties=_plain(self._server_properties),
-                channel_max=tuned.channel_max if tuned else None,
-                frame_max=tuned.frame_max if tuned else None,
-                heartbeat=tuned.heartbeat if tuned else None,
-                latency_ns=None if self._greeted_ts_ns is None else ts_ns - self._greeted_ts_ns,
-            )
-        )
-
     def _close(self, sender: Peer, close: ConnectionClose, ts_ns: int) -> None:
         self._closes.add(sender)
         cause = None
@@ -476,7 +439,3 @@ _ANSWERED = {
     "connection.tune-ok": "connection.tune",
 }
 """What each method of the handshake and of the end comes after."""
-
-
-def _plain(table: Table | None) -> dict[str, Any] | None:
-    return None if table is None else json_mapping(table.values_by_name)
