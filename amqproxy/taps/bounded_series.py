@@ -31,14 +31,20 @@ class BoundedSeries:
         self._most = most
         self._beyond = beyond
         self._others = (OTHER,) * len(labels)
-        self._known: set[tuple[str, ...]] = {self._others}
+        self._known = {self._others: self._others}
 
     def count(self, fixed: tuple[str, ...], values: tuple[str, ...], amount: int = 1) -> None:
         """Add to the series of these values."""
-        if values not in self._known:
+        shown = self._known.get(values)
+        if shown is None:
             if len(self._known) <= self._most:
-                self._known.add(values)
+                shown = self._known[values] = tuple(map(_printable, values))
             else:
                 self._beyond.inc(amount)
-                values = self._others
-        self._counter.labels(*fixed, *values).inc(amount)
+                shown = self._others
+        self._counter.labels(*fixed, *shown).inc(amount)
+
+
+def _printable(value: str) -> str:
+    """A value as Prometheus takes it: what was no UTF-8 is replaced, as a scrape fails as a whole for one wrong label."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
