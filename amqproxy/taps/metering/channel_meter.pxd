@@ -23,6 +23,7 @@ cdef class ChannelMeter:
     cdef object _pending
     cdef long _recovering
     cdef object _settlements
+    cdef object _room
 
     cpdef published(self, unsigned long long now_ns, long long count=*)
     cpdef confirm(self, unsigned long long tag, bint multiple, bint is_nack, unsigned long long now_ns)

@@ -17,7 +17,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 MAX_SETTLEMENTS = 65_536
-"""Acknowledgements of one channel that wait for the end of their transaction; beyond it they count at once."""
+"""Acknowledgements of one connection that wait for the end of their transaction; beyond it they count at once."""
 
 _CONFIRMED = cython.declare(cython.int, Count.CONFIRMED)
 _NACKED = cython.declare(cython.int, Count.NACKED)
@@ -57,6 +57,7 @@ class ChannelMeter:
         self._pending: PendingRequests | None = None
         self._recovering = 0
         self._settlements: deque[tuple[int, int, bool]] | None = None
+        self._room: Budget | None = None
 
     @property
     def unconfirmed(self) -> int:
@@ -125,7 +126,9 @@ class ChannelMeter:
         if not self._has_auto_acks or self._consumers is None:
             return False
         if consumer_tag != self._recent_tag:
-            modes = {each.consume.no_ack for each in self._consumers.find(consumer_tag.decode("utf-8", "replace"))}
+            modes = {
+                each.consume.no_ack for each in self._consumers.find(consumer_tag.decode("utf-8", "surrogateescape"))
+            }
             self._recent_tag = consumer_tag
             self._is_recent_auto_acked = modes == {True}
         return self._is_recent_auto_acked
@@ -144,7 +147,7 @@ class ChannelMeter:
         unacked = self._unacked
         if unacked is None or self._recovering or (tag and not unacked.is_open(tag)):
             return  # RabbitMQ closes the channel with 406, and settles none
-        if self._settlements is not None and len(self._settlements) < MAX_SETTLEMENTS:
+        if self._settlements is not None and self._room is not None and self._room.take(1):
             self._settlements.append((count, tag or unacked.last, multiple))
             return
         self._apply(tag, multiple, count, now_ns)
@@ -192,22 +195,26 @@ class ChannelMeter:
             self._counts._values[_REQUEUED] += count
             self._counts._values[_UNACKED] -= count
 
-    def begin_transactions(self) -> None:
-        """The client has sent tx.select."""
+    def begin_transactions(self, room: Budget) -> None:
+        """The client has sent tx.select; `room` is for the settlements of all channels, and as much for the ends."""
         if not self.confirms and self._settlements is None:
             self._settlements = deque()
+            self._room = room
 
     def end_transaction(self, *, is_commit: bool) -> None:
         """The client ends a transaction: what it settles from here on is in the next."""
-        if self._settlements is not None and len(self._settlements) < 2 * MAX_SETTLEMENTS:
+        room = self._room
+        if self._settlements is not None and room is not None and room.left > -MAX_SETTLEMENTS:
+            room.give(-1)
             self._settlements.append((_COMMIT if is_commit else _ROLLBACK, 0, False))
 
     def transaction_ended(self, now_ns: int) -> None:
         """The broker has ended the oldest transaction."""
-        settlements = self._settlements
+        settlements, room = self._settlements, self._room
         ended: list[tuple[int, int, bool]] = []
-        while settlements:
+        while settlements and room is not None:
             each = settlements.popleft()
+            room.give(1)
             if each[0] == _ROLLBACK:
                 return
             if each[0] == _COMMIT:
@@ -276,6 +283,9 @@ class ChannelMeter:
             self._consumers.clear()
             self._count_consumers()
         self._unconfirmed = self._unacked = None
+        if self._room is not None and self._settlements is not None:
+            self._room.give(len(self._settlements))
+            self._settlements = None
         if self._pending is not None:
             self._pending.clear()
             self._pending = None

@@ -29,6 +29,7 @@ cdef class MessageMeter:
     cdef ContentUnderWay _server_content
     cdef dict _interleaved
     cdef object _budget
+    cdef object _settlements
     cdef readonly bint is_lost
     cdef readonly long long frames
 

@@ -24,7 +24,7 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.transitions import ANSWERS, REPLIES
-from amqproxy.taps.metering.channel_meter import ChannelMeter
+from amqproxy.taps.metering.channel_meter import MAX_SETTLEMENTS, ChannelMeter
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.trace.budget import Budget
@@ -48,6 +48,9 @@ _GET_OK = cython.declare(cython.int, 71)
 _ACK = cython.declare(cython.int, 80)
 _REJECT = cython.declare(cython.int, 90)
 _NACK = cython.declare(cython.int, 120)
+
+_UNKNOWN = cython.declare(cython.ulonglong, 0xFFFF_FFFF_FFFF_FFFF)
+"""What remains of a content before its header: a body without one completes nothing."""
 
 _PUBLISHED = cython.declare(cython.int, Count.PUBLISHED)
 _RETURNED = cython.declare(cython.int, Count.RETURNED)
@@ -179,6 +182,7 @@ class MessageMeter:
         self._server_content: ContentUnderWay | None = None
         self._interleaved: dict[tuple[bool, int], ContentUnderWay] | None = None
         self._budget: Budget | None = None
+        self._settlements: Budget | None = None
         self.frames = 0
         self.is_lost = False
 
@@ -347,7 +351,8 @@ class MessageMeter:
                 self._client_content = content
         content.number = number
         content.method = method
-        content.size = content.remaining = 0
+        content.size = 0
+        content.remaining = _UNKNOWN
         content.is_redelivered = content.is_auto_acked = False
         return content
 
@@ -566,7 +571,9 @@ class MessageMeter:
         if isinstance(method, ConfirmSelect):
             channel.confirms = True
         elif isinstance(method, TxSelect):
-            channel.begin_transactions()
+            if self._settlements is None:
+                self._settlements = Budget(MAX_SETTLEMENTS)
+            channel.begin_transactions(self._settlements)
         elif isinstance(method, (TxCommit, TxRollback)):
             channel.end_transaction(is_commit=isinstance(method, TxCommit))
         elif isinstance(method, BasicRecoverAsync):

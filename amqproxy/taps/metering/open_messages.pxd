@@ -25,6 +25,7 @@ cdef class OpenMessages:
     cdef object _make_room(self, unsigned long long tag)
     cpdef long long settle(self, unsigned long long tag, bint multiple, unsigned long long now_ns, Distribution seconds)
     cpdef long long clear(self)
+    cdef unsigned long long _next_open(self, unsigned long long tag) noexcept
     cdef void _close(self, unsigned long long tag) noexcept
     cdef void _tidy(self) noexcept
     cdef object _forget_oldest(self, unsigned long long tag)

@@ -15,7 +15,7 @@ MAX_OPEN = 65_536
 MAX_READS = 4_096
 """Reads whose times are kept; what came before the oldest of these is settled without a latency. 16 bytes each."""
 
-_FEWEST = cython.declare(cython.Py_ssize_t, 64)
+_LAST_TAG = cython.declare(cython.ulonglong, 0xFFFF_FFFF_FFFF_FFFF)
 _MAX_OPEN = cython.declare(cython.Py_ssize_t, MAX_OPEN)
 _MAX_READS = cython.declare(cython.Py_ssize_t, MAX_READS)
 
@@ -91,11 +91,12 @@ class OpenMessages:
     def add(self, tag: cython.ulonglong, now_ns: cython.ulonglong, count: cython.longlong = 1) -> None:
         """Open a tag, or so many from it on, which one read had.
 
-        One that was used before is closed instead, as which of the two is meant cannot be known.
+        One that was used before is closed instead, as which of the two is meant cannot be known. The largest number
+        there is, which no broker gets to, is never open: nothing that counts tags goes beyond it.
         """
         p: cython.p_uchar
         place: cython.Py_ssize_t
-        while count > 0:
+        while count > 0 and tag != _LAST_TAG:
             if tag <= self.last:
                 self._repeat(tag)
             else:
@@ -156,19 +157,18 @@ class OpenMessages:
             if tag > self.last:
                 return 0
             until = tag or self.last
-            each = self._first
+            each = self._next_open(self._first)
             at = -1
             while each <= until:
-                if self.is_open(each):
-                    self._close(each)
-                    settled += 1
-                    read = self._read_of(each, at if at > 0 else 0)
-                    if read != at and alike:
-                        self._observe(at, now_ns, seconds, alike)
-                        alike = 0
-                    at = read
-                    alike += 1
-                each += 1
+                self._close(each)
+                settled += 1
+                read = self._read_of(each, at if at > 0 else 0)
+                if read != at and alike:
+                    self._observe(at, now_ns, seconds, alike)
+                    alike = 0
+                at = read
+                alike += 1
+                each = self._next_open(each + 1)
             if alike:
                 self._observe(at, now_ns, seconds, alike)
         if settled:
@@ -178,13 +178,29 @@ class OpenMessages:
     def clear(self) -> cython.longlong:
         """Close all that are open: how many those are. Of none of them it is known what became of it."""
         count: cython.longlong = self.count
-        tag: cython.ulonglong = self._first
-        while tag <= self.last:
-            if self.is_open(tag):
-                self._close(tag)
-            tag += 1
-        self._tidy()
+        if count:
+            self._bits = bytearray(len(self._bits))
+            self.count = 0
+            self._tidy()
         return count
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _next_open(self, tag: cython.ulonglong) -> cython.ulonglong:
+        """The first open tag from this one on, or the number after the last: eight bytes at once, where none is set."""
+        p: cython.p_uchar = self._bits
+        place: cython.Py_ssize_t
+        while tag <= self.last:
+            place = tag & (self._capacity - 1)
+            if (place & 63) == 0 and _load(p, place >> 3) == 0:
+                if self.last - tag < 64:
+                    return self.last + 1
+                tag += 64
+            elif (p[place >> 3] >> (place & 7)) & 1:
+                return tag
+            else:
+                tag += 1
+        return tag
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -202,8 +218,7 @@ class OpenMessages:
             self._first = self.last + 1
             self._read_count = 0
             return
-        while not self.is_open(self._first):
-            self._first += 1
+        self._first = self._next_open(self._first)
         while self._read_count > 1 and self._tag_of_read(1) <= self._first:
             self._drop_oldest_read()
 

@@ -35,6 +35,7 @@ from amqproxy.amqp091.methods import (
     TxSelectOk,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.metering.channel_meter import MAX_SETTLEMENTS
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.trace.connection_trace import Trace
@@ -270,3 +271,45 @@ def test_a_declare_is_timed() -> None:
     metered.server(QueueDeclareOk("q"))
     declares = metered.counts.requests["queue.declare"]
     assert (sum(declares.counts), declares.total) == (1, pytest.approx(0.001))
+
+
+def test_a_consumer_whose_tag_is_no_utf8_is_known_by_it() -> None:
+    metered = Metered()
+    tag = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    metered.client(BasicConsume(queue="q", consumer_tag=tag, no_ack=True))
+    metered.server(BasicConsumeOk(tag))
+    metered.server(BasicDeliver(tag, 1), body=b"x")
+    assert metered.found == {"delivered": 1, "auto_acked": 1, "consumers": 1}
+
+
+def test_a_body_without_a_header_completes_no_message() -> None:
+    metered = Metered()
+    publish, header, body = frames_of(1, BasicPublish(), body=b"x")
+    metered.meter.feed(False, publish.raw + body.raw, 1.0)
+    assert metered.found == {}
+    metered.meter.feed(False, header.raw + body.raw, 1.0)
+    assert metered.found == {"published": 1}
+
+
+def test_delivery_tags_up_to_the_largest_number() -> None:
+    metered = Metered()
+    for tag in (2**64 - 2, 2**64 - 1, 0, 1):
+        metered.server(BasicDeliver("c", tag), body=b"x")
+    metered.client(BasicAck(0, multiple=True))
+    metered.meter.close()
+    assert metered.found == {"delivered": 4, "acked": 1}
+
+
+def test_what_waits_for_the_ends_of_transactions_is_bounded_for_all_channels_together() -> None:
+    metered = Metered()
+    each = MAX_SETTLEMENTS // 2
+    for number in (1, 2, 3):
+        frames = [*frames_of(number, TxSelect()), *frames_of(number, BasicAck(0, multiple=True)) * each]
+        metered.meter.feed(False, frames_of(number, ChannelOpen())[0].raw, 1.0)
+        metered.meter.feed(True, b"".join(f.raw for f in frames_of(number, BasicDeliver("c", 1), body=b"x")), 1.0)
+        metered.meter.feed(False, b"".join(frame.raw for frame in frames), 1.0)
+    assert metered.found == {"delivered": 3, "acked": 1, "unacked": 2}  # those of the third could not wait
+    for number in (1, 2):
+        metered.meter.feed(False, frames_of(number, TxCommit())[0].raw, 2.0)
+        metered.meter.feed(True, frames_of(number, TxCommitOk())[0].raw, 2.0)
+    assert metered.found == {"delivered": 3, "acked": 3}

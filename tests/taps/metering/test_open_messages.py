@@ -90,3 +90,40 @@ def test_a_tag_that_is_used_twice_is_neither() -> None:
     messages.add(1, 6)
     assert (messages.count, messages.forgotten) == (0, 1)
     assert messages.settle(1, False, 7, seconds) == 0
+
+
+@pytest.mark.parametrize("multiple", [False, True])
+def test_the_largest_number_there_is_ends_nothing(multiple: bool) -> None:
+    """A broker that counts wrongly must not make a loop over tags go round for ever."""
+    messages, seconds = OpenMessages(), Distribution(SECONDS)
+    largest = 2**64 - 1
+    messages.add(largest - 1, 5, 3)
+    assert (messages.count, messages.last) == (1, largest - 1)
+    assert messages.settle(largest, multiple, 6, seconds) == 0
+    assert messages.settle(0, True, 6, seconds) == 1
+    messages.add(largest, 7)
+    messages.add(3, 7)
+    assert (messages.count, messages.clear()) == (0, 0)
+
+
+@given(st.lists(st.integers(1, 2 * MAX_OPEN), min_size=1, max_size=20), st.data())
+def test_tags_that_are_far_apart(steps: list[int], data: st.DataObject) -> None:
+    messages, seconds = OpenMessages(), Distribution(SECONDS)
+    since: list[int] = []
+    last = 0
+    for step in steps:
+        last += step
+        messages.add(last, last)
+        since = [tag for tag in since if last - tag < MAX_OPEN] + [last]
+        assert messages.count == len(since)
+        if data.draw(st.booleans()):
+            tag = data.draw(st.sampled_from(since))
+            multiple = data.draw(st.booleans())
+            gone = [each for each in since if each == tag or (multiple and each < tag)]
+            assert messages.settle(tag, multiple, last, seconds) == len(gone)
+            since = [each for each in since if each not in gone]
+    assert all(map(messages.is_open, since))
+    assert messages.clear() == len(since)
+    assert messages.count == 0
+    messages.add(last + 1, 5)
+    assert messages.settle(0, True, 6, seconds) == 1
