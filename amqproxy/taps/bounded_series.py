@@ -46,5 +46,5 @@ class BoundedSeries:
 
 
 def _printable(value: str) -> str:
-    """A value as Prometheus takes it: what was no UTF-8 is replaced, as a scrape fails as a whole for one wrong label."""
+    """A value as Prometheus takes it: what was no UTF-8 is replaced, since one wrong label fails a whole scrape."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

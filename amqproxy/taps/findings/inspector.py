@@ -9,6 +9,7 @@ from amqproxy.taps.findings.blocked_publishes import PublishWhileBlocked
 from amqproxy.taps.findings.channel_churn import ChannelPerMessage
 from amqproxy.taps.findings.consumer_churn import ConsumerPerMessage
 from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnection
+from amqproxy.taps.findings.failed_connections import FailedConnection, FrameAfterClose
 from amqproxy.taps.findings.failed_operations import FailedOperation
 from amqproxy.taps.findings.finding import Finding, RecordNumber, is_reported
 from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats, PublisherHeartbeatsOff
@@ -31,7 +32,9 @@ DETECTORS: tuple[type[Detector], ...] = (
     AutoAckOfDurableQueue,
     ChannelPerMessage,
     ConsumerPerMessage,
+    FailedConnection,
     FailedOperation,
+    FrameAfterClose,
     GetPolling,
     GuestLogin,
     HeartbeatsOff,

@@ -54,4 +54,4 @@ def test_a_login_that_is_refused() -> None:
 def test_a_refusal_later_is_no_login() -> None:
     inspected = Inspected(1)
     inspected.server(ConnectionClose(403, "ACCESS_REFUSED - no more"), channel=0)
-    assert inspected.kinds == []
+    assert inspected.kinds == ["connection-error"]

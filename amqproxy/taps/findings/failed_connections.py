@@ -1,0 +1,48 @@
+"""Connections that the broker closed because of what the client sent."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.errors import AccessRefused, ChannelError, ConnectionForced
+from amqproxy.amqp091.transitions import SERVER
+from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.events import ConnectionClosed
+
+_NOT_THE_CLIENTS = frozenset((0, 200, ConnectionForced.code))
+"""Codes with which a broker closes for reasons of its own."""
+
+
+class FrameAfterClose(Detector):
+    """The client has used a channel that is closed, or not open yet."""
+
+    kind = "frame-after-close"
+    severity = Severity.ERROR
+    why = "RabbitMQ closes the whole connection: its other channels end too."
+    remedy = "Send nothing on a channel once it is closed; where threads share a channel, give each its own."
+
+    @on(ConnectionClosed)
+    def _on_closed(self, event: ConnectionClosed) -> str | None:
+        if event.by is not SERVER or event.code != ChannelError.code:
+            return None
+        return f"{event.code} {event.text}{_after(event)}"
+
+
+class FailedConnection(Detector):
+    """The broker has closed a connection with an error."""
+
+    kind = "connection-error"
+    severity = Severity.ERROR
+    why = "All of the connection's channels are gone: consumers end, unacknowledged deliveries come again."
+    remedy = "Mend what the text names; an error of the protocol comes from the client library, or from rules between."
+
+    @on(ConnectionClosed)
+    def _on_closed(self, event: ConnectionClosed) -> str | None:
+        if event.by is not SERVER or event.code in _NOT_THE_CLIENTS or event.code == ChannelError.code:
+            return None
+        if event.code == AccessRefused.code and event.is_open is False:
+            return None  # a login, which has a finding of its own
+        return f"{event.code} {event.text}{_after(event)}"
+
+
+def _after(event: ConnectionClosed) -> str:
+    return f" after {event.method}" if event.method else ""
