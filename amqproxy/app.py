@@ -1,4 +1,7 @@
-"""The composition root: one nursery, in which everything that runs is wired together."""
+"""The composition root: one nursery, in which everything that runs is wired together.
+
+Somewhat long, as the one place that knows all parts, and in which order they begin and end.
+"""
 
 from __future__ import annotations
 

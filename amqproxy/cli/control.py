@@ -1,4 +1,7 @@
-"""`amqproxy control`: what a proxy that runs is asked through its control socket."""
+"""`amqproxy control`: what a proxy that runs is asked through its control socket.
+
+Somewhat long, since each subcommand has its help here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What passes between the legs of one session, and what follows from it besides sending."""
+"""What passes between the legs of one session, and what follows from it besides sending.
+
+Somewhat long, as the one place where what passages, rules, taps and operators want of a session is carried out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The exchanges, queues and bindings of all virtual hosts, as far as clients of this proxy have made or used them."""
+"""The exchanges, queues and bindings of all virtual hosts, as far as clients of this proxy have made or used them.
+
+Somewhat long, since what one deletion takes along is all kinds of objects.
+"""
 
 from __future__ import annotations
 
