@@ -35,7 +35,7 @@ MAX_MEMORY = 64 << 20
 """Bytes that the traces of all sessions may take for what is open."""
 
 MAX_CONSUMERS = 1024
-"""Consumers of one connection whose queues are known; acknowledgements of others count for the queue ""."""
+"""Consumers of one connection whose queues are known, the newest; acknowledgements of others count for the queue ""."""
 
 _SETTLED = {
     Settlement.CONFIRMED: "confirmed",
@@ -136,8 +136,11 @@ class _ObservedSession:
         self._add("delivered", exchange=method.exchange, queue=queue)
         if method.redelivered:
             self._add("redelivered", exchange=method.exchange, queue=queue)
-        if isinstance(method, BasicDeliver) and len(self._queues) < MAX_CONSUMERS:
-            self._queues[event.channel, method.consumer_tag] = queue
+        if isinstance(method, BasicDeliver):
+            consumer = event.channel, method.consumer_tag
+            if consumer not in self._queues and len(self._queues) >= MAX_CONSUMERS:
+                del self._queues[next(iter(self._queues))]
+            self._queues[consumer] = queue
 
     def _settle(self, name: str, event: DeliveriesSettled) -> None:
         for span in event.spans:

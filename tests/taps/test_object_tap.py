@@ -8,6 +8,8 @@ from structlog.testing import capture_logs
 
 from amqproxy.amqp091.methods import (
     BasicAck,
+    BasicCancel,
+    BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
@@ -27,7 +29,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.supervision import contained
-from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap
+from amqproxy.taps.object_tap import MAX_CONSUMERS, ObjectMetrics, ObjectTap
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 
@@ -160,3 +162,16 @@ def test_traces_that_take_too_much_forget_what_is_open() -> None:
     assert len(list(tapped.tap.relieve())) == 1
     tapped.feed(SERVER, BasicAck(3))
     assert tapped.found()["confirmed", "alice"] == 1  # what it was for is not known any more
+
+
+def test_of_many_consumers_the_queues_of_the_newest_are_known() -> None:
+    """A client that consumes anew for each of its tasks, with another tag, is counted for as long as it runs."""
+    tapped = Tapped("queue")
+    for number in range(1, MAX_CONSUMERS + 3):
+        tag = f"c{number}"
+        tapped.feed(CLIENT, BasicConsume(queue="old" if number <= MAX_CONSUMERS else "new", consumer_tag=tag))
+        tapped.feed(SERVER, BasicConsumeOk(tag), BasicDeliver(tag, number))
+        tapped.feed(CLIENT, BasicAck(number), BasicCancel(tag))
+        tapped.feed(SERVER, BasicCancelOk(tag))
+    assert tapped.found()["acked", "new"] == 2
+    assert ("acked", "") not in tapped.found()
