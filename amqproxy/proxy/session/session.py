@@ -206,6 +206,7 @@ class Session:
                     with self.contained():
                         await leg.transport.aclose()
             with self.contained():
+                self._traffic.show_gap()  # else messages look open whose ends were not shown
                 self._report.close(trio.current_time())
             self._observer.end()  # while it is known what may be shown of the client
             with self.contained():

@@ -248,19 +248,28 @@ class Traffic:
         tap = self._report.tap
         if tap is None or isinstance(self.passage, PassThrough):
             return
-        frames = 0 if self.meter is None else self.meter.frames
         if share.is_hidden:
             if tap.may_miss_frames and not share.may_show(began):
                 return
-            share.is_hidden = False
-            self._report.note_gap(max(1, frames - share.frames_before))
+            self.show_gap()
         elif tap.may_miss_frames and share.spend(began, time.perf_counter()):
             share.is_hidden = True
-            share.frames_before = frames
+            share.frames_before = self._frames
         else:
             return
         self.passage.is_tapped = self._is_tapped
         self.passage.ask_for_frames()
+
+    def show_gap(self) -> None:
+        """Show the tap how much it has missed, if nothing is shown for a while: that is over."""
+        share = self._tap_share
+        if share is not None and share.is_hidden:
+            share.is_hidden = False
+            self._report.note_gap(max(1, self._frames - share.frames_before))
+
+    @property
+    def _frames(self) -> int:
+        return 0 if self.meter is None else self.meter.frames
 
     @property
     def _is_tapped(self) -> bool:

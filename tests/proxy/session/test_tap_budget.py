@@ -7,6 +7,7 @@ from trio.testing import MockClock
 
 from amqproxy.proxy.session.tap_budget import BURST, OWN_SHARE, SHARE, TapBudget, TapShare
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.taps.tap import TappedSession
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule
@@ -93,3 +94,28 @@ async def test_what_passes_without_rules_is_all_shown_since_that_takes_no_time(a
         await stage.play(f">> {PUBLISH}")
         await stage.play(f">> {PUBLISH}")
     assert tap.seen == ["client basic.publish", "client 2", "client 3"] * 2
+
+
+class Noting(Lossy):
+    """Notes the end, too."""
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        self.seen.append("end")
+
+
+async def test_what_was_not_shown_when_the_session_ends_is_known_before_its_end(autojump_clock: MockClock) -> None:
+    """Else what was settled unseen would be taken for open at the end."""
+    budget = Scripted(share=0.0, burst=0.0)
+    budget.is_spent = True
+    tap = Noting()
+    rules = RuleSet([rule('name = "tag"\naction = "tag"\ntags = ["a"]\nmatch.method = "tx.select"')])
+    async with staged(OPEN, tap=tap, tap_budget=budget, rules=rules) as stage:
+        share = stage.session._traffic._tap_share
+        assert share is not None
+        share._own = budget
+        share.is_hidden = False
+        tap.seen.clear()
+        await stage.play(f">> {PUBLISH}")
+        await stage.play(f">> {PUBLISH}\n<< 1: basic.ack")
+        await stage.play(">> EOF\n<< EOF")
+    assert tap.seen[-2:] == ["4 frames not shown", "end"]
