@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -40,7 +40,7 @@ from amqproxy.control.request import (
 )
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.rule_control import RuleControl, RuleOwner
-from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries, shown_text
+from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries, shown_text
 from amqproxy.control.statistics import Statistics
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
 from amqproxy.proxy.interception.channel_interceptor import ChannelInterceptor
@@ -57,6 +57,8 @@ Response = dict[str, Any]
 
 class ListResponse(NamedTuple):
     """What an answer lists under a name. The entries are made one by one, as they are asked for: there may be many.
+
+    None is no entry: what was looked at is not to be listed, but took its time.
 
     `more` is what the answer has besides.
     """
@@ -115,9 +117,9 @@ class RequestHandler:
             case ListConnections():
                 return ListResponse("connections", map(connection_entry, list(self._registry.sessions.values())))
             case ListChannels():
-                return ListResponse("channels", channel_entries(self._chosen(request.session)))
+                return ListResponse("channels", _of_each(self._chosen(request.session), channel_entries))
             case ListConsumers():
-                return ListResponse("consumers", consumer_entries(self._chosen(request.session)))
+                return ListResponse("consumers", _of_each(self._chosen(request.session), consumer_entries))
             case ShowTopology():
                 topology = self._registry.topology
                 if topology is None:
@@ -164,12 +166,14 @@ class RequestHandler:
 
     # --- what there is
 
-    def _rules(self) -> Iterator[Response]:
-        for session in self._registry.sessions.values():
+    def _rules(self) -> Iterator[Response | None]:
+        for session in self._chosen(None):
             session.count_unseen()
-        counts = self._registry.rules.counts()
-        return iter(
-            {
+            yield None
+        rules = self._registry.rules
+        counts = rules.counts()
+        for rule in rules.rules:
+            yield {
                 "name": rule.name,
                 "action": type(rule).__struct_config__.tag,
                 "mode": rule.mode,
@@ -179,16 +183,16 @@ class RequestHandler:
                 "verdicts": counts[rule.name].verdicts,
                 "last_failure": counts[rule.name].last_failure,
             }
-            for rule in self._registry.rules.rules
-        )
 
     def _objects(self, topology: ObservedTopology, request: ShowTopology) -> Iterator[Any]:
         """Exchanges, queues, bindings, consumers; last, what was deleted."""
         vhost = request.vhost
         yield from topology.entries(vhost)
-        for consumer in consumer_entries(self._chosen(None)):
-            if vhost in (None, consumer["vhost"]):
+        for consumer in _of_each(self._chosen(None), consumer_entries):
+            if consumer is not None and vhost in (None, consumer["vhost"]):
                 yield {"kind": "consumer"} | consumer
+            else:
+                yield None
         if request.deleted:
             yield from topology.deleted(vhost)
 
@@ -263,6 +267,15 @@ class RequestHandler:
         context = _context_of(interceptor, channel_interceptor.number, direction.sender, waiting)
         verdict = _verdict(request, waiting, context)
         session.release(request.number, verdict)
+
+
+def _of_each(
+    sessions: Iterable[Session], entries: Callable[[Iterable[Session]], Iterator[Entry]]
+) -> Iterator[Entry | None]:
+    """The entries of each session, and None besides: there may be very many without any."""
+    for session in sessions:
+        yield from entries([session])
+        yield None
 
 
 def _context_of(interceptor: Interceptor, channel: int, sender: Peer, waiting: WaitingCommand) -> CommandContext:

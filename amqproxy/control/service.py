@@ -232,6 +232,7 @@ class _ControlConnection:
 
     async def _answer(self, line: bytes) -> None:
         if not line.strip():
+            await trio.lowlevel.checkpoint()  # there may be thousands
             return
         try:
             request = parse(line)
@@ -346,7 +347,9 @@ async def _listed(listing: ListResponse) -> Response:
     size = left_out = 0
     turn = trio.current_time()
     for entry in listing.entries:
-        if len(entries) < MOST_LISTED and size < MOST_LISTED_BYTES:
+        if entry is None:
+            pass
+        elif len(entries) < MOST_LISTED and size < MOST_LISTED_BYTES:
             data = encoded(entry)
             size += len(data)
             if size <= MOST_LISTED_BYTES:

@@ -25,8 +25,16 @@ HOLD = """
 class FakeSessions:
     """What a handler knows of a proxy's server, and the stage of its one session."""
 
-    def __init__(self, stage: Stage, rules: RuleSet, handler: RequestHandler, topology: ObservedTopology) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        rules: RuleSet,
+        handler: RequestHandler,
+        topology: ObservedTopology,
+        sessions: dict[int, Any],
+    ) -> None:
         self.stage = stage
+        self.sessions = sessions
         self.rules = rules
         self.handler = handler
         self.topology = topology
@@ -61,5 +69,6 @@ async def opened(*rules: str) -> AsyncIterator[FakeSessions]:
             ruleset,
             RequestHandler(server, lambda: house.reload(), now=lambda: 500.0, time=lambda: 1500.0),
             topology,
+            server.sessions,
         )
         yield house

@@ -14,7 +14,9 @@ from amqproxy.control.message_patch import MessagePatch
 from amqproxy.control.request import (
     CloseSession,
     Hello,
+    ListChannels,
     ListConnections,
+    ListConsumers,
     ListHeld,
     ListRules,
     ListSessions,
@@ -34,7 +36,7 @@ from tests.control.fake_sessions import HOLD, FakeSessions, opened
 def listed(proxy: FakeSessions, request: Any) -> list[Any]:
     answer = proxy.handler.answer(request)
     assert isinstance(answer, ListResponse)
-    return list(answer.entries)
+    return [each for each in answer.entries if each is not None]
 
 
 async def held(proxy: FakeSessions, **keys: Any) -> list[dict[str, Any]]:
@@ -125,7 +127,7 @@ async def test_the_topology_has_consumers_and_at_last_what_was_deleted() -> None
         answer = proxy.handler.answer(ShowTopology())
         assert isinstance(answer, ListResponse)
         assert answer.more == {"forgotten": 7}
-        found = msgspec.json.decode(msgspec.json.encode(list(answer.entries)))
+        found = msgspec.json.decode(msgspec.json.encode([each for each in answer.entries if each is not None]))
         assert [(each["kind"], each["vhost"]) for each in found] == [("queue", "/"), ("consumer", "/")]
         assert (found[1]["queue"], found[1]["consumer_tag"]) == ("queue", "tag")
         await proxy.stage.play(">> 1: queue.delete\n<< 1: queue.delete-ok")
@@ -346,3 +348,14 @@ async def test_a_session_is_closed_with_the_text_that_is_given(autojump_clock: M
         with pytest.raises(RequestError, match="there is no session 99") as wrong:
             proxy.handler.answer(CloseSession(session=99))
         assert wrong.value.name == "no-session"
+
+
+@pytest.mark.parametrize("request_", [ListChannels(), ListConsumers(), ShowTopology(vhost="another"), ListRules()])
+async def test_sessions_of_which_nothing_is_listed_take_their_time_one_by_one(request_: Any) -> None:
+    """Else ten thousand of them would be looked at in one turn of the loop."""
+    async with opened() as proxy:
+        for number in range(2, 12):
+            proxy.sessions[number] = proxy.session
+        answer = proxy.handler.answer(request_)
+        assert isinstance(answer, ListResponse)
+        assert list(answer.entries).count(None) >= 11

@@ -224,6 +224,44 @@ async def test_the_proxy_has_its_turn_while_an_answer_is_made(tmp_path: Path, mo
         nursery.cancel_scope.cancel()
 
 
+async def test_the_proxy_has_its_turn_between_entries_that_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "TURN", -1.0)
+    async with served(tmp_path) as place, trio.open_nursery() as nursery:
+        asker = await place.asker()
+        turns = counted_turns(nursery)
+        seen: list[int] = []
+        place.desk.entries = (seen.append(len(turns)) for _ in range(20))
+        await asker.send(b'{"request": "held"}\n')
+        assert await asker.receive() == {"ok": True, "held": []}
+        assert seen[-1] - seen[0] >= 10
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_proxy_has_its_turn_between_empty_lines(tmp_path: Path) -> None:
+    async with served(tmp_path) as place, trio.open_nursery() as nursery:
+        asker = await place.asker()
+        turns = counted_turns(nursery)
+        await asker.send(b"\n" * 10_000 + b'{"request": "rules"}\n')
+        assert (await asker.receive())["ok"]
+        assert len(turns) >= 5_000
+        nursery.cancel_scope.cancel()
+
+
+def counted_turns(nursery: trio.Nursery) -> list[int]:
+    """A list that gets longer with each turn of another task."""
+    turns: list[int] = []
+
+    async def others() -> None:
+        while True:
+            turns.append(1)
+            await trio.lowlevel.checkpoint()
+
+    nursery.start_soon(others)
+    return turns
+
+
 async def test_what_no_text_can_hold_is_escaped(tmp_path: Path) -> None:
     async with served(tmp_path) as place:
         asker = await place.asker()
