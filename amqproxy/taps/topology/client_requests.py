@@ -266,14 +266,19 @@ class ClientRequests:
         if isinstance(request, QueueDeclare) and request.exclusive and not request.passive and queue:
             self._own(queue)
         self._topology.carry_out(client.observation(), request, shown, queue, is_sure=is_sure)
-        if isinstance(request, QueueDelete) and queue in self._exclusive and is_sure:
-            del self._exclusive[queue]
-            self._budget.give(EXCLUSIVE_COST)
+        if isinstance(request, QueueDelete) and queue and is_sure:
+            self._disown(queue)
 
     def _own(self, queue: str) -> None:
         """An exclusive queue of the client, which ends with it."""
         if queue not in self._exclusive and self._budget.take(EXCLUSIVE_COST):
             self._exclusive[queue] = None
+
+    def _disown(self, queue: str) -> None:
+        """A queue that is gone before the client."""
+        if queue in self._exclusive:
+            del self._exclusive[queue]
+            self._budget.give(EXCLUSIVE_COST)
 
     def _make_sure(self, client: ObservedClient, channel: ChannelView, number: int) -> None:
         """The broker has come as far as the request of that number: it has carried out what was sent before."""
@@ -310,8 +315,9 @@ class ClientRequests:
         if consumer is None:
             return
         self._budget.give(consumer.cost)
-        if consumer.queue and not consumer.queue.startswith(DIRECT_REPLY_TO):
-            self._topology.end_consumer(seen, consumer.queue)
+        queue = consumer.queue
+        if queue and not queue.startswith(DIRECT_REPLY_TO) and not self._topology.end_consumer(seen, queue):
+            self._disown(queue)
 
     def _end_consumers(self, client: ObservedClient, channel: ChannelView) -> None:
         if channel.consumers:

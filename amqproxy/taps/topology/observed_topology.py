@@ -145,15 +145,21 @@ class ObservedTopology:
         if kept is not None and isinstance(kept.observed, ObservedQueue):
             kept.observed.consumers += 1
 
-    def end_consumer(self, seen: Observation, queue: str) -> None:
-        """A consumer has ended; if the queue was to be deleted with the last of them, so is the queue."""
+    def end_consumer(self, seen: Observation, queue: str) -> bool:
+        """A consumer has ended; if the queue was to be deleted with the last of them, so is the queue.
+
+        Is the queue still known?
+        """
         key = _queue(seen, queue)
         kept = self._kept.get(key)
-        if kept is None or not isinstance(kept.observed, ObservedQueue) or not kept.observed.consumers:
-            return
-        kept.observed.consumers -= 1
-        if not kept.observed.consumers and kept.observed.auto_delete:
-            self._remove(seen, key, "auto-delete")
+        if kept is None or not isinstance(kept.observed, ObservedQueue):
+            return False
+        if kept.observed.consumers:
+            kept.observed.consumers -= 1
+            if not kept.observed.consumers and kept.observed.auto_delete:
+                self._remove(seen, key, "auto-delete")
+                return False
+        return True
 
     def end_exclusive(self, seen: Observation, queue: str) -> None:
         """The connection that an exclusive queue belongs to has ended."""

@@ -166,6 +166,18 @@ def test_exclusive_queues_end_with_their_client(topology: ObservedTopology, clie
     assert topology.client_budget.used == 0
 
 
+def test_a_client_may_have_one_reply_queue_after_another(topology: ObservedTopology, client: ObservedClient) -> None:
+    """As many clients do for each of their calls, for hours: what is gone takes no memory."""
+    for number in range(3):
+        name = f"amq.gen-{number}"
+        client.ask(QueueDeclare(exclusive=True, auto_delete=True), QueueDeclareOk(name))
+        client.ask(BasicConsume(queue=name, consumer_tag="t"), BasicConsumeOk("t"))
+        client.ask(BasicCancel("t"), BasicCancelOk("t"))
+        assert client.requests.memory_used == 0
+    assert names(topology) == []
+    assert names(topology, deleted=True) == [f"queue amq.gen-{number} auto-delete" for number in range(3)]
+
+
 def test_what_people_may_see(topology: ObservedTopology, client: ObservedClient) -> None:
     def cover(method: object) -> object:
         match method:
