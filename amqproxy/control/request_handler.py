@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+import trio
 
 from amqproxy import __version__
 from amqproxy.amqp091.transitions import Peer
@@ -100,8 +101,18 @@ class RequestHandler:
         self._registry = registry
         self._rule_control = rules or RuleControl(registry)
         self._reload = reload
+        self._readers = trio.CapacityLimiter(1)
         self._now = now
         self._time = time
+
+    async def answered(self, request: AnyRequest) -> Response | ListResponse:
+        """The response, as `answer` has it. Rules, which may be many, are read in a thread, from one request at a time:
+        no client of the proxy waits for that."""
+        if not isinstance(request, CheckRules):
+            return self.answer(request)
+        control = self._rule_control
+        found = await trio.to_thread.run_sync(control.read, request, limiter=self._readers, abandon_on_cancel=True)
+        return control.apply(found) if isinstance(request, SetRules) else found.answer
 
     def answer(self, request: AnyRequest) -> Response | ListResponse:
         """The response. `RequestError` if the request cannot be carried out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -32,6 +32,13 @@ class RuleOwner(Protocol):
         """Go by other rules from here on."""
 
 
+class ReadRules(NamedTuple):
+    """Rules that are right, and what is answered about them."""
+
+    rules: tuple[AnyRule, ...]
+    answer: dict[str, Any]
+
+
 class RuleControl:
     """The rules of one proxy, which an operator may replace until the config file is read again.
 
@@ -51,15 +58,22 @@ class RuleControl:
 
     def check(self, request: CheckRules | SetRules) -> dict[str, Any]:
         """How many rules there would be, and what is doubtful about them. `RequestError` with `wrong-rules`."""
-        rules = self._rules_of(request)
-        return {"rules": len(rules), "warnings": list(find_warnings(rules))}
+        return self.read(request).answer
 
     def set(self, request: SetRules) -> dict[str, Any]:
         """Go by other rules until the config is read again. `RequestError` with `wrong-rules`: then nothing changes."""
+        return self.apply(self.read(request))
+
+    def read(self, request: CheckRules | SetRules) -> ReadRules:
+        """The rules that a request has. `RequestError` with `wrong-rules`. For any thread: many take long."""
         rules = self._rules_of(request)
-        self._apply(rules)
-        logger().info("rules set", rules=len(rules), until="the next reload")
-        return {"rules": len(rules), "warnings": list(find_warnings(rules)), "until": "reload"}
+        return ReadRules(rules, {"rules": len(rules), "warnings": list(find_warnings(rules))})
+
+    def apply(self, found: ReadRules) -> dict[str, Any]:
+        """Go by rules that were read before, until the config is read again."""
+        self._apply(found.rules)
+        logger().info("rules set", rules=len(found.rules), until="the next reload")
+        return found.answer | {"until": "reload"}
 
     def switch(self, request: ShadowRule | EnforceRule) -> dict[str, Any]:
         """Have one rule act, or only count what it would do. `RequestError` with `no-rule`."""

@@ -248,7 +248,7 @@ class _ControlConnection:
                 return
             if isinstance(request, WatchHeld):
                 self._excerpt = request.body
-            answer = self._handler.answer(request)
+            answer = await self._handler.answered(request)
         except RequestError as failure:
             await self.send_response(_error_response(id_of(line), failure))
             return

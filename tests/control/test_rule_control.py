@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -20,7 +22,7 @@ from amqproxy.config_file import load
 from amqproxy.control.request import CheckRules, EnforceRule, GetRules, ListHeld, Release, SetRules, ShadowRule
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, RequestHandler
-from amqproxy.control.rule_control import RuleControl
+from amqproxy.control.rule_control import ReadRules, RuleControl
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.observing.mirror import Mirror
 from amqproxy.rules.rewriting.rewrite import Rewrite
@@ -206,6 +208,40 @@ async def test_rules_apply_to_open_sessions_and_what_was_redacted_stays_so(autoj
         await stage.play("broker: 1: basic.publish, 1: header 0")
         stage.client.say(publish(card="4712"))
         await stage.play("broker: 1: basic.publish, 1: header 0")
+
+
+@pytest.mark.parametrize("kind", [CheckRules, SetRules])
+async def test_others_are_served_while_rules_are_read(kind: type[CheckRules], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand rules take a good part of a second."""
+    may_go_on = threading.Event()
+    read = RuleControl.read
+
+    def read_slowly(self: RuleControl, request: CheckRules) -> ReadRules:
+        assert may_go_on.wait(60)
+        return read(self, request)
+
+    monkeypatch.setattr(RuleControl, "read", read_slowly)
+    owner = Owner()
+    handler = RequestHandler(owner, tuple, now=lambda: 0.0, time=lambda: 0.0)
+    answers: list[Any] = []
+
+    async def ask() -> None:
+        answers.append(await handler.answered(kind(rules=[LOG])))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        assert await handler.answered(GetRules()) == {"rules": [], "source": "file"}
+        assert not answers
+        may_go_on.set()
+    assert [(each["rules"], each["warnings"]) for each in answers] == [(1, [])]
+    assert [each.name for each in owner.rules.rules] == (["look"] if kind is SetRules else [])
+
+
+async def test_wrong_rules_are_refused_from_the_thread_too() -> None:
+    handler = RequestHandler(Owner(), tuple, now=lambda: 0.0, time=lambda: 0.0)
+    with pytest.raises(RequestError, match="rules: "):
+        await handler.answered(SetRules(text="[[rules"))
 
 
 async def test_a_shadowed_rule_acts_no_more(autojump_clock: MockClock) -> None:

@@ -32,7 +32,7 @@ class Desk:
         self.entries: Iterable[Any] = []
         self.more: dict[str, Any] = {}
 
-    def answer(self, request: Any) -> dict[str, Any] | ListResponse:
+    async def answered(self, request: Any) -> dict[str, Any] | ListResponse:
         match request:
             case Reload():
                 raise AssertionError("a fault of ours")
