@@ -317,7 +317,7 @@ class _ControlConnection:
                     events = list(subscription.events())
                     batch += events
                     size += sum(map(len, events))
-            if batch:
+            if batch and subscription is self._subscription:  # it may have been replaced meanwhile
                 if subscription.credit is not None:
                     subscription.credit -= 1
                     batch.append(b'{"event":"batch"}')

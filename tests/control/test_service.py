@@ -1,6 +1,6 @@
 """The control socket itself: who is served, for how long, and what is left of it."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from amqproxy.control.request import ListHeld, ListSessions, Reload, WatchHeld
 from amqproxy.control.request_handler import ListResponse
 from amqproxy.control.service import ControlService
 from amqproxy.control.unix_socket import opened
+from amqproxy.control.work_share import WorkShare
 from amqproxy.taps.metrics import Metrics
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
@@ -411,6 +412,30 @@ def publish(served: Served, count: int = 1) -> None:
     """Let the proxy relay publishes."""
     for number in range(count):
         served.hub.saw_frames(Session(), CLIENT, frames_of(1, BasicPublish(routing_key=str(number))))
+
+
+async def test_nothing_comes_of_a_subscription_once_another_has_replaced_it(tmp_path: Path) -> None:
+    may_end = trio.Event()
+
+    class SlowShare(WorkShare):
+        @asynccontextmanager
+        async def turn(self) -> AsyncIterator[Callable[[], bool]]:
+            yield lambda: False
+            await may_end.wait()
+
+    async with served(tmp_path) as house:
+        house.service._share = SlowShare()
+        asker = await house.asker()
+        await asker.send(b'{"request":"subscribe","frames":true,"id":1}\n')
+        assert await asker.receive() == {"id": 1, "ok": True}
+        publish(house)
+        await trio.testing.wait_all_tasks_blocked()
+        await asker.send(b'{"request":"subscribe","findings":true,"id":2}\n')
+        assert await asker.receive() == {"id": 2, "ok": True}
+        may_end.set()
+        await trio.testing.wait_all_tasks_blocked()
+        await asker.send(b'{"request":"rules","id":3}\n')
+        assert await asker.receive() == {"id": 3, "ok": True, "rules": []}
 
 
 async def test_frames_are_sent_to_who_subscribes(tmp_path: Path) -> None:
