@@ -416,6 +416,7 @@ def publish(served: Served, count: int = 1) -> None:
 
 async def test_nothing_comes_of_a_subscription_once_another_has_replaced_it(tmp_path: Path) -> None:
     may_end = trio.Event()
+    may_end.set()
 
     class SlowShare(WorkShare):
         @asynccontextmanager
@@ -428,6 +429,8 @@ async def test_nothing_comes_of_a_subscription_once_another_has_replaced_it(tmp_
         asker = await house.asker()
         await asker.send(b'{"request":"subscribe","frames":true,"id":1}\n')
         assert await asker.receive() == {"id": 1, "ok": True}
+        await trio.testing.wait_all_tasks_blocked()
+        may_end = trio.Event()
         publish(house)
         await trio.testing.wait_all_tasks_blocked()
         await asker.send(b'{"request":"subscribe","findings":true,"id":2}\n')
