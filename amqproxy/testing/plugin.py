@@ -38,16 +38,18 @@ def _address(text: str) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to the report of a failed test what its proxies saw last."""
+    """Add to the report of a failed test what its proxies saw last, unless the failure itself has it already."""
     report = yield
     module = sys.modules.get("amqproxy.testing.local_proxy")
     if module is not None and report.when == "call" and report.failed:
         seen = set()
+        shown = report.longreprtext
         for name, value in getattr(item, "funcargs", {}).items():
             if isinstance(value, module.LocalProxy) and id(value) not in seen:
                 seen.add(id(value))
                 lines = value.last_lines() or "no connection has come to the proxy"
-                report.sections.append((f"AMQP through {name}", lines))
+                if not all(line.strip() in shown for line in lines.splitlines()):
+                    report.sections.append((f"AMQP through {name}", lines))
     return report
 
 

@@ -151,6 +151,20 @@ def test_a_proxy_of_another_fixture_is_shown_once(pytester: pytest.Pytester) -> 
     output.no_fnmatch_line("*AMQP through alias*")
 
 
+def test_what_a_failure_has_itself_is_shown_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(f"""{PUBLISHER}
+    def test_orders(amqp_proxy):
+        published(amqp_proxy.url, "orders")
+        amqp_proxy.wait_for("exchange == 'x'", timeout=0.01)
+
+    def test_silence(amqp_proxy):
+        amqp_proxy.wait_for("exchange == 'x'", timeout=0.01)
+    """)
+    output = pytester.runpytest().stdout
+    output.fnmatch_lines(["E *last frames*", "E *no connection has come to the proxy"])
+    output.no_fnmatch_line("*AMQP through*")
+
+
 def test_a_passed_test_shows_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"{PUBLISHER}\n    def test_orders(amqp_proxy):\n        published(amqp_proxy.url, 'orders')")
     pytester.runpytest("-rA").stdout.no_fnmatch_line("*AMQP through*")
