@@ -277,7 +277,8 @@ class RequestHandler:
         waiting = found[1].waiting
         context = _context_of(interceptor, channel_interceptor.number, direction.sender, waiting)
         verdict = _verdict(request, waiting, context)
-        session.release(request.number, verdict)
+        what = _name_of(waiting, channel_interceptor.number)
+        session.release(request.number, verdict, note=f"{what} {_outcome(request)} by an operator")
 
 
 def _of_each(
@@ -287,6 +288,18 @@ def _of_each(
     for session in sessions:
         yield from entries([session])
         yield None
+
+
+def _name_of(waiting: WaitingCommand, channel: int) -> str:
+    """The held command, for the log."""
+    rule = "" if waiting.hold is None else f", held by rule {waiting.hold.name!r},"
+    return f"{waiting.original.method.name} on channel {channel}{rule}"
+
+
+def _outcome(request: Release) -> str:
+    """What an operator has decided, for the log."""
+    decided = {"pass": "released", "refuse": "refused", "drop": "dropped"}[request.verdict]
+    return decided if request.edit is None or request.verdict != "pass" else "edited and released"
 
 
 def _context_of(interceptor: Interceptor, channel: int, sender: Peer, waiting: WaitingCommand) -> CommandContext:

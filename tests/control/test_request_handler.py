@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy import __version__
@@ -297,6 +298,27 @@ async def test_it_goes_no_further(
         assert await proxy.stage.client.sees() == client
         if broker is not None:
             assert await proxy.stage.broker.sees() == broker
+
+
+@pytest.mark.parametrize(
+    ("decision", "logged"),
+    [
+        ({}, "released"),
+        ({"edit": MessagePatch(body="x")}, "edited and released"),
+        ({"verdict": "refuse"}, "refused"),
+        ({"verdict": "drop"}, "dropped"),
+    ],
+)
+async def test_the_log_has_what_an_operator_decided(
+    decision: dict[str, Any], logged: str, autojump_clock: MockClock
+) -> None:
+    with capture_logs() as log:
+        async with opened() as proxy:
+            proxy.publish(body=b"confidential")
+            await release(proxy, **decision)
+    [line] = [each for each in log if "operator" in each["event"]]
+    assert line["event"] == f"basic.publish on channel 1, held by rule 'look', {logged} by an operator"
+    assert (line["log_level"], line["session"], line["user"]) == ("info", 1, "guest")
 
 
 async def test_a_refusal_names_the_rule_or_has_the_text_of_the_request(autojump_clock: MockClock) -> None:

@@ -380,11 +380,13 @@ class Session:
         """Have the rules count what passed without being looked at."""
         self._traffic.passage.count_unseen()
 
-    def release(self, number: int, verdict: Verdict | None) -> None:
-        """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
+    def release(self, number: int, verdict: Verdict | None, note: str | None = None) -> None:
+        """Send on a held command, with another verdict if one is given; log the note. `KeyError` if it is not held."""
         if self._nursery is None or number not in self._traffic.passage.waiting:
             raise KeyError(number)
         with self.contained():
+            if note is not None:
+                self._report.log("info", note)
             self._traffic.release(number, verdict, self._nursery)
 
     # --- an operator closes a channel, or pauses the client
