@@ -29,9 +29,11 @@ def socket_path(path: Path | None, config: Path | None) -> Path:
     """The control socket that is named, or the one that the config names. `Failure` when it is not one of both."""
     from amqproxy.config_file import load
 
-    if path is not None and config is None:
+    if path is not None and config is not None:
+        raise Failure("give either --socket or --config, not both", MISUSED)
+    if path is not None:
         return path
-    if config is None or path is not None:
+    if config is None:
         raise Failure("name the proxy's --socket, or the --config that names it", MISUSED)
     named = load(config).control
     if named is None:

@@ -54,11 +54,18 @@ def tail(
     checked_body(body)
     what = {"frames": not (messages or findings), "messages": messages, "findings": findings}
     render = _renderer(json)
+    from amqproxy.control import RequestError
+
     with connected(socket, config) as proxy:
         options: dict[str, Any] = {name: True for name in what if what[name]}
         if since_start:
             options["from"] = "start"
-        proxy.ask("subscribe", filter=filter, body=body, **options)
+        try:
+            proxy.ask("subscribe", filter=filter, body=body, **options)
+        except RequestError as error:
+            if error.name == "wrong-filter":
+                raise Failure(f"--filter: {error}", MISUSED) from None
+            raise
         for event in proxy.events():
             if event.get("event") == "lost":
                 print(f"amqproxy: {event['count']} were left out: this is too slow", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,9 @@ def top(
     config: Path | None = None,
     interval: Annotated[float, Parameter(name=("--interval", "-n"))] = 1.0,
 ) -> None:
-    """Watch a proxy that runs, in the terminal: connections, channels, consumers, rates and latencies.
+    """Watch a running proxy in the terminal: connections, channels, consumers, rates and latencies.
 
-    It survives a restart of the proxy: it connects again. Needs textual: pip install "amqproxy[top]".
+    When the proxy restarts, this connects again. Needs textual: pip install "amqproxy[top]".
 
     Parameters
     ----------
@@ -29,13 +30,15 @@ def top(
     config
         The config file that names it.
     interval
-        Seconds between two looks.
+        Seconds between two updates.
     """
     if not interval > 0:
         raise Failure("top: --interval is a number of seconds above 0", MISUSED)
     path = socket_path(socket, config)
     if importlib.util.find_spec("textual") is None:
         raise Failure('top: this needs textual, which is not installed: pip install "amqproxy[top]"', FAILED)
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        raise Failure("top: this needs a terminal; `amqproxy control connections` prints a list once", MISUSED)
     from amqproxy.top.app import TopApp
     from amqproxy.top.proxy_source import ProxySource
 

@@ -90,7 +90,7 @@ def test_release(
     ("arguments", "expected"),
     [
         (["reload"], "name the proxy's --socket, or the --config that names it"),
-        (["rules", "--socket", "a", "--config", "some.yaml"], "name the proxy's --socket, or the --config"),
+        (["rules", "--socket", "a", "--config", "some.yaml"], "give either --socket or --config, not both"),
         (["sessions", "--config", "some.yaml"], "some.yaml has no [control]: its proxy has no control socket"),
         (["release", "1", "1", "--drop", "--refuse"], "give --drop or --refuse, not both"),
         (["release", "1", "1", "--set", "=a"], "--set =a: write NAME=VALUE"),

@@ -77,3 +77,13 @@ def test_what_is_wrong(options: tuple[str, ...], text: str, amqproxy: Amqproxy) 
     code, out, err = amqproxy("tail", *options)
     assert (code, out) == (MISUSED, "")
     assert text in err
+
+
+@pytest.mark.parametrize(("error", "code"), [("wrong-filter", MISUSED), ("no-ring", FAILED)])
+def test_a_wrong_filter_is_misuse(error: str, code: int, amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    answer = msgspec.json.encode({"ok": False, "error": error, "text": "there is no `x`"}) + b"\n"
+    with answering(path, answer):
+        outcome = amqproxy("tail", "--filter", "x", "--socket", str(path))
+    place = "--filter: " if code == MISUSED else ""
+    assert outcome == (code, "", f"amqproxy: {place}there is no `x`\n")
