@@ -15,8 +15,12 @@ pytest.register_assert_rewrite("tests.proxy.stage")  # before any package import
 
 
 def pytest_configure() -> None:
-    """SIGTERM ends the run as Ctrl-C does: with its fixtures torn down, and so no broker left behind."""
+    """SIGTERM ends the run as Ctrl-C does: with its fixtures torn down, and so no broker left behind.
+
+    A run in the background of a script ignores SIGINT, and so would all processes that tests start and interrupt.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
