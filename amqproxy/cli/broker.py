@@ -36,7 +36,7 @@ def broker(
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
 ) -> None:
-    """Be an AMQP broker until SIGTERM or Ctrl-C.
+    """Run the integrated AMQP broker until SIGTERM or Ctrl-C.
 
     Flags override [broker] in the config file. Limits, mechanisms and several listeners are in it only.
 
@@ -45,7 +45,7 @@ def broker(
     listen
         HOST:PORT where clients connect [127.0.0.1:5672]. Port 0 takes a free one.
     data
-        A directory for what is durable, which is found again there. Without one, all is in memory.
+        The directory for durable state. Without one, everything is in memory only.
     definitions
         A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
     tls_cert
@@ -56,7 +56,7 @@ def broker(
         The authority, in PEM, that must have signed a certificate of each client's. To log in by it takes
         auth_mechanisms in the config file.
     print_
-        Print each frame that passes on standard output, as it passes.
+        Print each frame on standard output, as it passes.
     messages
         Print each message and request, with what became of it and how long it took. See docs/messages.md.
     findings
@@ -64,9 +64,9 @@ def broker(
     json
         Print one JSON object a line, for each frame, message or finding, as `decode --json` does.
     filter
-        What is printed: a CEL expression, as rules have them: only the commands for which it holds.
+        Print only the commands for which this CEL expression holds. See docs/rules.md.
     body
-        Print so many bytes of each body frame or body, too; 1024 where --body stands alone.
+        Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     exit_on_closed_output
         When printing: end, with 141, when the reader of standard output goes away. Else only printing ends.
     config

@@ -15,8 +15,8 @@ from amqproxy.cli.version import version
 app = cyclopts.App(
     name="amqproxy",
     help="See, count and control the traffic between AMQP clients and their broker.",
-    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage or config, 130 interrupted twice, "
-    "141 the reader of the output went away.",
+    help_epilogue="Exit codes: 0 success, 1 failure, 2 wrong usage or config, 130 ended by a second signal, "
+    "141 the reader of the output closed it.",
     help_format="plaintext",
     version=__version__,
     result_action="return_value",

@@ -1,4 +1,4 @@
-"""`amqproxy control`: what a proxy that runs is asked through its control socket.
+"""`amqproxy control`: queries and commands for a running proxy, through its control socket.
 
 Somewhat long, since each subcommand has its help here.
 """
@@ -19,16 +19,16 @@ from amqproxy.cli import control_lists
 from amqproxy.cli.control_connection import connected
 from amqproxy.cli.failure import MISUSED, Failure
 
-app = cyclopts.App(name="control", help="Ask a proxy that runs, through its control socket.")
+app = cyclopts.App(name="control", help="Query and control a running proxy through its control socket.")
 for each in control_lists.COMMANDS:
     app.command(each)
 
 
 @app.command
 def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
-    """Let the proxy read its config file again. A file that is wrong changes nothing.
+    """Reload the proxy's config file. A file with errors changes nothing.
 
-    Rules, the upstreams of mirrors and certificates are taken over; whatever else has changed is named.
+    Rules, the upstreams of mirrors and certificates are applied; whatever else has changed is listed.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def rules(
     config: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Print which rules there are, and what they have done so far.
+    """Print the rules, and what each has done so far.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def rules_set(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Put the rules in a file in the place of all that the proxy has, until its config file is read again.
+    """Replace all rules of the proxy with those in a file, until its config file is reloaded.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def rules_check(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Have the proxy check the rules in a file, and change nothing.
+    """Check the rules in a file as `rules-set` would, and change nothing.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def rules_get(
     config: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Print the rules in force, as a config has them, in YAML.
+    """Print the rules in force in YAML, as in a config file.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def rules_get(
 
 @app.command
 def rules_shadow(rule: str, /, *, socket: Path | None = None, config: Path | None = None) -> None:
-    """Have a rule only count what it would do, until the config file is read again.
+    """Switch a rule to shadow mode, in which it only counts what it would do, until the config file is reloaded.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def rules_shadow(rule: str, /, *, socket: Path | None = None, config: Path | Non
 
 @app.command
 def rules_enforce(rule: str, /, *, socket: Path | None = None, config: Path | None = None) -> None:
-    """Have a rule act that was in shadow mode, until the config file is read again.
+    """Enforce a rule that is in shadow mode, until the config file is reloaded.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def sessions(
     config: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Print who is connected.
+    """Print the sessions in short: state, user, and what is held or paused. `connections` has more.
 
     Parameters
     ----------
@@ -215,12 +215,12 @@ def held(
     config: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Print what rules hold: each begins with the session and the number that `release` wants.
+    """Print the commands that rules hold, each with the session and the number that `release` takes.
 
     Parameters
     ----------
     watch
-        Go on, and print whatever begins to wait, until Ctrl-C.
+        Keep running, and print each newly held command, until Ctrl-C.
     body
         How many bytes of a body are shown.
     socket
@@ -238,7 +238,7 @@ def held(
             if event.get("event") == "held":
                 _print_entries([event["held"]], formatting.held, json)
             else:
-                print(f"amqproxy: {event.get('count')} more began to wait, and were not shown", file=sys.stderr)
+                print(f"amqproxy: {event.get('count')} more were held and are not shown", file=sys.stderr)
 
 
 @app.command
@@ -262,7 +262,7 @@ def release(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Let go on what is held: as it is, changed, or not at all.
+    """Decide about a held command: send it on, edit it first, refuse it, or drop it.
 
     Parameters
     ----------
@@ -283,13 +283,13 @@ def release(
     set_
         NAME=VALUE: a field of the method, such as routing_key=other. Values are JSON, or else text.
     property_
-        NAME=VALUE: a property, such as priority=5; null takes it away.
+        NAME=VALUE: a property, such as priority=5; null removes it.
     header
-        NAME=VALUE: a header of the message; null takes it away.
+        NAME=VALUE: a header of the message; null removes it.
     body
-        Another body.
+        The new body.
     body_file
-        A file with another body.
+        A file with the new body.
     socket
         The proxy's control socket.
     config
@@ -318,14 +318,14 @@ def close(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Close a client's connection, with the reply code 320; or one channel, with 406.
+    """Close a client's connection with reply code 320, or one of its channels with 406.
 
     Parameters
     ----------
     session
         The session, as listed by `sessions`.
     channel
-        The number of the channel to close, and leave the connection open.
+        Close only the channel with this number.
     text
         The reply text [closed by an operator].
     socket
@@ -346,14 +346,14 @@ def pause(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Let what a client sends wait, until `resume`; what the broker sends goes on to it.
+    """Pause a connection or a channel: what the client sends waits until `resume`; it still gets what the broker sends.
 
     Parameters
     ----------
     session
         The session, as listed by `sessions`.
     channel
-        The number of the one channel to pause.
+        Pause only the channel with this number.
     socket
         The proxy's control socket.
     config
@@ -372,14 +372,14 @@ def resume(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Let go on what has waited since `pause`.
+    """End a `pause`: what has waited is sent on, in order.
 
     Parameters
     ----------
     session
         The session, as listed by `sessions`.
     channel
-        The number of the channel that was paused.
+        The number of the channel, if `pause` named one.
     socket
         The proxy's control socket.
     config

@@ -19,7 +19,7 @@ Json = Annotated[bool, Parameter(negative="")]
 
 
 def connections(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
-    """Print who is connected, since when, and how much each side has sent.
+    """Print the connections: who, since when, in which state, and how many bytes each side has sent.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def connections(*, socket: Path | None = None, config: Path | None = None, json:
 def channels(
     *, session: int | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
 ) -> None:
-    """Print the channels that are open: mode, prefetch, consumers, and how many messages each side has sent.
+    """Print the open channels: mode, prefetch, consumers, what is unsettled, and how many messages each side has sent.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def topology(
     vhost
         Only those of this virtual host.
     deleted
-        Those that were deleted, too.
+        Also print those that were deleted.
     socket
         The proxy's control socket.
     config
@@ -109,11 +109,11 @@ def topology(
         response = client.ask("topology", vhost=vhost, deleted=deleted or None)
     _print(response, "topology", TOPOLOGY, json)
     if response.get("forgotten"):
-        print(f"amqproxy: {response['forgotten']} were forgotten, as there was no room for them", file=sys.stderr)
+        print(f"amqproxy: {response['forgotten']} were forgotten for lack of room", file=sys.stderr)
 
 
 def stats(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
-    """Print what the proxy has counted so far: all that /metrics has, and how late the proxy is.
+    """Print all metrics that /metrics has, and how late the event loop is.
 
     Parameters
     ----------

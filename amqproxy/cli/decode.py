@@ -51,9 +51,9 @@ def decode(
     json
         One JSON object a line for each frame, message or finding, instead of text.
     filter
-        A CEL expression, as rules have them: only the commands for which it holds. See docs/rules.md.
+        Print only the commands for which this CEL expression holds. See docs/rules.md.
     body
-        So many bytes of each body frame, or with --messages of each body, too; 1024 where --body stands alone.
+        Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     """
     from amqproxy.capture.decode import read_decoded
     from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind

@@ -27,10 +27,10 @@ def run(
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
     config: Path | None = None,
 ) -> None:
-    """Stand between clients and a broker until SIGTERM or Ctrl-C, and then drain.
+    """Run the proxy between clients and a broker until SIGTERM or Ctrl-C, and then drain.
 
-    Flags override the config file. TLS, limits, rules and several listeners are in the file only. On SIGHUP the file's
-    rules and the listeners' certificates are read again.
+    Flags override the config file. TLS, limits, rules and several listeners are in the file only. SIGHUP reloads
+    the file's rules, and the certificates.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def run(
     metrics
         HOST:PORT for Prometheus, at /metrics. Off unless given.
     print_
-        Print each frame that passes on standard output, as it passes.
+        Print each frame on standard output, as it passes.
     messages
         Print each message and request, with what became of it and how long it took. See docs/messages.md.
     findings
@@ -49,11 +49,11 @@ def run(
     json
         Print one JSON object a line, for each frame, message or finding, as `decode --json` does.
     filter
-        What is printed: a CEL expression, as rules have them: only the commands for which it holds.
+        Print only the commands for which this CEL expression holds. See docs/rules.md.
     body
-        Print so many bytes of each body frame or body, too; 1024 where --body stands alone.
+        Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     exit_on_closed_output
-        When printing: drain and exit, with 141, when the reader of standard output goes away. Else only printing ends.
+        When the reader of what is printed goes away, drain and exit with 141. Without this, only printing ends.
     log_format
         How the log on standard error is written [text].
     log_level

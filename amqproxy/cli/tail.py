@@ -1,4 +1,4 @@
-"""`amqproxy tail`: follows a proxy that runs."""
+"""`amqproxy tail`: follows a running proxy."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def tail(
     since_start: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Follow a proxy that runs: print each frame that passes from now on, or what happens, until Ctrl-C.
+    """Follow a running proxy: print each frame from now on, or messages or findings, until Ctrl-C.
 
-    If this is too slow, what waits longest is left out, and its number printed; the proxy does not wait.
+    The proxy never waits for it: where the output is too slow, the oldest is skipped, and the count is printed.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ def tail(
     findings
         What an expert would point out, instead of frames, or with --messages between them. See docs/findings.md.
     filter
-        A CEL expression, as rules have them: only the commands for which it holds. See docs/rules.md.
+        Print only the commands for which this CEL expression holds. See docs/rules.md.
     body
-        So many bytes of each body, too; 1024 where --body stands alone.
+        Also print the first N bytes of each body; 1024 for --body alone.
     since_start
-        Begin with what has passed before, as far as the proxy still has it: it needs a `ring` in [control].
+        Begin with what has passed before, as far as the proxy still has it. Needs a `ring` in [control].
     json
         One JSON object a line, instead of text.
     """
@@ -68,7 +68,7 @@ def tail(
             raise
         for event in proxy.events():
             if event.get("event") == "lost":
-                print(f"amqproxy: {event['count']} were left out: this is too slow", file=sys.stderr)
+                print(f"amqproxy: {event['count']} skipped: the output is too slow", file=sys.stderr)
             elif "record" in event:
                 print(render(event))
                 sys.stdout.flush()

@@ -45,7 +45,7 @@ def test_watching(amqproxy: Amqproxy, tmp_path: Path) -> None:
     with answering(path, lines) as requests:
         code, out, err = amqproxy("control", "held", "--watch", "--body", "5", "--json", "--socket", str(path))
     assert (code, out) == (0, '{"number":1}\n{"number":2}\n')
-    assert err == "amqproxy: 4 more began to wait, and were not shown\n"
+    assert err == "amqproxy: 4 more were held and are not shown\n"
     assert requests == [b'{"request":"watch","body":5}\n']
 
 

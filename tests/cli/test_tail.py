@@ -62,7 +62,7 @@ def test_json_and_what_was_lost(amqproxy: Amqproxy, tmp_path: Path) -> None:
         code, out, err = amqproxy("tail", "--messages", "--json", "--socket", str(path))
     assert code == FAILED
     assert msgspec.json.decode(out) == MESSAGE
-    assert err.splitlines()[0] == "amqproxy: 4 were left out: this is too slow"
+    assert err.splitlines()[0] == "amqproxy: 4 skipped: the output is too slow"
 
 
 @pytest.mark.parametrize(
