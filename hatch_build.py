@@ -47,6 +47,7 @@ COMPILED = (
     "amqproxy/taps/metering/message_counts.py",
     "amqproxy/taps/metering/open_messages.py",
     "amqproxy/taps/metering/channel_meter.py",
+    "amqproxy/taps/metering/channel_meters.py",
     "amqproxy/taps/metering/message_meter.py",
 )
 

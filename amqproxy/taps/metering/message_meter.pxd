@@ -3,6 +3,7 @@
 cimport cython
 
 from amqproxy.taps.metering.channel_meter cimport ChannelMeter
+from amqproxy.taps.metering.channel_meters cimport ChannelMeters
 from amqproxy.taps.metering.distribution cimport Distribution
 from amqproxy.taps.metering.message_counts cimport MessageCounts
 
@@ -21,21 +22,14 @@ cdef class ContentUnderWay:
 @cython.final
 cdef class MessageMeter:
     cdef MessageCounts _counts
-    cdef dict _channels
-    cdef dict _previous
-    cdef ChannelMeter _recent
-    cdef int _recent_number
+    cdef ChannelMeters _channels
     cdef ContentUnderWay _client_content
     cdef ContentUnderWay _server_content
     cdef dict _interleaved
-    cdef object _budget
-    cdef object _settlements
     cdef readonly bint is_lost
     cdef readonly long long frames
 
     cpdef feed(self, bint is_server, const unsigned char[::1] data, double now)
-    cdef inline ChannelMeter _channel_of(self, bint is_server, int number)
-    cdef ChannelMeter _new_channel(self, int number)
     cdef Py_ssize_t _take_run(
         self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length, unsigned long long now_ns
     ) except -1

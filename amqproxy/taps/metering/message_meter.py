@@ -1,41 +1,22 @@
-"""Walks over the frames of one connection, as its client sends and is sent them, and counts messages."""
+"""Walks over the frames of one connection, as its client sends and is sent them, and counts messages.
+
+A long file, because the compiler inlines only what is in the same module, and all of it is on the way of every frame.
+"""
 
 from __future__ import annotations
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
-from amqproxy.amqp091.methods import (
-    BasicCancel,
-    BasicGet,
-    BasicGetOk,
-    BasicRecover,
-    BasicRecoverAsync,
-    BasicRecoverOk,
-    ChannelClose,
-    ChannelCloseOk,
-    ChannelOpen,
-    ConfirmSelect,
-    ConnectionClose,
-    Method,
-    TxCommit,
-    TxCommitOk,
-    TxRollback,
-    TxRollbackOk,
-    TxSelect,
-)
-from amqproxy.amqp091.transitions import ANSWERS, REPLIES
-from amqproxy.taps.metering.channel_meter import MAX_SETTLEMENTS, ChannelMeter
+from amqproxy.amqp091.methods import BasicGet, BasicGetOk
+from amqproxy.taps.metering.channel_meter import ChannelMeter
+from amqproxy.taps.metering.channel_meters import ChannelMeters
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
-from amqproxy.taps.trace.budget import Budget
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
-
-MAX_REQUESTS_SIZE = 1 << 20
-"""Bytes that the consumers of one connection, and its requests which await their replies, may take."""
 
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)
@@ -169,26 +150,20 @@ class MessageMeter:
     A message counts once it is complete. `frames` is how many there were.
     """
 
-    # The client may open a channel again before the broker has let go of the one of that number before: `_previous`.
     # Contents of one peer's channels hardly ever interleave: `_interleaved` has those that another one has overtaken.
 
     def __init__(self, counts: MessageCounts) -> None:
         self._counts = counts
-        self._channels: dict[int, ChannelMeter] = {}
-        self._previous: dict[int, ChannelMeter] | None = None
-        self._recent: ChannelMeter | None = None
-        self._recent_number = -1
+        self._channels = ChannelMeters(counts)
         self._client_content: ContentUnderWay | None = None
         self._server_content: ContentUnderWay | None = None
         self._interleaved: dict[tuple[bool, int], ContentUnderWay] | None = None
-        self._budget: Budget | None = None
-        self._settlements: Budget | None = None
         self.frames = 0
         self.is_lost = False
 
     def channel(self, number: int) -> ChannelMeter | None:
         """A channel; None where nothing has been open on it yet."""
-        return self._channels.get(number)
+        return self._channels.by_number.get(number)
 
     def feed(self, is_server: cython.bint, data: bytes | memoryview, now: cython.double) -> None:
         """Take whole frames: of the server, or of the client."""
@@ -301,7 +276,7 @@ class MessageMeter:
     def _note_publishes(self, number: cython.int, count: cython.longlong, now_ns: cython.ulonglong) -> object:
         """The client has published so many messages."""
         self._counts._values[_PUBLISHED] += count
-        channel = self._channel_of(False, number)
+        channel = self._channels.of(False, number)
         if channel is not None and channel.confirms and not channel.is_unread:
             channel.published(now_ns, count)
         return None
@@ -317,12 +292,12 @@ class MessageMeter:
     ) -> object:
         """The broker has delivered so many messages to a consumer, from that delivery tag on."""
         self._counts._values[_DELIVERED] += count
-        channel = self._channel_of(True, number)
+        channel = self._channels.of(True, number)
         if channel is not None and channel._has_auto_acks and channel.is_auto_acked(consumer_tag):
             self._counts._values[_AUTO_ACKED] += count
             return None
         if channel is None:
-            channel = self._new_channel(number)
+            channel = self._channels.new(number)
         channel.delivered(tag, now_ns, count)
         return None
 
@@ -391,7 +366,7 @@ class MessageMeter:
     @cython.cfunc
     def _complete(self, is_server: cython.bint, content: ContentUnderWay, now_ns: cython.ulonglong) -> object:
         counts = self._counts
-        channel = self._channel_of(is_server, content.number)
+        channel = self._channels.of(is_server, content.number)
         if not is_server:
             counts.published_bytes.observe(content.size)
             self._note_publishes(content.number, 1, now_ns)
@@ -404,7 +379,7 @@ class MessageMeter:
             counts.delivered_bytes.observe(content.size)
             if not content.is_auto_acked:
                 if channel is None:
-                    channel = self._new_channel(content.number)
+                    channel = self._channels.new(content.number)
                 channel.delivered(content.tag, now_ns)
         return None
 
@@ -427,7 +402,7 @@ class MessageMeter:
             return self._take_rare(False, number, bytes(p[at:end]), now_ns)
         if end - at < 8 + 4 + 9:
             return False
-        channel = self._channel_of(False, number)
+        channel = self._channels.of(False, number)
         if channel is None or channel.is_unread:
             return True
         tag = _long_long(p, at + 11)
@@ -457,7 +432,7 @@ class MessageMeter:
             return self._take_rare(True, number, bytes(p[at:end]), now_ns)
         if end - at < 8 + 4 + 9:
             return False
-        channel = self._channel_of(True, number)
+        channel = self._channels.of(True, number)
         if channel is not None:
             channel.confirm(_long_long(p, at + 11), p[at + 19] & 1 != 0, method == _NACK, now_ns)
         return True
@@ -477,33 +452,10 @@ class MessageMeter:
         assert content is not None
         content.tag = _long_long(p, tag_end)
         content.is_redelivered = p[tag_end + 8] & 1 != 0
-        channel = self._channel_of(True, number)
+        channel = self._channels.of(True, number)
         if channel is not None and channel._has_auto_acks:
             content.is_auto_acked = channel.is_auto_acked(bytes(p[at + 12 : tag_end]))
         return True
-
-    @cython.cfunc
-    @cython.inline
-    def _channel_of(self, is_server: cython.bint, number: cython.int) -> ChannelMeter | None:
-        """What a peer's frame with that number is about."""
-        if is_server and self._previous and number in self._previous:
-            return self._previous[number]
-        if number != self._recent_number:
-            self._recent = self._channels.get(number)
-            self._recent_number = number
-        return self._recent
-
-    @cython.cfunc
-    def _new_channel(self, number: cython.int) -> ChannelMeter:
-        channel = self._channels[number] = ChannelMeter(self._counts)
-        self._recent_number = -1
-        return channel
-
-    def _end_channel(self, channels: dict[int, ChannelMeter], number: int) -> None:
-        channel: ChannelMeter | None = channels.pop(number, None)
-        self._recent_number = -1
-        if channel is not None:
-            channel.end()
 
     def _lose(self) -> None:
         """What comes next cannot be counted."""
@@ -512,93 +464,19 @@ class MessageMeter:
 
     def close(self) -> None:
         """The connection is over: nothing is open on it."""
-        for channels in (self._previous, self._channels):
-            for number in tuple(channels or ()):
-                self._end_channel(channels or {}, number)
-
-    # --- methods that are rare
+        self._channels.close()
 
     def _take_rare(self, is_server: bool, number: int, raw: bytes, now_ns: int) -> bool:
-        """Take a method; False where it cannot be read."""
+        """Take any other method; False where it cannot be read."""
         try:
             method = Frame(raw).method
         except (KeyError, ProtocolError):
             return False
-        if isinstance(method, ChannelOpen):
-            self._open(number)
-        elif isinstance(method, ChannelClose):
-            closed = self._channel_of(is_server, number)
-            if closed is not None:
-                closed.close(is_server)
-        elif isinstance(method, ChannelCloseOk):
-            self._close_answered(is_server, number)
-        elif isinstance(method, ConnectionClose):
-            for channel in self._channels.values() if is_server else ():
-                channel.is_unread = True
-        elif is_server:
-            self._apply_from_server(number, method, now_ns)
-        else:
-            self._apply_from_client(number, method, now_ns)
-        return True
-
-    def _open(self, number: int) -> None:
-        """The client opens a channel, and may not have waited for the end of the one before it."""
-        channel = self._channels.get(number)
-        if channel is not None:
-            if not channel.is_closing:
-                return  # the broker will refuse it
-            if self._previous is None:
-                self._previous = {}
-            self._end_channel(self._previous, number)
-            self._previous[number] = channel
-        self._new_channel(number)
-
-    def _close_answered(self, is_server: bool, number: int) -> None:
-        """A peer has answered channel.close: with the last such answer the channel is over."""
-        channels = self._channels
-        if self._previous and number in self._previous and (is_server or self._previous[number].is_unread):
-            channels = self._previous
-        channel = channels.get(number)
-        if channel is not None and channel.close_answered(is_server):
-            self._end_channel(channels, number)
-
-    def _apply_from_client(self, number: int, method: Method, now_ns: int) -> None:
-        if method.name not in REPLIES and not isinstance(method, BasicRecoverAsync):
-            return
-        channel = self._channels.get(number) or self._new_channel(number)
-        if channel.is_unread:
-            return
-        if isinstance(method, ConfirmSelect):
-            channel.confirms = True
-        elif isinstance(method, TxSelect):
-            if self._settlements is None:
-                self._settlements = Budget(MAX_SETTLEMENTS)
-            channel.begin_transactions(self._settlements)
-        elif isinstance(method, (TxCommit, TxRollback)):
-            channel.end_transaction(is_commit=isinstance(method, TxCommit))
-        elif isinstance(method, BasicRecoverAsync):
-            channel.recover(is_answer=False)
-            return
-        elif isinstance(method, BasicRecover):
-            channel.begin_recovery()
-        if self._budget is None:
-            self._budget = Budget(MAX_REQUESTS_SIZE)
-        channel.request(method, now_ns, self._budget)
-
-    def _apply_from_server(self, number: int, method: Method, now_ns: int) -> None:
-        channel = self._channel_of(True, number)
-        if channel is None:
-            return
-        found = channel.answer(method, now_ns) if method.name in ANSWERS else None
-        if isinstance(method, BasicCancel):
-            channel.end_consumer_by_broker(method.consumer_tag)
-        elif isinstance(method, BasicRecoverOk):
-            channel.recover(is_answer=True)
-        elif isinstance(method, (TxCommitOk, TxRollbackOk)):
-            channel.transaction_ended(now_ns)
-        elif isinstance(method, BasicGetOk):
+        answered = self._channels.take(is_server, number, method, now_ns)
+        if is_server and isinstance(method, BasicGetOk):
             content = self._begin(True, number, _GET_OK)
             assert content is not None
             content.tag = method.delivery_tag
             content.is_redelivered = method.redelivered
-            content.is_auto_acked = found is not None and isinstance(found.request, BasicGet) and found.request.no_ack
+            content.is_auto_acked = isinstance(answered, BasicGet) and answered.no_ack
+        return True
