@@ -57,7 +57,7 @@ class Consumers:
     consumers, until a reply to a later request shows which.
     """
 
-    __slots__ = ("_budget", "_by_tag", "_ending", "_is_complete", "_sent")
+    __slots__ = ("_budget", "_by_tag", "_ending", "_is_complete", "_sent", "count")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -65,11 +65,8 @@ class Consumers:
         self._ending: list[tuple[str, int]] = []
         self._is_complete = True
         self._sent = 0
-
-    @property
-    def count(self) -> int:
+        self.count = 0
         """How many there may be."""
-        return sum(map(len, self._by_tag.values()))
 
     def number(self) -> int:
         """A number for a basic.consume or a basic.cancel that the client sends now."""
@@ -95,6 +92,7 @@ class Consumers:
     def _add(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:
         if self._budget.take(CONSUMER_COST):
             self._by_tag[tag] = (*self._by_tag.get(tag, ()), ObservedConsumer(tag, number, consume, last))
+            self.count += 1
         else:
             self.begin_unknown(tag)
 
@@ -147,6 +145,7 @@ class Consumers:
         """Keep only consumers with that tag that were asked for after that number."""
         found = self._by_tag.pop(tag, ())
         kept = tuple(each for each in found if each.number > after)
+        self.count -= len(found) - len(kept)
         self._budget.give(CONSUMER_COST * (len(found) - len(kept)))
         if kept:
             self._by_tag[tag] = kept

@@ -34,102 +34,134 @@ class TimedRequest(NamedTuple):
     cost: int = 0
 
 
+class _TagRequests:
+    """The basic.consume with one tag, or with none, the oldest first; `for_replies` of them are for direct replies."""
+
+    __slots__ = ("for_replies", "requests")
+
+    def __init__(self) -> None:
+        self.requests: deque[TimedRequest] = deque()
+        self.for_replies = 0
+
+
 class PendingRequests:
     """Requests by their names, the oldest first.
 
-    RabbitMQ answers out of turn between kinds, never within one but for basic.consume, whose replies name the consumer.
+    RabbitMQ answers out of turn between kinds, never within one but for basic.consume, whose replies name the consumer:
+    these are kept by their tags, so that a reply costs the same however many are pending.
     After `lose`, a reply may be to a request that was not seen: so no request is remembered, and none is matched.
     """
 
-    __slots__ = ("_beyond", "_budget", "_by_name", "_is_lost")
+    __slots__ = ("_beyond", "_budget", "_by_name", "_by_tag", "_consumes", "_is_lost")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._by_name: dict[str, deque[TimedRequest]] = {}
+        self._by_tag: dict[str, _TagRequests] = {}
+        self._consumes = 0
         self._beyond: dict[str, int] = {}
         self._is_lost = False
 
     @property
     def is_empty(self) -> bool:
         """Is none pending, nor any beyond those that are remembered?"""
-        return not (self._by_name or self._beyond)
+        return not (self._by_name or self._by_tag or self._beyond)
 
     def add(self, ts_ns: int, request: Method, *, size: int = 0, last: LastQueue = None, number: int = 0) -> None:
         """Remember a request; `size` is that of its frame."""
         if self._is_lost:
             return
         name = request.name
-        pending = self._by_name.get(name)
-        if pending is None:
-            pending = self._by_name[name] = deque()
+        is_consume = isinstance(request, BasicConsume)
+        count = self._consumes if is_consume else len(self._by_name.get(name, ()))
         cost = REQUEST_COST + TABLE_COST * size
-        if len(pending) >= MAX_PENDING or name in self._beyond or not self._budget.take(cost):
+        if count >= MAX_PENDING or name in self._beyond or not self._budget.take(cost):
             self._beyond[name] = self._beyond.get(name, 0) + 1
-            if name == "basic.consume":  # replies to these may come out of turn
-                self._put_beyond(pending, list(pending))
+            if is_consume:  # replies to these may come out of turn
+                self._put_consumes_beyond()
+            return
+        timed = TimedRequest(ts_ns, request, last, number, cost)
+        if isinstance(request, BasicConsume):
+            alike = self._by_tag.get(request.consumer_tag)
+            if alike is None:
+                alike = self._by_tag[request.consumer_tag] = _TagRequests()
+            alike.requests.append(timed)
+            alike.for_replies += request.queue == REPLY_TO
+            self._consumes += 1
         else:
-            pending.append(TimedRequest(ts_ns, request, last, number, cost))
+            self._by_name.setdefault(name, deque()).append(timed)
 
     def expects(self, reply: Method) -> bool:
         """May `reply` be to one of these, or to one that is not remembered?"""
         name = ANSWERS[reply.name]
         if self._is_lost or name in self._beyond:
             return True
-        pending = self._by_name.get(name, ())
         if not isinstance(reply, BasicConsumeOk):
-            return bool(pending)
+            return name in self._by_name
         tag = reply.consumer_tag
-        tags = {getattr(each.request, "consumer_tag", "") for each in pending}
-        return tag in tags or (tag.startswith("amq.") and "" in tags)
+        return tag in self._by_tag or (tag.startswith("amq.") and "" in self._by_tag)
 
     def match(self, reply: Method) -> TimedRequest | None:
         """The request that `reply` answers; None when it is not known."""
         name = ANSWERS[reply.name]
-        pending = self._by_name.get(name)
-        if pending and isinstance(reply, BasicConsumeOk):
-            if name in self._beyond:
-                self._put_beyond(pending, list(pending))
-            found = self._consume(pending, reply.consumer_tag)
-        else:
-            found = pending[0] if pending else None
-        if pending and found is not None:
-            pending.remove(found)
+        found = self._consume(reply.consumer_tag) if isinstance(reply, BasicConsumeOk) else self._oldest(name)
+        if found is not None:
             self._budget.give(found.cost)
-            if not pending:
-                del self._by_name[name]
         elif name in self._beyond:
             self._beyond[name] -= 1
             if not self._beyond[name]:
                 del self._beyond[name]
         return found
 
-    def _consume(self, pending: deque[TimedRequest], tag: str) -> TimedRequest | None:
-        """The basic.consume that is answered with that tag, which the client has chosen, or else the broker."""
-        named, unnamed = [], []
-        for each in pending:
-            consume = each.request
-            assert isinstance(consume, BasicConsume)
-            if consume.consumer_tag == tag:
-                named.append(each)
-            elif not consume.consumer_tag:
-                unnamed.append(each)
-        found = named or unnamed
-        if len({getattr(each.request, "queue", "") == REPLY_TO for each in found}) < 2:
-            return found[0] if found else None
-        self._put_beyond(pending, found)  # RabbitMQ answers those for direct replies at once: which one is this?
-        return None
+    def _oldest(self, name: str) -> TimedRequest | None:
+        """The oldest request of a kind, which is not pending any more."""
+        pending = self._by_name.get(name)
+        if pending is None:
+            return None
+        found = pending.popleft()
+        if not pending:
+            del self._by_name[name]
+        return found
 
-    def _put_beyond(self, pending: deque[TimedRequest], consumes: list[TimedRequest]) -> None:
-        """Forget some of the basic.consume."""
-        for each in consumes:
-            pending.remove(each)
-            self._budget.give(each.cost)
-        if consumes:
-            self._beyond["basic.consume"] = self._beyond.get("basic.consume", 0) + len(consumes)
+    def _consume(self, tag: str) -> TimedRequest | None:
+        """The basic.consume that is answered with that tag, which the client has chosen, or else the broker."""
+        if "basic.consume" in self._beyond:
+            self._put_consumes_beyond()  # it may be to one of those that are not remembered
+        key = tag if tag in self._by_tag else ""
+        alike = self._by_tag.get(key)
+        if alike is None:
+            return None
+        if 0 < alike.for_replies < len(alike.requests):
+            self._put_beyond(key)  # RabbitMQ answers those for direct replies at once: which one is this?
+            return None
+        found = alike.requests.popleft()
+        alike.for_replies = max(0, alike.for_replies - 1)
+        self._consumes -= 1
+        if not alike.requests:
+            del self._by_tag[key]
+        return found
+
+    def _put_consumes_beyond(self) -> None:
+        for tag in tuple(self._by_tag):
+            self._put_beyond(tag)
+
+    def _put_beyond(self, tag: str) -> None:
+        """Forget the basic.consume with that tag."""
+        requests = self._by_tag.pop(tag).requests
+        self._budget.give(sum(each.cost for each in requests))
+        self._consumes -= len(requests)
+        self._beyond["basic.consume"] = self._beyond.get("basic.consume", 0) + len(requests)
 
     def of_kind(self, name: str) -> list[Method] | None:
         """The requests of that name, the oldest first; None if there are more than are remembered."""
-        return None if name in self._beyond else [each.request for each in self._by_name.get(name, ())]
+        if name in self._beyond:
+            return None
+        if name == "basic.consume":
+            return [each.request for each in sorted(self._of_tags(), key=lambda each: (each.ts_ns, each.number))]
+        return [each.request for each in self._by_name.get(name, ())]
+
+    def _of_tags(self) -> list[TimedRequest]:
+        return [each for alike in self._by_tag.values() for each in alike.requests]
 
     def lose(self) -> None:
         """Requests or replies were missed."""
@@ -138,8 +170,13 @@ class PendingRequests:
 
     def clear(self) -> list[TimedRequest]:
         """All that were pending, in the order of their times; none is any more."""
-        found = sorted((each for pending in self._by_name.values() for each in pending), key=lambda each: each.ts_ns)
+        found = self._of_tags()
+        for pending in self._by_name.values():
+            found += pending
+        found.sort(key=lambda each: (each.ts_ns, each.number))
         self._by_name.clear()
+        self._by_tag.clear()
+        self._consumes = 0
         self._beyond.clear()
         self._budget.give(sum(each.cost for each in found))
         return found

@@ -84,3 +84,24 @@ def test_those_without_a_reply_are_in_the_order_of_their_times() -> None:
     assert budget.left < 10_000
     assert [each.ts_ns for each in requests.clear()] == [1, 2, 3]
     assert budget.left == 10_000
+
+
+class CountedTag(str):
+    """A consumer tag that counts how often any is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedTag.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_reply_costs_the_same_however_many_consumers_are_awaited() -> None:
+    """A client may ask for a thousand at once, and the broker answer them all in one read."""
+    tags = [CountedTag(f"tag {number}") for number in range(1000)]
+    requests = pending(*[BasicConsume(consumer_tag=tag) for tag in tags])
+    assert None not in answered(requests, *[BasicConsumeOk(tag) for tag in reversed(tags)])
+    assert CountedTag.compared < 10 * len(tags)
