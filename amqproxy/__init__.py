@@ -7,7 +7,8 @@ state machine for both peers. It takes bytes and the time, and returns values; i
 
 `rules` is policy as pure functions: what may pass, what changes on its way, and what is made to go wrong.
 
-`taps` observe what passes and never slow it down: `record` is what a tap receives, `metrics` counts for Prometheus.
+`taps` observe what passes and never slow it down: `trace` works out what happened, `record` is one frame, `findings`
+what an expert would point out, `metrics` counts for Prometheus.
 
 `broker` is the integrated broker: a pure model of virtual hosts, exchanges, queues and users, a store for what is
 durable, and a trio server; the proxy can have it as its upstream in the same process.
@@ -17,17 +18,18 @@ durable, and a trio server; the proxy can have it as its upstream in the same pr
 `proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
 and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.
 
-`control` is the socket through which a running proxy is queried, and held commands are released.
+`control` is the socket through which a running proxy is queried, followed and controlled, with its client library;
+`top` shows it in the terminal: the extra `amqproxy[top]`.
 
-`telemetry` tells OpenTelemetry of each message: the extra `amqproxy[otel]`.
+`telemetry` exports a span for each message to OpenTelemetry: the extra `amqproxy[otel]`.
 
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.
 
 `config` is the configuration file as types, `resources` what rules in it read from outside; `hints` and `suggestions`
 name the word that was perhaps meant; `log` writes the log, through a `line_writer` that never waits; `supervision`
 keeps a failure with its owner, `trio_thread` runs a trio loop in a thread, `printing` carries records to standard
-output, `preflight` looks before a start at what a config needs, `app` wires everything up in one nursery, and `cli` is
-the command.
+output, `preflight` looks before a start at what a config needs, `reload` applies a changed one, `app` wires everything
+up in one nursery, and `cli` is the command.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 

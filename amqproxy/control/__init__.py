@@ -6,13 +6,14 @@ pauses sessions, `RuleControl` (`rule_control`) replaces rules. A command that a
 `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released after a `MessagePatch`
 (`message_patch`). A client may follow what passes (`subscription`), which a `TapRing` (`tap_ring`) keeps for a while;
 the `Hub` (`hub`) shows it to that and to all other taps. `WorkShare` (`work_share`) leaves the relay most of the time.
-`service` serves requests on the Unix socket (`unix_socket`), and `formatting` formats responses for people.
+`service` serves requests on the Unix socket (`unix_socket`). What is listed is made in `session_entries` and
+`statistics`; `formatting` and `tables` format it for people.
 
 The client library is `ControlClient` (`control_client`), `AsyncControlClient` (`async_control_client`) for asyncio, and
 their `RequestError` (`request_error`); the command line uses it. `client_lines` is what both share.
 
-Imports: `amqproxy.proxy` and what is below; trio in `service` alone, asyncio in `async_control_client` alone. The
-client library imports none of these but asyncio.
+Imports: `amqproxy.proxy` and what is below; trio in `service`, `request_handler` and `work_share`, asyncio
+in `async_control_client` alone. The client library imports none of these but asyncio.
 """
 
 from __future__ import annotations
