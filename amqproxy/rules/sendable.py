@@ -42,8 +42,8 @@ def check_verdict(verdict: Verdict, command: Command) -> None:
             raise Unsendable(f"{name} is not for the {insertion.to}")
     for copy in verdict.mirrored:
         check_command(copy.command)
-    if verdict.shown is not None:
-        check_command(verdict.shown)
+    if verdict.shown is not None and verdict.shown is not command:
+        _check_changed(verdict.shown, command)  # of a message whose header is yet to come, it has the method only
 
 
 def check_command(command: Command) -> None:

@@ -150,6 +150,14 @@ async def test_what_was_received_is_masked_whichever_names_the_match_has() -> No
     assert records[-1].size == len("***")
 
 
+async def test_only_a_field_of_a_publish_is_masked_and_the_publish_passes() -> None:
+    records = await recorded(
+        f">> {PUBLISH}\nbroker: {PUBLISH}", 'action = "redact"\nfields = ["routing_key"]\n' + ON_PUBLISH
+    )
+    assert [each.method or each.type for each in records] == ["basic.publish", "header", "body"]
+    assert b'"routing_key":"***"' in records[0].to_json()
+
+
 async def test_a_filter_may_ask_for_tags() -> None:
     tag = 'action = "tag"\ntags = ["slow"]\n' + ON_PUBLISH
     script = f">> {PUBLISH}\n>> 1: basic.qos"

@@ -10,6 +10,7 @@ import pytest
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
@@ -25,6 +26,11 @@ LONG = "x" * 256
 
 def _with(**changes: Any) -> Verdict:
     return msgspec.structs.replace(Verdict(command=PUBLISH), **changes)
+
+
+def test_of_what_is_shown_the_header_may_be_yet_to_come() -> None:
+    begun = Command.received(every_frame(PUBLISH.encode(0), 0)[:1])
+    check_verdict(Verdict(command=begun, shown=begun.altered(BasicPublish(routing_key="***"))), begun)
 
 
 @pytest.mark.parametrize(
