@@ -62,6 +62,7 @@ class TopApp(App[None]):
         Binding("escape", "close_filter", "Clear", show=False, priority=True),
         Binding("space", "refresh_now", "Refresh"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),  # as it ends every other command
     ]
 
     def __init__(self, source: Source, interval: float | None) -> None:

@@ -240,3 +240,13 @@ def test_all_of_it_is_on_a_small_screen() -> None:
         assert regions[1].height > 8
 
     play(source, script)
+
+
+def test_ctrl_c_ends_it_also_while_a_filter_is_typed() -> None:
+    for keys in ((), ("slash", "b")):
+
+        async def script(app: TopApp, pilot: Pilot[None], keys: tuple[str, ...] = keys) -> None:
+            await pilot.press(*keys, "ctrl+c")
+            assert app.return_code == 0
+
+        play(two_users(), script)
