@@ -31,6 +31,7 @@ class Messages(list[MessageRecord]):
             raise TypeError(f"a record has no field {sorted(unknown)[0]!r}: there are {', '.join(sorted(_FIELDS))}")
         found = self
         if expression:
+            __tracebackhide__ = True
             chosen = RecordFilter(expression)
             found = found.only(lambda each: chosen.holds(each, self._clients.get(each.stream) or Client()))
         return found.only(lambda each: all(getattr(each, name) == value for name, value in fields.items()))

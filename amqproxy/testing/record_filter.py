@@ -28,7 +28,11 @@ class RecordFilter:
     """A CEL expression. `ValueError` when it is wrong; the text says where."""
 
     def __init__(self, expression: str) -> None:
-        self._filter = compiled(expression)
+        __tracebackhide__ = True
+        try:
+            self._filter = compiled(expression)
+        except ValueError as error:
+            raise ValueError(str(error)) from None  # without the frames of the compiler, in the report of a test
 
     def holds(self, record: MessageRecord, client: Client) -> bool:
         """Is it true of this message or request of `client`? What it cannot be evaluated for does not match."""

@@ -165,6 +165,20 @@ def test_what_a_failure_has_itself_is_shown_once(pytester: pytest.Pytester) -> N
     output.no_fnmatch_line("*AMQP through*")
 
 
+def test_a_wrong_expression_is_shown_without_what_compiles_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+    def test_where(amqp_proxy):
+        amqp_proxy.messages.where("exchnge == 'x'")
+
+    def test_wait(amqp_proxy):
+        amqp_proxy.wait_for("exchnge == 'x'")
+    """)
+    output = pytester.runpytest().stdout
+    output.fnmatch_lines(["E *there is no `exchnge`: did you mean `exchange`*"])
+    output.no_fnmatch_line("*expressions.py*")
+    output.no_fnmatch_line("*record_filter.py*")
+
+
 def test_a_passed_test_shows_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"{PUBLISHER}\n    def test_orders(amqp_proxy):\n        published(amqp_proxy.url, 'orders')")
     pytester.runpytest("-rA").stdout.no_fnmatch_line("*AMQP through*")
