@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from trio.testing import MockClock
 
+from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.proxy.session.tap_budget import BURST, OWN_SHARE, SHARE, TapBudget, TapShare
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.taps.tap import TappedSession
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule
+from tests.taps.trace.traced import frames_of
 
 PUBLISH = "1: basic.publish, 1: header 1, 1: body 1"
 
@@ -119,3 +123,60 @@ async def test_what_was_not_shown_when_the_session_ends_is_known_before_its_end(
         await stage.play(f">> {PUBLISH}\n<< 1: basic.ack")
         await stage.play(">> EOF\n<< EOF")
     assert tap.seen[-2:] == ["4 frames not shown", "end"]
+
+
+class Fickle(TapBudget):
+    """Is used up and there again at random."""
+
+    __slots__ = ("dice",)
+
+    def has_left(self, now: float) -> bool:
+        return self.dice.random() < 0.5
+
+    is_full = has_left
+
+
+REWRITING = 'name = "x"\naction = "rewrite"\nmatch.routing_key = "x"\nrouting_key = "longer"'
+LOOKING = 'name = "b"\naction = "tag"\ntags = ["a"]\nmatch.body = "never"'
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_what_is_shown_or_not_changes_no_byte(autojump_clock: MockClock, seed: int) -> None:
+    """Also where that changes in the middle of a content, and of a read that is taken in several turns."""
+    heard: list[bytes] = []
+    for is_fickle in (False, True):
+        dice = Random(seed)
+        budget = Fickle(share=0.0, burst=0.0)
+        budget.dice = Random(seed + 1)
+        tap = Lossy()
+        async with staged(
+            OPEN,
+            tap=tap if is_fickle else None,
+            tap_budget=budget if is_fickle else None,
+            rules=RuleSet([rule(REWRITING), rule(LOOKING)]),
+        ) as stage:
+            if is_fickle:
+                share = stage.session._traffic._tap_share
+                assert share is not None
+                share._own = budget
+            stage.broker.look()
+            frames = [
+                frame.raw
+                for _ in range(400)
+                for frame in frames_of(
+                    dice.choice((1, 2)),
+                    BasicPublish(exchange="e", routing_key=dice.choice("xy")),
+                    body=bytes(dice.choice((0, 1, 3, 500))),
+                )
+            ]
+            data = b"".join(frames)
+            while data:
+                size = dice.choice((1, 7, 100, 30_000))
+                stage.client.say(data[:size])
+                data = data[size:]
+                await stage.broker.sees()
+            heard.append(bytes(stage.broker.seen))
+        if is_fickle:
+            assert "client basic.publish" in tap.seen
+            assert any(line.endswith("not shown") for line in tap.seen)
+    assert heard[0] == heard[1]
