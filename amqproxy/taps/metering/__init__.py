@@ -3,9 +3,9 @@
     bytes of both directions → `MessageMeter`, one a connection → `MessageCounts`, one a process
 
 A `MessageMeter` walks over the frames that the client sends and is sent, and looks into those methods alone that say
-what becomes of messages. Of its `ChannelMeters`, each `ChannelMeter` has the `OpenMessages` of both directions: the tags
-that are open, a bit each, and the time of each read that had some. The definitions are those of `amqproxy.taps.trace`,
-with which the tests compare every count.
+what becomes of messages. Of its `ChannelMeters`, each `ChannelMeter` has the `OpenMessages` of both directions: the
+tags that are open, a bit each, and the time of each read that had some. The definitions are those of
+`amqproxy.taps.trace`, with which the tests compare every count.
 
 All but the rare methods is C where it is compiled, and needs no interpreter.
 
