@@ -11,6 +11,8 @@ OWN_SHARE = 0.01
 BURST = 0.05
 """Seconds that may be used at once, after a while in which little was."""
 
+_OWN_BURST = BURST * OWN_SHARE / SHARE
+
 
 class TapBudget:
     """Time that is given back steadily: `share` of it, up to `burst` seconds."""
@@ -54,7 +56,7 @@ class TapShare:
 
     def __init__(self, common: TapBudget) -> None:
         self._common = common
-        self._own = TapBudget(OWN_SHARE, BURST * OWN_SHARE / SHARE)
+        self._own = TapBudget(OWN_SHARE, _OWN_BURST)
         self._counted_until = 0.0
         self.is_hidden = False
         self.frames_before = 0
@@ -64,7 +66,7 @@ class TapShare:
         seconds = now - max(began, self._counted_until)
         self._counted_until = now
         self._common.take(seconds, now)
-        self._own.take(seconds, now)
+        self._own.take(min(seconds, _OWN_BURST), now)  # a turn is shorter, unless the system took the processor away
         return not (self._common.has_left(now) or self._own.has_left(now))
 
     def may_show(self, now: float) -> bool:

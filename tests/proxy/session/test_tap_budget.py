@@ -48,6 +48,15 @@ def test_one_that_takes_all_the_time_leaves_others_theirs() -> None:
     assert OWN_SHARE > 20e-6 / 2.02e-3
 
 
+def test_a_turn_in_which_the_system_ran_others_does_not_hide_a_quiet_session_for_long() -> None:
+    common = TapBudget()
+    common.take(1000.0, 1.0)  # others use up all there is
+    quiet = TapShare(common)
+    assert quiet.spend(1.0, 2.0)
+    assert not quiet.may_show(2.1)
+    assert quiet.may_show(2.3)
+
+
 class Lossy(Audience):
     """A tap that may miss frames."""
 
