@@ -11,9 +11,9 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.amqp091.frame import METHOD, every_frame
+from amqproxy.amqp091.frame import METHOD, Frame, every_frame
 from amqproxy.amqp091.methods import ChannelClose
-from amqproxy.amqp091.transitions import SERVER
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.config import Limits
 from amqproxy.control import session_control
 from amqproxy.control.request import CloseSession, Pause, Resume
@@ -465,3 +465,55 @@ async def test_a_held_command_of_a_paused_channel_is_released_and_what_is_behind
         await stage.play("broker: 1: queue.declare")
         await resume(stage, 1)
         await stage.play(f"broker: {PUBLISH}")
+
+
+# --- what is wrong where rules begin to apply, or the session ends, at an unlucky moment
+
+
+async def test_what_is_sent_on_a_closing_channel_does_not_go_on_in_part() -> None:
+    """Else the broker gets a header without a method, and closes the connection with 505."""
+    async with opened() as stage:
+        await stage.play("<< 1: channel.close 404")
+        stage.session.apply_rules(RuleSet([rule(TAG)]))
+        await pause(stage, 2)
+        await stage.play(f"""
+            >> {PUBLISH}, {PUBLISH}
+            broker: nothing
+            >> 1: channel.close-ok
+            broker: 1: channel.close-ok
+        """)
+
+
+async def test_the_rest_of_what_did_not_go_on_does_not_either_once_the_client_is_to_leave() -> None:
+    async with opened(RuleSet([rule(TAG)])) as stage:
+        await stage.play("""
+            << 1: channel.close 404
+            >> 1: basic.publish, 1: header 5
+            broker: nothing
+        """)
+        stage.session.drain()
+        await stage.play("""
+            client: connection.close 320
+            >> 1: body 5
+            broker: nothing
+        """)
+
+
+async def test_a_client_that_was_told_to_leave_gets_no_answer_any_more() -> None:
+    no = 'name = "no"\naction = "refuse"\nmatch.method = "basic.publish"'
+    async with opened(RuleSet([rule(no)])) as stage:
+        stage.session.drain()
+        await stage.play(f"""
+            client: connection.close 320
+            >> {PUBLISH}
+            client: nothing
+            >> connection.close-ok
+            broker: 1: channel.close 200, connection.close 320
+        """)
+
+
+async def test_the_broker_gets_no_heartbeat_behind_the_clients_close() -> None:
+    async with opened() as stage:
+        stage.session.send_heartbeat()
+        stage.session.legs[SERVER].connection.receive(CLIENT, Frame(octets("connection.close")))
+        await stage.play("broker: nothing")

@@ -136,10 +136,23 @@ class ChannelInterceptor:
         if self.is_gone_upstream and sender is CLIENT and frame.index not in CHANNEL_ENDS:
             is_live = False  # the client may not know it yet, but the broker would not take it any more
         if not is_live:
-            return self._take_rest(direction, frame) if frame.kind in (HEADER, BODY) and direction.is_mid else ()
+            return self._take_late(direction, frame)
         if frame.index in _CLOSES:
             return self._take_close(direction, frame)
         return self._admit(direction, frame)
+
+    def _take_late(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        """Take a frame on a channel that is closing: what begins does not go on, and so nothing of its content."""
+        if frame.kind == METHOD:
+            direction.end()
+            if BY_INDEX[frame.index].carries_content:
+                direction.begin(ContentRest.IS_SWALLOWED)
+        elif frame.kind in (HEADER, BODY):
+            if direction.is_mid:
+                return self._take_rest(direction, frame)
+            if direction.advance(frame):
+                direction.end()
+        return ()
 
     def _take_rest(self, direction: ChannelDirection, frame: Frame) -> Actions:
         """Take a header or body on a channel that is closing: a receiver that has had the beginning gets the rest.

@@ -236,8 +236,9 @@ class Interceptor:
         self._end_if_nothing_waits()
 
     def take_output(self, to: Peer) -> bytes | memoryview:
-        """All that is to be sent to a peer now."""
-        return self._outputs[to].take()
+        """All that is to be sent to a peer now; nothing to a client that was sent connection.close."""
+        output = self._outputs[to].take()
+        return b"" if to is CLIENT and self.is_draining else output
 
     def take_passed(self, sender: Peer) -> list[tuple[Note, list[Frame]]]:
         """What taps are to see of `sender`, and what they are to know of it."""

@@ -503,6 +503,8 @@ class Session:
             self._nursery.start_soon(self._send_heartbeat)
 
     async def _send_heartbeat(self) -> None:
-        with suppress(TransportBroken):  # its own direction reports what happened
-            await self.legs[SERVER].transport.send(HEARTBEAT_FRAME)
+        upstream = self.legs[SERVER]
+        if upstream.takes_close:  # the client may have closed the connection meanwhile
+            with suppress(TransportBroken):  # its own direction reports what happened
+                await upstream.transport.send(HEARTBEAT_FRAME)
         self._is_beating = False

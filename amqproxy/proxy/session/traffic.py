@@ -405,8 +405,6 @@ class Traffic:
         """Send what is released, and release the rest of it, with a turn for all others in between."""
         while True:
             self._apply_effects()
-            if self._life.state is SessionState.LEAVING:
-                self.passage.take_output(CLIENT)  # it was sent connection.close
             await self._send_output()
             if not self.passage.is_releasing:
                 break
@@ -455,11 +453,12 @@ class Traffic:
         close = drain.close(SHUTDOWN)
         if close is None:
             return
+        before = bytes(self._taken_output(CLIENT))
         self._life.move(SessionEvent.DRAINED)
         self.passage.is_draining = True
         self._closing.drained()
         end_soon(nursery.cancel_scope, self._limits.close_timeout)
-        nursery.start_soon(drain.send_close, bytes(self._taken_output(CLIENT)) + close)
+        nursery.start_soon(drain.send_close, before + close)
 
 
 def end_soon(scope: trio.CancelScope, seconds: float) -> None:
