@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import ClassVar
 
 from rich.text import Text
@@ -179,13 +179,16 @@ class TopApp(App[None]):
             shown.label = heading
         table.clear()
         at = 0
-        for number, (key, cells) in enumerate(found):
+        alike: Counter[str] = Counter()
+        for number, (identity, cells) in enumerate(found):
+            alike[repr(identity)] += 1  # names that rules redact may be the same
+            key = f"{identity!r} {alike[repr(identity)]}"
             texts = [
                 Text(cell, justify="right" if column.is_number else "left")
                 for column, cell in zip(view.columns, cells, strict=True)
             ]
-            table.add_row(*texts, key=repr(key))
-            if repr(key) == cursor:
+            table.add_row(*texts, key=key)
+            if key == cursor:
                 at = number
         if found:
             table.move_cursor(row=at, scroll=False)

@@ -250,3 +250,15 @@ def test_ctrl_c_ends_it_also_while_a_filter_is_typed() -> None:
             assert app.return_code == 0
 
         play(two_users(), script)
+
+
+def test_objects_whose_names_are_redacted_are_rows_of_their_own() -> None:
+    queue = {"kind": "queue", "vhost": "/", "name": "***", "state": "declared", "declared_by": None, "arguments": {}}
+    source = FakeSource(connections=[], topology=[queue, queue])
+
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("4", "space", "down", "space")
+        assert len(table(app)) == 2
+        assert app.query_one("#table-topology", DataTable).cursor_row == 1
+
+    play(source, script)
