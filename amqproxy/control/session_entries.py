@@ -75,7 +75,8 @@ def consumer_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
             view = session.channel_views.get(number)
             for tag, no_ack in list(channel.consumers.items()):
                 consumer = None if view is None else view.consumers.get(tag)
-                yield known | {"channel": number, "consumer_tag": tag} | _consumer_entry(consumer, no_ack)
+                shown_tag = tag if consumer is None else consumer.consume.consumer_tag or tag  # as redacted
+                yield known | {"channel": number, "consumer_tag": shown_tag} | _consumer_entry(consumer, no_ack)
 
 
 def _connection_of(session: Session) -> Entry:

@@ -91,6 +91,13 @@ async def test_redactions_hold_here_too() -> None:
         assert connection_entry(proxy.session)["vhost"] == "***"
 
 
+async def test_a_consumer_tag_is_redacted() -> None:
+    async with opened('name = "redact"\naction = "redact"\nfields = ["consumer_tag"]') as proxy:
+        await send(proxy, BasicConsume(queue="q", consumer_tag="secret"), BasicConsumeOk("secret"))
+        [consumer] = consumer_entries([proxy.session])
+        assert (consumer["queue"], consumer["consumer_tag"]) == ("q", "***")
+
+
 def test_texts_are_bounded_and_can_be_encoded() -> None:
     assert shown_text("x" * 5000) == "x" * MOST_TEXT
     assert shown_text("a\udcff") == "a\\udcff"
