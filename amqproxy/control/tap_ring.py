@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
@@ -18,6 +18,9 @@ ENTRY_COST = 512
 
 FRAME_COST = 256
 """Bytes that a frame takes, about, besides its own."""
+
+DECODED_FACTOR = 16
+"""How many times its own bytes a method or header takes, at most, about, once a reader has decoded it."""
 
 
 class Entry(NamedTuple):
@@ -103,7 +106,7 @@ class TapRing:
         else:
             cost = ENTRY_COST
             for frame in frames:
-                cost += FRAME_COST + frame.size
+                cost += FRAME_COST + (frame.size if frame.kind == BODY else DECODED_FACTOR * frame.size)
         self._add(session, sender, frames, note, None, cost)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:

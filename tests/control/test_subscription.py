@@ -110,7 +110,7 @@ def test_what_is_closed_is_not_woken_and_makes_no_more() -> None:
 
 
 def test_each_has_its_own_pace_and_its_own_loss() -> None:
-    slow, fast = Followed(2_500, frames=True), Followed(frames=True)
+    slow, fast = Followed(3_500, frames=True), Followed(frames=True)
     for number in range(10):
         for each in (slow, fast):
             each.saw(BasicPublish(routing_key=str(number)))

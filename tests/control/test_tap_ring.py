@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.errors import FrameError
+from amqproxy.amqp091.frame import BODY
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
+from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.amqp091.wire import Table
 from amqproxy.control.tap_ring import ENTRY_COST, Cursor, TapRing
 from amqproxy.taps.frame_chunk import FrameChunk
 from tests.proxy.recording_tap import Audience
@@ -135,3 +140,20 @@ def test_nothing_is_kept_for_nobody() -> None:
     cursor = Cursor(ring, from_start=True)
     acks(ring, 3)
     assert read(cursor) == [3]
+
+
+def test_frames_count_as_what_they_take_once_a_reader_has_decoded_them() -> None:
+    """Small entries of a table take many times their bytes; bodies are never decoded."""
+    ring = TapRing(1 << 20)
+    headers = Table({f"key{number}": "value" for number in range(300)})
+    ring.saw_frames(Session(), CLIENT, frames_of(1, BasicPublish(), Properties(headers=headers), b"x" * 8_000))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        [entry] = ring.entries.values()
+        kept = [frame.value for frame in entry.frames if frame.kind != BODY]
+        assert kept[1].properties.headers.values_by_name
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert ring.memory > entry.cost - 8_000 >= taken
