@@ -37,7 +37,8 @@ def collector() -> Iterator[Collector]:
 @pytest.fixture
 def start_traced(start_proxy: StartProxy, own_broker: OwnBroker, monkeypatch: pytest.MonkeyPatch) -> StartTraced:
     """Starts a proxy that exports to a URL; further keys of [opentelemetry], and `rules`, may be given."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    # The exporter names the cause when it tries again, after about a second: there must be time for that.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
     def start(url: str, rules: list[dict[str, Any]] | None = None, **keys: Any) -> Proxy:
