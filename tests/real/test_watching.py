@@ -148,7 +148,7 @@ def test_the_topology_is_what_rabbitmq_has(
         channel.queue_delete("watch.q")
         agree()
         connection.close()
-        until(lambda: not rabbitmq_lists(rabbitmq, "list_queues", "name"), "the exclusive queue to go")
+        until(lambda: ("watch.exclusive",) not in rabbitmq_lists(rabbitmq, "list_queues", "name"), "it to go")
         assert agree() == {("exchange", "watch.y")}
         with connected(house.proxy) as another:
             another.channel().exchange_delete("watch.y")
