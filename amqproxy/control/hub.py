@@ -25,19 +25,14 @@ class Hub:
         self._own = own
         self._apply = apply
         self._added: list[Tap] = []
-        self._complete: list[Tap] = []
         self._lost: WeakSet[TappedSession] = WeakSet()
 
-    def add(self, tap: Tap, *, may_miss_frames: bool = False) -> None:
-        """Show a tap what passes from here on: all of it, unless it may miss what would take too much time."""
-        if not may_miss_frames:
-            self._complete.append(tap)
+    def add(self, tap: Tap) -> None:
+        """Show a tap what passes from here on."""
         self._change([*self._added, tap])
 
     def remove(self, tap: Tap) -> None:
         """Show it no more; it may be gone already."""
-        if tap in self._complete:
-            self._complete.remove(tap)
         if tap in self._added:
             self._change([each for each in self._added if each is not tap])
 
@@ -48,13 +43,13 @@ class Hub:
 
     @property
     def requires_decoding(self) -> bool:
-        """Taps that come and go refuse nobody; the proxy's own may."""
+        """Only the proxy's own tap may have clients refused, not those that come and go."""
         return self._own is not None and self._own.requires_decoding
 
     @property
     def may_miss_frames(self) -> bool:
         """May all that are shown what passes miss some of it?"""
-        return self._own is None and not any(tap in self._complete for tap in self._added)
+        return self._own is None and all(tap.may_miss_frames for tap in self._added)
 
     # --- what sessions show
 

@@ -46,7 +46,7 @@ TURN = 0.002
 """Seconds for which entries of an answer are made before the proxy has its turn."""
 
 LIVE_RING = 16 * 1024 * 1024
-"""Bytes of what passes that are kept while somebody follows it, where the config has no ring."""
+"""Bytes of what passes that are kept while there is a subscriber, where the config has no ring."""
 
 LINE_TIMEOUT = 30.0
 """Seconds for the rest of a request, once it has begun."""
@@ -84,7 +84,7 @@ class ControlService:
         self._followers = 0
         self._share = WorkShare()
         if hub is not None and ring:
-            hub.add(self._ring, may_miss_frames=True)
+            hub.add(self._ring)
 
     async def run(self, listening: socket.socket) -> None:
         """Serve until cancelled."""
@@ -117,7 +117,7 @@ class ControlService:
         subscription = Subscription(request, self._ring, self._metrics, wake)
         self._followers += 1
         if self._followers == 1 and not self._keeps_ring:
-            self._hub.add(self._ring, may_miss_frames=True)
+            self._hub.add(self._ring)
         try:
             yield subscription
         finally:

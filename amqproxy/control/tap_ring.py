@@ -89,7 +89,7 @@ class TapRing:
             self._waiting.remove(wake)
 
     def clear(self) -> None:
-        """Nobody reads any more."""
+        """There is no reader any more."""
         self.entries.clear()
         self.first = self.end
         self._size = 0

@@ -16,7 +16,7 @@ BATCH = 512
 class SpanQueue:
     """Takes spans without ever waiting, and hands them out in batches.
 
-    Their room in the `budget` has been taken; it is given back by whoever takes them.
+    Their room in the `budget` has been taken; what takes them gives it back.
     """
 
     def __init__(self, budget: SpanBudget) -> None:

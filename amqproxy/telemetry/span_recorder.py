@@ -69,7 +69,7 @@ class SpanRecorder:
     def record(self, events: Iterable[TraceEvent], note: Note = NOTHING) -> list[MessageSpan]:
         """The spans that events complete; `note` is what rules did to the commands that these events are about.
 
-        Whoever gets them gives their costs back to the budget.
+        What gets them gives their costs back to the budget.
         """
         self._note = note
         for event in events:

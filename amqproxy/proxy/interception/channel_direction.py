@@ -286,7 +286,7 @@ class ChannelDirection:
         self._remaining = _UNKNOWN
 
     def join_closing(self) -> None:
-        """Begin to follow a channel that is closing: nobody knows whether a content is under way, or how much of it."""
+        """Begin to follow a channel that is closing: whether, and how much of, a content is under way is not known."""
         self.begin(ContentRest.PASSES)
         self._remaining = _UNKNOWN
 

@@ -204,7 +204,7 @@ class Traffic:
                 if relay.handshake is not None:
                     relay.handshake.note_answer()
         if isinstance(method, ConnectionClose):
-            self.resume()  # whoever closes, the client's answer is needed
+            self.resume()  # whichever peer closes, the client's answer is needed
         if isinstance(method, ConnectionStartOk):
             self._report.introduce(self.passage.shown_client)
         elif isinstance(method, ConnectionTuneOk):
