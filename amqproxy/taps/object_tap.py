@@ -17,7 +17,7 @@ from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.session_trace import SessionTrace, to_relieve
+from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
 from amqproxy.taps.tap import TappedSession
 from amqproxy.taps.trace.events import (
     ChannelClosed,
@@ -80,6 +80,7 @@ class _ObservedSession:
     """One session: its trace, and what is counted of it."""
 
     def __init__(self, session: TappedSession, metrics: ObjectMetrics, process_inspector: ProcessInspector) -> None:
+        self.number = session.number
         self.trace = SessionTrace()
         self._metrics = metrics
         self._known = {"user": "", "vhost": ""}
@@ -193,10 +194,16 @@ class ObjectTap:
 
     def relieve(self) -> Iterator[None]:
         """Make traces forget what is open where they take too much memory together: one at a step."""
-        for each in to_relieve([each for each in self._sessions.values() if each is not None], self._memory):
-            each.count(each.trace.gap(CLIENT, time.time_ns(), "too much is open on all connections"))
-            yield
+        yield from relieve_in_steps(self._all_observed, self._memory, self._forget)
         self._metrics.count_findings(self._process_inspector.look(time.time_ns()))
+
+    def _all_observed(self) -> list[_ObservedSession]:
+        return [each for each in self._sessions.values() if each is not None]
+
+    def _forget(self, observed: _ObservedSession) -> None:
+        number = observed.number
+        with self._contain("session not counted", then=lambda _: self._give_up(number), session=number):
+            observed.count(observed.trace.gap(CLIENT, time.time_ns(), "too much is open on all connections"))
 
     def _take(self, session: TappedSession, count: Callable[[_ObservedSession], None]) -> None:
         number = session.number
@@ -208,4 +215,5 @@ class ObjectTap:
                 count(observed)
 
     def _give_up(self, number: int) -> None:
-        self._sessions[number] = None
+        if number in self._sessions:  # it has not ended meanwhile
+            self._sessions[number] = None

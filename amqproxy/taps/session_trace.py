@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from amqproxy.amqp091.frame import METHOD, Frame
@@ -33,6 +33,10 @@ class SessionTrace(Trace):
         return events
 
 
+SESSIONS_A_STEP = 100
+"""Sessions whose memory is added up in one step."""
+
+
 class MemoryUser(Protocol):
     """What takes memory for one connection."""
 
@@ -57,3 +61,19 @@ def to_relieve(users: Iterable[U], most: int) -> Iterator[U]:
         total -= user.memory_used
         yield user
         total += user.memory_used
+
+
+def relieve_in_steps(users: Callable[[], Sequence[U]], most: int, forget: Callable[[U], None]) -> Iterator[None]:
+    """Have the users `forget` what is open where all together take more than `most` bytes.
+
+    Some are looked at in each step, so that others have their turn; `users` is asked again after that.
+    """
+    total = 0
+    for looked_at, each in enumerate(users(), 1):
+        total += each.memory_used
+        if not looked_at % SESSIONS_A_STEP:
+            yield
+    if total > most:
+        for each in to_relieve(users(), most):
+            forget(each)
+            yield

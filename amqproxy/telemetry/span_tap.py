@@ -12,16 +12,13 @@ from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.config import split_address
 from amqproxy.supervision import contained
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.session_trace import SessionTrace, to_relieve
+from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
 from amqproxy.taps.tap import TappedSession
 from amqproxy.telemetry.message_span import AttributeValue, MessageSpan
 from amqproxy.telemetry.sampler import Sampler
 from amqproxy.telemetry.span_budget import SpanBudget
 from amqproxy.telemetry.span_queue import SpanQueue
 from amqproxy.telemetry.span_recorder import SpanRecorder
-
-SESSIONS_A_STEP = 100
-"""Sessions looked at in one step of a look at how much memory traces take."""
 
 
 class TracedSession:
@@ -101,15 +98,13 @@ class SpanTap:
 
         Some are looked at in each step, so that others have their turn.
         """
-        traced = [each for each in self._sessions.values() if each is not None]
-        total = 0
-        for looked_at, each in enumerate(traced, 1):
-            total += each.memory_used
-            if not looked_at % SESSIONS_A_STEP:
-                yield
-        if total > memory:
-            for each in to_relieve([each for each in self._sessions.values() if each is not None], memory):
-                self._queue.add(each.gap(CLIENT, "too much is open on all connections"))
+        return relieve_in_steps(self._all_traced, memory, self._forget)
+
+    def _all_traced(self) -> list[TracedSession]:
+        return [each for each in self._sessions.values() if each is not None]
+
+    def _forget(self, traced: TracedSession) -> None:
+        self._queue.add(traced.gap(CLIENT, "too much is open on all connections"))
 
     def _traced(self, session: TappedSession) -> TracedSession | None:
         number = session.number

@@ -175,3 +175,19 @@ def test_of_many_consumers_the_queues_of_the_newest_are_known() -> None:
         tapped.feed(SERVER, BasicCancelOk(tag))
     assert tapped.found()["acked", "new"] == 2
     assert ("acked", "") not in tapped.found()
+
+
+def test_a_trace_that_cannot_forget_costs_its_session_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    tapped = Tapped("user", memory=0)
+    run(tapped)
+    observed = tapped.tap._sessions[1]
+    assert observed is not None
+
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(observed, "count", fail)
+    with capture_logs() as logs:
+        list(tapped.tap.relieve())
+    assert [each["event"] for each in logs if each["log_level"] == "error"] == ["session not counted"]
+    assert tapped.tap._sessions == {1: None}

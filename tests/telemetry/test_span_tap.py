@@ -14,11 +14,12 @@ from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, Channe
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.note import Note
+from amqproxy.taps.session_trace import SESSIONS_A_STEP
 from amqproxy.telemetry.message_span import MessageSpan
 from amqproxy.telemetry.sampler import Sampler
 from amqproxy.telemetry.span_budget import SpanBudget
 from amqproxy.telemetry.span_queue import SpanQueue
-from amqproxy.telemetry.span_tap import SESSIONS_A_STEP, SpanTap, TracedSession, server_attributes
+from amqproxy.telemetry.span_tap import SpanTap, TracedSession, server_attributes
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 from tests.telemetry.spans import story
