@@ -1,0 +1,300 @@
+"""`amqproxy pipeline ask` and `report`: what is asked of the tables, here through DuckDB, or of Spark with --master."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.pipeline.options import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from amqproxy.pipeline.questions import Question
+    from amqproxy.pipeline.questions.question import Value
+    from amqproxy.pipeline.questions.span import Span
+    from amqproxy.pipeline.reading import Reader
+    from amqproxy.pipeline.report import Ask
+
+MEMORY, SECONDS = "2GB", 600.0
+"""What one answer may take without Spark."""
+
+
+def ask(
+    name: str | None = None,
+    /,
+    *,
+    tables: str = TABLES,
+    start: str | None = None,
+    end: str | None = None,
+    last: str | None = None,
+    before: str | None = None,
+    limit: int | None = None,
+    exchange: str | None = None,
+    routing_key: str | None = None,
+    queue: str | None = None,
+    by: str | None = None,
+    factor: str | None = None,
+    least: str | None = None,
+    times: str | None = None,
+    message_id: str | None = None,
+    digest: str | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    csv: Annotated[bool, Parameter(negative="")] = False,
+    about: Annotated[bool, Parameter(negative="")] = False,
+    master: str | None = None,
+) -> None:
+    """Answer a question about the tables; without a name, list the questions.
+
+    A question is about a week unless it says otherwise, which ends with what was recorded last. See docs/pipeline.md.
+
+    Parameters
+    ----------
+    name
+        The question, such as publishers.
+    tables
+        The directory of the tables.
+    start
+        From this time on: 2026-01-31, or 2026-01-31T10:59:05 (UTC, or with +01:00).
+    end
+        Until before this time.
+    last
+        So long a time: 12h, 7d, 4w.
+    before
+        When the earlier time begins that it compares with, which is as long; by default just before.
+    limit
+        The most rows.
+    exchange
+        Of publishers and slow-confirms: the exchange; '' for the default exchange.
+    routing_key
+        Of publishers: only this routing key.
+    queue
+        Of queue-users: only this queue.
+    by
+        Of capacity: virtual-host or user.
+    factor
+        Of slower-consumers: how many times slower at least.
+    least
+        Of slower-consumers: acknowledgements in both times at least; of large-messages: bytes at least.
+    times
+        Of poison: deliveries of one message that make it poison.
+    message_id
+        Of message: its property message_id.
+    digest
+        Of message: the hash of its body, as other answers show it.
+    json
+        A JSON object a line: times in UTC, durations in ns, sizes in bytes.
+    csv
+        CSV with a line of names.
+    about
+        Say what the answer means, instead of answering.
+    master
+        Where Spark runs, such as local[*] or spark://HOST:PORT; without it, this process answers, without Spark.
+    """
+    if json and csv:
+        raise Failure("pipeline ask: --json or --csv, not both", MISUSED)
+    question = _question(name)
+    if question is None:
+        return
+    if about:
+        print(question.about.strip())
+        for each in question.options:
+            print(f"  --{each.name.replace('_', '-')}  {each.help}")
+        return
+    options = {"exchange": exchange, "routing_key": routing_key, "queue": queue, "by": by, "factor": factor}
+    options |= {"least": least, "times": times, "message_id": message_id, "digest": digest}
+    given: dict[str, Value] = {key: value for key, value in options.items() if value is not None}
+    try:
+        question.values(given)
+    except ValueError as error:
+        raise Failure(f"pipeline ask: {error}", MISUSED) from None
+    with _answers("ask", tables, master, limit) as (reader, answers):
+        asked = _span("ask", reader, question.seconds, start, end, last, before)
+        answer = answers(asked)(question, given)
+    from amqproxy.pipeline.questions import text
+
+    lines = text.json_lines if json else text.csv_lines if csv else text.table_lines
+    if answer.num_rows or csv:
+        for line in lines(answer):
+            sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+    most = limit or question.limit
+    shown = f", the first {most}" if answer.num_rows == most else ""
+    print(
+        f"amqproxy: {question.title}: {_rows(answer.num_rows)}{shown}; {_described(asked, question)}", file=sys.stderr
+    )
+
+
+def report(
+    *,
+    to: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    tables: str = TABLES,
+    start: str | None = None,
+    end: str | None = None,
+    last: str | None = None,
+    master: str | None = None,
+) -> None:
+    """Write a report about a time as one HTML page with plots, which needs nothing else.
+
+    Traffic, latencies, top talkers, anomalies, findings, errors and capacity: of a week that ends with what was
+    recorded last, unless a time is named.
+
+    Parameters
+    ----------
+    to
+        The file, which is replaced if it is there; - is standard output.
+    tables
+        The directory of the tables.
+    start
+        From this time on: 2026-01-31, or 2026-01-31T10:59:05 (UTC, or with +01:00).
+    end
+        Until before this time.
+    last
+        So long a time: 12h, 7d, 4w.
+    master
+        Where Spark runs, such as local[*] or spark://HOST:PORT; without it, this process answers, without Spark.
+    """
+    from amqproxy.pipeline.questions.question import DAY
+
+    with _answers("report", tables, master, None) as (reader, answers):
+        from amqproxy.pipeline.report import report_page
+
+        asked = _span("report", reader, 7 * DAY, start, end, last, None)
+        try:
+            page = list(report_page(answers(asked), asked, tables))
+        except ImportError as error:
+            raise Failure(f"pipeline report: {error}", MISUSED) from None
+    if str(to) == "-":
+        sys.stdout.write("".join(page))
+        sys.stdout.flush()
+        return
+    from amqproxy.export.output_file import FileExists, OutputFile
+
+    try:
+        with OutputFile(to, replaces=True) as output:
+            for piece in page:
+                output.write(piece.encode())
+    except (FileExists, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Failure(f"pipeline report: --to {to}: {reason}") from None
+    print(f"{to}: {_described(asked)}", file=sys.stderr)
+
+
+def _question(name: str | None) -> Question | None:
+    """The question of that name; without one, all are listed."""
+    try:
+        from amqproxy.pipeline.questions import QUESTIONS
+    except ImportError as error:
+        raise Failure(f"pipeline ask: {error}: pip install 'amqproxy[pipeline]'", MISUSED) from None
+    if name is None:
+        width = max(map(len, QUESTIONS))
+        for each in QUESTIONS.values():
+            print(f"{each.name:<{width}}  {each.title}")
+        return None
+    if name not in QUESTIONS:
+        from amqproxy.suggestions import did_you_mean
+
+        raise Failure(f"pipeline ask: no question {name!r}{did_you_mean(name, QUESTIONS)}", MISUSED)
+    return QUESTIONS[name]
+
+
+class _Answers:
+    """Answers questions about a span, by Spark where there is a session."""
+
+    def __init__(self, reader: Reader, limit: int | None, master: str | None) -> None:
+        self._reader = reader
+        self._limit = limit
+        self._master = master
+
+    def __call__(self, span: Span) -> Ask:
+        from amqproxy.pipeline.questions.answer import answer_of_reader, answer_of_spark
+
+        if self._master is None:
+            return lambda question, given: answer_of_reader(self._reader, question, span, given, limit=self._limit)
+        from amqproxy.pipeline import session
+        from amqproxy.pipeline.tables import Tables
+
+        spark = session.session(self._master)
+        tables = Tables(self._reader.path)
+
+        def answer(question: Question, given: Mapping[str, Value]) -> pa.Table:
+            return answer_of_spark(
+                spark, lambda name: tables.read(spark, name), question, span, given, limit=self._limit
+            )
+
+        return answer
+
+
+@contextmanager
+def _answers(command: str, tables: str, master: str | None, limit: int | None) -> Iterator[tuple[Reader, _Answers]]:
+    """The tables, and what answers questions about them. `Failure`."""
+    try:
+        from amqproxy.pipeline.reading import Reader, Unreadable
+        from amqproxy.pipeline.session import SparkUnavailable
+    except ImportError as error:
+        raise Failure(f"pipeline {command}: {error}: pip install 'amqproxy[pipeline]'", MISUSED) from None
+    if limit is not None and limit < 1:
+        raise Failure(f"pipeline {command}: --limit {limit}: at least 1", MISUSED)
+    try:
+        reader = Reader(tables, memory=MEMORY, seconds=SECONDS)
+        yield reader, _Answers(reader, limit, master)
+    except (Unreadable, SparkUnavailable) as error:
+        raise Failure(f"pipeline {command}: {error}") from None
+
+
+def _span(
+    command: str, reader: Reader, seconds: int, start: str | None, end: str | None, last: str | None, before: str | None
+) -> Span:
+    from amqproxy.pipeline.questions.span import seconds_of, span
+
+    known = reader.span(reader.names())
+    if known is None:
+        raise Failure(
+            f"pipeline {command}: no tables in {reader.path}: make them with `amqproxy pipeline run`, or name them "
+            "with --tables"
+        )
+    if start is not None and end is not None and last is not None:
+        raise Failure(f"pipeline {command}: of --start, --end and --last, two say it all", MISUSED)
+    try:
+        return span(
+            known[1] - 1,
+            seconds if last is None else seconds_of(last),
+            start_ns=_time(start),
+            end_ns=_time(end),
+            before_ns=_time(before),
+        )
+    except ValueError as error:
+        raise Failure(f"pipeline {command}: {error}", MISUSED) from None
+
+
+def _time(text: str | None) -> int | None:
+    if text is None:
+        return None
+    from amqproxy.views.time_window import moment
+
+    found = moment(text)
+    if found.since != "1970":
+        raise ValueError(f"{text!r} is no time of a day: write 2026-01-31, or 2026-01-31T10:59:05 (UTC)")
+    return found.ns
+
+
+def _described(span: Span, question: Question | None = None) -> str:
+    from amqproxy.export.shown_text import moment
+
+    text = f"{moment(span.start_ns)[:19]} to {moment(span.end_ns)[:19]} UTC"
+    if question is not None and question.is_comparing:
+        earlier = span.earlier
+        text += f", compared with {moment(earlier.start_ns)[:19]} to {moment(earlier.end_ns)[:19]}"
+    return text
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"

@@ -1,0 +1,187 @@
+"""What all jobs of the command line have in common: the session, the ledger, and errors in words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.pipeline.task_progress import TaskProgress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from amqproxy.cli.pipeline.options import Where
+    from amqproxy.pipeline.jobs import Done
+    from amqproxy.pipeline.ledger import Found, Ledger
+
+
+class SparkFailed(Exception):
+    """Spark gave up a job, and why."""
+
+
+class Driver(NamedTuple):
+    """What a job works with."""
+
+    spark: SparkSession
+    ledger: Ledger
+    progress: TaskProgress
+    found: Found
+
+
+@contextmanager
+def driver(
+    command: str, where: Where, captures: Sequence[str] | None = None, *, is_new: bool = False
+) -> Iterator[Driver]:
+    """The tables, which this process alone writes now, what of `captures` is new, and Spark. `Failure`.
+
+    A job without captures works on what is in the tables.
+    """
+    with errors(command, where.tables), TaskProgress() as progress:
+        from amqproxy.pipeline.ledger import Found, Ledger, contents
+
+        if captures is None and not is_new and not contents(where.tables).batch:
+            raise Failure(
+                f"pipeline {command}: no tables in {where.tables}: make them with `amqproxy pipeline ingest`, "
+                "or name them with --tables"
+            )
+        if captures is not None and not captures:
+            raise Failure(f"pipeline {command}: name captures, or directories of them", MISUSED)
+        with Ledger(where.tables) as ledger:
+            found = Found([], [], 0, 0)
+            if captures is not None:
+                found = _find(command, ledger, captures, progress)
+            with session(progress, where, captures or ()) as spark:
+                yield Driver(spark, ledger, progress, found)
+
+
+@contextmanager
+def session(progress: TaskProgress, where: Where, captures: Sequence[str] = ()) -> Iterator[SparkSession]:
+    """Spark, under spark-submit the one that it started; it ends with this."""
+    progress.begin("starting Spark")
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from amqproxy.pipeline import session as sessions
+    from amqproxy.pipeline import storage
+
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_ours = not sessions.is_running()
+    master = where.master or (None if is_submitted else sessions.LOCAL)
+    spark = sessions.session(master, has_ui=where.ui, conf=storage.spark_settings(where.tables, *captures))
+    try:
+        progress.begin("", spark)
+        if (address := spark.sparkContext.uiWebUrl) is not None:
+            progress.print(f"Spark's UI: {address}")
+        yield spark
+    except (PySparkException, Py4JError) as error:
+        raise SparkFailed(explained(error)) from None  # here, while Spark can still say what it means
+    finally:
+        if is_submitted:
+            spark.stop()
+        elif is_ours:
+            sessions.stop(spark)
+
+
+@contextmanager
+def errors(command: str, tables: str) -> Iterator[None]:
+    """What can go wrong with the tables and with Spark, as a `Failure` in words."""
+    name = f"pipeline {command}"
+    try:
+        from amqproxy.capture.warnings import CaptureError
+        from amqproxy.pipeline.ledger import LedgerError
+        from amqproxy.pipeline.session import SparkUnavailable
+    except ImportError as error:
+        raise Failure(f"{name}: {error}", MISUSED) from None
+    try:
+        yield
+    except (LedgerError, SparkUnavailable, SparkFailed, CaptureError) as error:
+        raise Failure(f"{name}: {error}") from None
+    except OSError as error:
+        where = error.filename or tables
+        raise Failure(f"{name}: {where}: {error.strerror or error}") from None
+
+
+def explained(error: BaseException) -> str:
+    """The cause of what Spark raises, in a line: the last exception in the text of it."""
+    text = _text(error)
+    for cause, said in _CAUSES.items():
+        if cause in text:
+            return said
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
+    raised = [line for line in lines if _is_python_error(line)]
+    return (raised or causes or lines or [type(error).__name__])[-1]
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except AssertionError:  # Spark asks its JVM, which has ended
+        return str(getattr(error, "_desc", "") or type(error).__name__)
+
+
+_CAUSES = {
+    "No space left on device": "no space left on the disk; what was not committed goes when it runs again",
+    "Java heap space": "Spark had too little memory: set spark.driver.memory in SPARK_CONF_DIR, or take fewer files",
+}
+
+
+def _is_python_error(line: str) -> bool:
+    name, colon, _ = line.partition(": ")
+    return bool(colon) and name.isidentifier() and name.endswith(("Error", "Exception"))
+
+
+def _find(command: str, ledger: Ledger, captures: Sequence[str], progress: TaskProgress) -> Found:
+    """What is new in them; what has changed since it was ingested is a warning. `Failure` where there are none."""
+    from amqproxy.pipeline.jobs import new_captures
+
+    found = new_captures(ledger, captures)
+    for file in found.changed:
+        progress.print(
+            f"amqproxy: {file} has changed since it was ingested: its new content is left out. "
+            "Ingest it into other tables, or under another name"
+        )
+    if not found.new and not found.known:
+        reason = f"{found.partial} still being written" if found.partial else "there are none"
+        raise Failure(f"pipeline {command}: no captures in {', '.join(captures)}: {reason}")
+    for file in found.new:
+        with Path(file).open("rb"):
+            pass  # what cannot be opened is reported by its name, before anything is begun
+    return found
+
+
+def report(done: Sequence[Done], *, json: bool, found: Found | None = None) -> None:
+    """What jobs have done: a line each, or JSON."""
+    import msgspec
+
+    for each in done:
+        if json:
+            sys.stdout.write(msgspec.json.encode(_summary(each, found)).decode() + "\n")
+        else:
+            sys.stdout.write(f"{sentence(each, found)}\n")
+    sys.stdout.flush()
+
+
+def _summary(done: Done, found: Found | None) -> dict[str, Any]:
+    summary: dict[str, Any] = {"job": done.job, "batch": done.batch, "rows": done.rows}
+    if done.job == "ingest":
+        summary["captures"] = done.captures
+        if found is not None:
+            summary |= {"known": found.known, "partial": found.partial, "changed": found.changed}
+    return summary
+
+
+def sentence(done: Done, found: Found | None = None) -> str:
+    """What a job has done, for a person."""
+    if done.batch is None:
+        known = f": all {found.known} captures are in already" if done.job == "ingest" and found is not None else ""
+        return f"{done.job:9}  nothing new{known}"
+    rows = ", ".join(f"{count:,} {name}" for name, count in done.rows.items() if count) or "no rows"
+    captures = f"{done.captures} capture{'' if done.captures == 1 else 's'}: " if done.captures else ""
+    files = f" in place of {done.removed} files" if done.job == "compact" else ""
+    return f"{done.job:9}  {captures}{rows}{files}"

@@ -1,0 +1,73 @@
+"""`amqproxy pipeline run --live`: until a signal."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
+from amqproxy.cli.pipeline.driver import driver, report, sentence
+from amqproxy.cli.pipeline.options import Where
+
+if TYPE_CHECKING:
+    from amqproxy.pipeline.jobs import Done, Settings
+    from amqproxy.pipeline.live import Live
+
+
+def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval: float, review: float) -> None:
+    """Take in what is closed in one directory. `Failure`."""
+    if len(captures) != 1:
+        raise Failure("pipeline run --live: name one directory, which a recorder writes to", MISUSED)
+    if interval <= 0 or review <= 0:
+        raise Failure("pipeline run --live: --interval and --review are seconds, more than 0", MISUSED)
+    directory = Path(captures[0]).absolute()
+    if not directory.is_dir():
+        raise Failure(f"pipeline run --live: {captures[0]} is no directory")
+    with driver("run --live", where, None, is_new=True) as running:
+        from amqproxy.pipeline.live import Live, Pace
+
+        progress = running.progress
+
+        def on_batch(epoch: int, done: list[Done]) -> None:
+            if where.json:
+                report(done, json=True)
+            else:
+                progress.print("; ".join(" ".join(sentence(each).split()) for each in done if each.batch is not None))
+
+        progress.begin(f"watching {captures[0]}")
+        progress.print(f"amqproxy: watching {captures[0]}; the tables are in {where.tables}; Ctrl-C ends")
+        live = Live(
+            running.spark,
+            running.ledger,
+            str(directory),
+            settings,
+            Pace(interval=interval, review=review),
+            on_batch,
+        )
+        with _stopping(live):
+            live.run()
+        progress.print("amqproxy: stopped; what is open goes on when it runs again")
+
+
+@contextmanager
+def _stopping(live: Live) -> Iterator[None]:
+    """SIGINT and SIGTERM end it after the batch that is being worked on; a second one ends it at once."""
+    signals = 0
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            sys.exit(INTERRUPTED)  # what was not committed is done again
+        live.stop()
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,87 @@
+"""How far a job is: one line on a terminal, which is gone in the end."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from amqproxy.cli.progress import ERASE, INTERVAL, is_terminal
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyspark.sql import SparkSession
+
+WIDTH = 24
+"""Characters of the bar."""
+
+
+class TaskProgress:
+    """Shows on standard error, if that is a terminal, which job is at work and how many of Spark's tasks are done."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._spark: SparkSession | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._is_shown = False
+        self._thread = threading.Thread(target=self._work, name="progress", daemon=True)
+        self._is_wanted = is_terminal(sys.stderr)
+
+    def __enter__(self) -> TaskProgress:
+        if self._is_wanted:
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended.set()
+        if self._is_wanted:
+            self._thread.join()
+        self._clear()
+
+    def begin(self, what: str, spark: SparkSession | None = None) -> None:
+        """From now on this is done; `spark` does it."""
+        with self._lock:
+            self._what = what
+            self._spark = spark or self._spark
+
+    def print(self, line: str) -> None:
+        """A line on standard error that stays."""
+        with self._lock:
+            self._clear()
+            print(line, file=sys.stderr)
+
+    def _work(self) -> None:
+        while not self._ended.wait(INTERVAL):
+            text = self._text()
+            with self._lock, suppress(OSError):
+                if text:
+                    columns = shutil.get_terminal_size().columns
+                    sys.stderr.write(f"{ERASE}{text[: columns - 1]}")
+                    sys.stderr.flush()
+                    self._is_shown = True
+
+    def _text(self) -> str:
+        what, spark = self._what, self._spark
+        if spark is None:
+            return f"{what} …"
+        done = total = 0
+        with suppress(Exception):  # the session may end while it is asked: then there is nothing to show
+            tracker = spark.sparkContext.statusTracker()
+            for stage in tracker.getActiveStageIds():
+                if (info := tracker.getStageInfo(stage)) is not None:
+                    done, total = done + info.numCompletedTasks, total + info.numTasks
+        if not total:
+            return f"{what} …"
+        filled = done * WIDTH // total
+        return f"{what}  {'━' * filled}{'╌' * (WIDTH - filled)}  {done} of {total} tasks"
+
+    def _clear(self) -> None:
+        if self._is_shown:
+            with suppress(OSError):
+                sys.stderr.write(ERASE)
+                sys.stderr.flush()
+            self._is_shown = False

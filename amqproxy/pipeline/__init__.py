@@ -1,0 +1,26 @@
+"""The data pipeline: captures become tables, and tables become answers, on Spark.
+
+    schema       every table: its columns, their types, units and meaning
+    chains       capture files → chains: which files continue each other
+    chain_reading  the files of a chain, decoded; what cannot be read of one is noted, and the next is read
+    trace_state  what a chain carries from one run to the next: open connections, half-seen frames
+    event_rows   the events of the trace → Arrow batches of `events`; needs no Spark
+    frame_rows   the frames → Arrow batches of `frames`; needs no Spark
+    source       the data source `amqp`: captures → the tables `frames` and `events`
+    settle       events → messages, deliveries, requests, connections, channels, errors
+    rollup       those → `rollup_minute`
+    findings     events → findings
+    anomalies    rollups → anomalies
+    questions    tables → answers, a file a question; `report` shows them
+    session      the Spark session that all of it runs in
+    tables       tables on disk: formats, partitions, batches
+    ledger       which captures a directory of tables holds, each exactly once
+    jobs, live   what `amqproxy pipeline` runs
+    reading      tables without Spark, for the dashboard
+
+What happened on a connection is worked out once, by `amqproxy.taps.trace`; its events are rows of `events`, and all
+other tables are made of those by plain DataFrame operations. Needs `amqproxy[pipeline]`.
+
+What executors import (up to `source`) imports `amqproxy.capture`, `amqproxy.views` and what is below them, and the
+engine of tshark where it is needed: neither trio nor the dashboard.
+"""

@@ -1,0 +1,154 @@
+"""What clients did, as access lists see it, from the table `events`: `rules suggest --tables`.
+
+Spark counts who did what to which names; these few rows go through the very generaliser of `rules suggest FILE…`, which
+makes one name of generated ones, and leaves out each line that the others cover.
+
+The trace knows less than frames in two cases: the connection.open of a client that was turned away, and what was asked
+for just before a recording was joined in the middle of a connection, are in the lists from files only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import msgspec
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import BasicPublish, ConnectionOpen
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.export.access_evidence import Evidence
+from amqproxy.export.access_suggestion import DoneBy, SuggestedAccess, suggested_of
+from amqproxy.pipeline.generated_names import alike
+from amqproxy.pipeline.recorded_methods import method_of, table_of
+from amqproxy.rules.context import Client
+from amqproxy.rules.matching.operations import COPIES, operations
+
+_NAMED = ("basic.consume", "basic.get", "queue.purge", "queue.delete", "queue.unbind")
+"""Methods of which only the names matter, so that they are counted by these."""
+
+
+def suggested_access(events: DataFrame) -> tuple[SuggestedAccess, list[DoneBy]]:
+    """The least list under which all in `events` would have passed, and what it is made from; `TooManyClients`."""
+    lasting = events.where("connection_id IS NOT NULL AND type <> 'state' AND type <> 'finding'")
+    commands = list(_commands(lasting))
+    return suggested_of(commands, lasting.select("connection_id").distinct().count()), commands
+
+
+def _commands(events: DataFrame) -> Iterator[DoneBy]:
+    """What clients did, each once with how often: the first done first."""
+    who = events.where("type = 'connection' AND outcome = 'opened'").select(
+        "connection_id", fn.col("user").alias("of_user"), fn.col("virtual_host").alias("of_virtual_host")
+    )
+    published = events.where("type = 'publish'").select(
+        *_PLACE,
+        fn.lit("basic.publish").alias("method"),
+        alike(fn.coalesce("exchange", fn.lit(""))).alias("exchange"),
+        fn.lit(None).cast("string").alias("queue"),
+        alike(fn.coalesce("routing_key", fn.lit(""))).alias("routing_key"),
+        _copies().alias("arguments"),
+    )
+    opened = events.where("type = 'connection' AND outcome = 'opened'").select(
+        *_PLACE,
+        fn.lit("connection.open").alias("method"),
+        *(fn.lit(None).cast("string").alias(each) for each in ("exchange", "queue", "routing_key", "arguments")),
+    )
+    asked = published.unionByName(_requests(events)).unionByName(opened)
+    known = asked.join(who.dropDuplicates(["connection_id"]), "connection_id", "left").withColumn(
+        "from", fn.regexp_extract("connection", _ADDRESS, 1)
+    )
+    # A line for an address allows what users do from there, too; all other addresses are alike.
+    unknown = known.where("of_user IS NULL").select(fn.col("from").alias("address")).distinct()
+    placed = known.join(fn.broadcast(unknown), fn.col("from") == fn.col("address"), "left")
+    counted = (
+        placed.groupBy("of_user", "of_virtual_host", "address", *_WHAT)
+        .agg(fn.count("*").alias("times"), fn.min(fn.struct(*_PLACE)).alias("first"))
+        .orderBy("first", *_WHAT)
+    )
+    for row in counted.toLocalIterator():
+        made = _made(row)
+        if made is not None:
+            yield made
+
+
+_ADDRESS = "^(.*?):[0-9]+-"
+_PLACE = ("ts_ns", "stream", "connection", "connection_id")
+_WHAT = ("method", "exchange", "queue", "routing_key", "arguments")
+
+
+def _copies() -> Column:
+    """The headers that have more routing keys, if a message has any."""
+    found = {each: fn.get_json_object("headers", f"$.{each}") for each in COPIES}
+    some = reduce(lambda one, other: one | other, (each.isNotNull() for each in found.values()))
+    return fn.when(some, fn.to_json(fn.struct(*(alike(each).alias(name) for name, each in found.items()))))
+
+
+def _requests(events: DataFrame) -> DataFrame:
+    """What clients asked for, with the queue that they mean where they name none: the last declared on the channel."""
+    argument = fn.get_json_object("arguments", "$.queue")
+    is_asked = "type = 'request' AND sender = 'client' AND method IS NOT NULL OR type = 'get' AND queue IS NOT NULL"
+    asked = events.where(is_asked).select(
+        (fn.col("ts_ns") - fn.coalesce("latency_ns", fn.lit(0))).alias("ts_ns"),
+        *_PLACE[1:],
+        *("channel", "epoch", "seq", "arguments", "exchange", "routing_key"),
+        fn.coalesce("method", fn.lit("basic.get")).alias("method"),
+        fn.when(fn.col("type") == "get", fn.col("queue")).otherwise(argument).alias("queue"),
+        fn.when(fn.col("method") == "queue.declare", fn.col("queue")).alias("declared"),
+    )
+    channel = Window.partitionBy("connection_id", "channel", "epoch").orderBy("seq")
+    before = channel.rowsBetween(Window.unboundedPreceding, -1)
+    last = fn.last("declared", ignorenulls=True).over(before)
+    is_left_out = (fn.coalesce("queue", fn.lit("")) == "") & (fn.col("method") != "queue.declare")
+    meant = asked.withColumn("last", fn.when(is_left_out, last))
+    queue = fn.coalesce("last", "queue")
+    has_no_key = fn.col("method").isin("queue.bind", "queue.unbind") & (fn.col("routing_key") == "")
+    return meant.select(
+        *_PLACE,
+        "method",
+        alike(fn.col("exchange")).alias("exchange"),
+        alike(queue).alias("queue"),
+        alike(fn.when(has_no_key & fn.col("last").isNotNull(), fn.col("last")).otherwise(fn.col("routing_key"))).alias(
+            "routing_key"
+        ),
+        fn.when(~fn.col("method").isin(*_NAMED), alike(fn.col("arguments"))).alias("arguments"),
+    )
+
+
+def _made(row: Any) -> DoneBy | None:
+    command = _command(row)
+    if command is None:
+        return None
+    first = row["first"]
+    client = Client.named(first["stream"], first["connection"])
+    client = msgspec.structs.replace(client, user=row["of_user"] or "", vhost=row["of_virtual_host"] or "")
+    evidence = Evidence(row["times"], first["ts_ns"], first["stream"], first["connection"])
+    return DoneBy(client, command, operations(command), evidence)
+
+
+def _command(row: Any) -> Command | None:
+    """The command again, as far as access lists look at it."""
+    name = row["method"]
+    if name == "basic.publish":
+        publish = BasicPublish(exchange=row["exchange"], routing_key=row["routing_key"])
+        copied = {key: _keys(value) for key, value in msgspec.json.decode(row["arguments"] or "{}").items()}
+        return Command(1, publish, Properties(headers=table_of(copied)) if copied else NO_PROPERTIES)
+    if name == "connection.open":
+        return Command(0, ConnectionOpen(virtual_host=row["of_virtual_host"] or ""))
+    method = method_of(name, row["arguments"])
+    if method is None:
+        return None
+    changes = {each: row[each] for each in ("exchange", "queue", "routing_key") if row[each] is not None}
+    known = {each: value for each, value in changes.items() if hasattr(method, each)}
+    return Command(1, msgspec.structs.replace(method, **known) if known else method)
+
+
+def _keys(value: Any) -> Any:
+    """The routing keys in a header: an array is JSON within JSON, as Spark returns it."""
+    try:
+        found = msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return value
+    return found if isinstance(found, list) else value

@@ -1,0 +1,142 @@
+"""The capture files of a chain, decoded one after the other; what cannot be read of one is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from amqproxy.capture.decode import CaptureReading
+from amqproxy.capture.decoded import Decoded, StreamEnded
+from amqproxy.capture.files import CaptureFile, name_of
+from amqproxy.capture.packet_comment import session_of
+from amqproxy.capture.second_engine import SecondEngine
+from amqproxy.capture.share import Share
+from amqproxy.capture.warnings import CaptureError, CaptureWarning, OnWarning, WarningKind
+from amqproxy.pipeline.trace_state import dumped, loaded, written_by
+
+_ID_BYTES = 8
+
+
+class LostPart(msgspec.Struct, frozen=True):
+    """What could not be read of a file, from `offset` on if it is at one place; `ts_ns` is of the last packet before.
+
+    `kind` is "file" where the rest of the file was not read, else that of a `CaptureWarning`.
+    """
+
+    file: str | None
+    kind: str
+    text: str
+    offset: int | None
+    ts_ns: int | None
+
+
+class ChainReading:
+    """Decodes the files of `chain`, with the options of a `CaptureReading`; `engine_of` makes its second engine.
+
+    While something is decoded, `file` is the one that its last packet is in. `lost` is what could not be read, after
+    which the next file is; the first share alone notes it.
+    """
+
+    def __init__(
+        self,
+        chain: str,
+        *,
+        leg: str = "client",
+        engine_of: Callable[[OnWarning], SecondEngine] | None = None,
+        share: Share | None = None,
+    ) -> None:
+        self.chain = chain
+        self.file: str | None = None
+        self.lost: list[LostPart] = []
+        self._is_first_share = share is None or share.number == 0
+        self._ids: dict[int, str] = {}
+        self._ended: list[int] = []
+        warn = self._warn
+        engine = None if engine_of is None else engine_of(warn)
+        self._reading = CaptureReading(chain, warn, leg=leg, engine=engine, share=share)
+        self._outer = {"warn": warn, "share": share} if share is not None else {"warn": warn}
+        self.written_by = written_by("0/1" if share is None else f"{share.number}/{share.shares}")
+        """What the state of this reading, and of what is made of it, begins with."""
+
+    def decoded(self, files: Sequence[CaptureFile], *, is_end: bool = True) -> Iterator[Decoded]:
+        """What the packets of the next files complete, and at the end of the chain what that completes."""
+        reading, ids = self._reading, self._ids
+        for file in files:
+            self.file = name_of(file.source)
+            try:
+                for each in reading.decoded(file):
+                    if each.stream not in ids:
+                        self._begin(each)
+                    elif isinstance(each, StreamEnded):
+                        self._ended.append(each.stream)
+                    yield each
+            except CaptureError as error:
+                self._note("file", f"{error.reason}: {error.remedy}", error.offset)
+        if is_end:
+            for each in reading.finish():
+                if each.stream not in ids:
+                    self._begin(each)
+                yield each
+
+    def state(self) -> bytes:
+        """What the reading of the next files goes on with, in another run."""
+        self.forget_ended()
+        return dumped((self._reading, self._ids), self.written_by, self._outer)
+
+    def resume(self, state: bytes) -> None:
+        """Go on where another reading of the chain has stopped; `Unreadable`."""
+        self._reading, self._ids = loaded(state, self.written_by, self._outer)
+
+    def connection_id(self, stream: int) -> str:
+        """What a connection is called everywhere, 16 hex digits.
+
+        It is of its chain, its leg, its ends and the time of its first packet; in a recording, of which any file may be
+        the first that is read, the number of its session in place of the time.
+        """
+        return self._ids[stream]
+
+    def forget_ended(self) -> None:
+        """Forget the names of the connections that are over."""
+        for stream in self._ended:
+            self._ids.pop(stream, None)
+        self._ended.clear()
+
+    def take_lost(self) -> list[LostPart]:
+        """What could not be read since the last call."""
+        lost = self.lost
+        if lost:
+            self.lost = []
+        return lost
+
+    def _begin(self, decoded: Decoded) -> None:
+        opened = self._reading.opened(decoded.stream)
+        began: tuple[str, int] = ("time", decoded.ts_ns if opened is None else opened.ts_ns)
+        session = None if opened is None else session_of(opened.comments)
+        if session is not None:
+            began = ("session", session)
+        identity = msgspec.msgpack.encode((self.chain, decoded.leg, decoded.connection, *began))
+        self._ids[decoded.stream] = blake2b(identity, digest_size=_ID_BYTES).hexdigest()
+
+    def note_state(self, why: str) -> None:
+        """What another run has left cannot be gone on with."""
+        self._note("state", f"what an earlier run carried over is not read, so that connections are joined: {why}", -1)
+
+    def _warn(self, warning: CaptureWarning) -> None:
+        if warning.kind is not WarningKind.IGNORED:
+            self._note(str(warning.kind), warning.text, warning.offset)
+
+    def _note(self, kind: str, text: str, offset: int) -> None:
+        if self._is_first_share:
+            ts_ns = self._reading.last_ns or _written_ns(self.file)
+            self.lost.append(LostPart(self.file, kind, text, offset if offset >= 0 else None, ts_ns))
+
+
+def _written_ns(file: str | None) -> int | None:
+    """When a file was written last: where none of its packets says when it is from."""
+    try:
+        return None if file is None else Path(file).stat().st_mtime_ns
+    except OSError:
+        return None

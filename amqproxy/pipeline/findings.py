@@ -1,0 +1,312 @@
+"""What an expert would point out: `findings`, from the table `events`.
+
+Findings about one connection are in `events`: the source makes them in the same pass, by the detectors that run live.
+Those that look across connections are found here, over all files, hosts and days that are given: Spark selects the few
+events that matter, and puts them in order; the very detectors of `amqproxy.taps.findings` then go through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from amqproxy.amqp091.methods import BasicGet, BasicPublish
+from amqproxy.amqp091.properties import NO_PROPERTIES
+from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.pipeline.recorded_methods import method_of
+from amqproxy.pipeline.schema import FINDINGS
+from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
+from amqproxy.taps.findings.finding import RecordNumber
+from amqproxy.taps.findings.process_detector import ConnectionPlace, ProcessDetector, Sighting
+from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
+from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
+from amqproxy.taps.record import encoded
+from amqproxy.taps.trace.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    HistoryLost,
+    MessagePublished,
+    RequestAnswered,
+    RequestSent,
+    TraceEvent,
+)
+
+Across = Literal["broker", "chain"]
+
+ACROSS_CONNECTIONS = tuple(each.kind for each in PROCESS_DETECTORS)
+"""The kinds that no single connection shows."""
+
+_ASKED = (
+    *("basic.consume", "basic.get", "queue.declare", "queue.bind", "queue.unbind", "queue.delete"),
+    "queue.purge",
+)
+"""Requests by which it is known which queues there are, and who reads them."""
+
+_MESSAGES = "type IN ('publish', 'deliver', 'get') OR type = 'request' AND reply = 'basic.get-empty'"
+
+SECOND = 1_000_000_000
+
+_FOUND = pa.schema(
+    [
+        ("chain", pa.string()),
+        ("connection_id", pa.string()),
+        ("connection", pa.string()),
+        ("ts_ns", pa.int64()),
+        ("channel", pa.int32()),
+        ("kind", pa.string()),
+        ("severity", pa.string()),
+        ("text", pa.string()),
+        ("count", pa.int64()),
+        ("why", pa.string()),
+        ("remedy", pa.string()),
+        ("evidence", pa.string()),
+    ]
+)
+
+
+def findings(
+    events: DataFrame,
+    connections: DataFrame | None = None,
+    *,
+    since_ns: int | None = None,
+    across: Across = "broker",
+) -> DataFrame:
+    """Rows of the table `findings`, of what was seen at `since_ns` or later; earlier events are what these refer to.
+
+    Users and clients are those of `connections`, or else of the openings among `events`. Connections are looked at
+    together if they are of one `broker`, by the name of its cluster, or else of one `chain` of captures.
+    """
+    who = _clients(events) if connections is None else connections.select(*_WHO).dropDuplicates(["connection_id"])
+    of_one = events.where(fn.col("type") == "finding").where(~fn.col("kind").isin(*ACROSS_CONNECTIONS))
+    names = _FOUND.names
+    found = of_one.select(*names).unionByName(_across_connections(events, across))
+    if since_ns is not None:
+        found = found.where(fn.col("ts_ns") >= since_ns)
+    joined = found.join(who, "connection_id", "left")
+    made = {"time": fn.timestamp_micros(fn.floor(fn.col("ts_ns") / 1000))}
+    return joined.select(
+        *(
+            made.get(each.name, fn.col(each.name)).cast(each.dataType).alias(each.name, metadata=each.metadata)
+            for each in FINDINGS.fields
+        )
+    )
+
+
+_WHO = ("connection_id", "user", "client", "virtual_host")
+
+
+def _clients(events: DataFrame) -> DataFrame:
+    """Who is at the other end of each connection, from its opening."""
+    names = ("connection_name", "product")
+    name = fn.coalesce(*(fn.get_json_object("client_properties", f"$.{each}") for each in names))
+    opened = events.where("type = 'connection' AND outcome = 'opened'")
+    return opened.withColumn("client", name).select(*_WHO).dropDuplicates(["connection_id"])
+
+
+# --- what the detectors need to see
+
+
+def _across_connections(events: DataFrame, across: Across) -> DataFrame:
+    lasting = events.where("connection_id IS NOT NULL")
+    rows = _needed(lasting).withColumn("type", fn.coalesce("type", fn.lit("tick")))
+    together = _brokers(lasting) if across == "broker" else lasting.select("chain", fn.col("chain").alias("broker"))
+    ordered = (
+        rows.join(fn.broadcast(together.distinct()), "chain")
+        .repartition("broker")
+        .sortWithinPartitions("broker", "ts_ns", "stream", "connection_id", "seq")
+    )
+    return ordered.mapInArrow(_found, from_arrow_schema(_FOUND))
+
+
+def _brokers(events: DataFrame) -> DataFrame:
+    """The broker of each chain: the name that its cluster has, or the chain itself."""
+    cluster = fn.max(fn.get_json_object("server_properties", "$.cluster_name"))
+    name = fn.coalesce(fn.concat(fn.lit("cluster "), cluster), fn.concat(fn.lit("chain "), fn.col("chain")))
+    return events.groupBy("chain").agg(name.alias("broker"))
+
+
+_COLUMNS = (
+    *("chain", "connection_id", "connection", "stream", "ts_ns", "seq", "channel", "type", "outcome", "method"),
+    *("arguments", "reply", "reply_arguments", "exchange", "routing_key", "user", "virtual_host", "client_properties"),
+)
+
+
+def _needed(events: DataFrame) -> DataFrame:
+    """The events that detectors look at: of publishes, those that may reach a queue that is declared.
+
+    Of all others there is a tick at the beginning and the end of each second, by which it is known how time passes.
+    What was got from a queue is seen once a second, with the queue for its routing key. A close has the number of
+    messages on its connection.
+    """
+    asked = events.where(fn.col("type") == "request").where(fn.col("method").isin(*_ASKED))
+    messages = events.where(_MESSAGES).groupBy("connection_id").agg(fn.count("*").alias("messages"))
+    lasting = events.where("type = 'connection' AND outcome IN ('opened', 'closed', 'joined') OR type = 'lost'")
+    published = events.where(fn.col("type") == "publish")
+    second = fn.floor(fn.col("ts_ns") / SECOND)
+    first = fn.min_by(fn.struct(*_COLUMNS), "ts_ns").alias("first")
+    got = (
+        events.where(fn.col("type") == "get")
+        .withColumn("routing_key", fn.col("queue"))
+        .groupBy("connection_id", "queue", second)
+        .agg(first)
+        .select("first.*")
+    )
+    ticks = (
+        published.groupBy("chain", second.alias("second"))
+        .agg(fn.array(fn.min("ts_ns"), fn.max("ts_ns")).alias("ends"))
+        .select("chain", fn.explode("ends").alias("ts_ns"))
+    )
+    bound = asked.where("method = 'queue.bind'").select("exchange", "routing_key")
+    declared = asked.where("method = 'queue.declare'")
+    named = declared.select(fn.lit("").alias("exchange"), fn.col("queue").alias("routing_key"))
+    places = bound.union(named).distinct()
+    reaching = published.join(fn.broadcast(places), ["exchange", "routing_key"], "left_semi")
+    seen = asked.select(*_COLUMNS).unionByName(lasting.select(*_COLUMNS)).unionByName(reaching.select(*_COLUMNS))
+    seen = seen.unionByName(got)
+    return seen.unionByName(ticks, allowMissingColumns=True).join(messages, "connection_id", "left")
+
+
+# --- the detectors
+
+
+def _found(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What is found in rows that come broker by broker, in order."""
+    broker: str | None = None
+    connections = _Connections()
+    for batch in batches:
+        rows: list[dict[str, Any]] = []
+        for row in batch.to_pylist():
+            if row["broker"] != broker:
+                broker, connections = row["broker"], _Connections()
+            rows += connections.take(row)
+        yield pa.RecordBatch.from_pylist(rows, schema=_FOUND)
+
+
+class _RowNumber(RecordNumber, frozen=True):
+    """The row of `events` that shows something."""
+
+    connection_id: str = ""
+
+
+class _Connections:
+    """All connections of a broker, as the detectors see them."""
+
+    def __init__(self) -> None:
+        self._churn = ConnectionPerMessage()
+        self._unconsumed = UnconsumedQueue()
+        self._numbers: dict[str, int] = {}
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._last = 0
+
+    def take(self, row: dict[str, Any]) -> list[dict[str, Any]]:
+        """The findings that a row completes."""
+        ts_ns, type_ = row["ts_ns"], row["type"]
+        if type_ == "tick":
+            return [self._row(self._unconsumed, each, ts_ns) for each in self._unconsumed.look(ts_ns)]
+        place = self._place(row)
+        record = _RowNumber(sender="", number=row["seq"] or 0, stream=place.stream, connection_id=row["connection_id"])
+        event = _event(row)
+        is_closed = isinstance(event, ConnectionClosed)
+        if is_closed:
+            for _ in range(min(row["messages"] or 0, 2)):  # one, or several
+                self._show(self._churn, _published(row), place, record)
+            self._numbers.pop(row["connection_id"], None)
+        if event is None:
+            return []
+        rows = self._show(self._unconsumed, event, place, record)
+        if is_closed or isinstance(event, ConnectionOpened):
+            rows += self._show(self._churn, event, place, record)
+        return rows
+
+    def _show(
+        self, detector: ProcessDetector, event: TraceEvent, place: ConnectionPlace, record: RecordNumber
+    ) -> list[dict[str, Any]]:
+        handler = detector.handlers.get(type(event))
+        sightings = handler(detector, place, event, record) if handler else None
+        return [self._row(detector, each, event.ts_ns) for each in sightings or ()]
+
+    def _place(self, row: dict[str, Any]) -> ConnectionPlace:
+        number = self._numbers.get(row["connection_id"])
+        if number is None:
+            number = self._numbers[row["connection_id"]] = self._last = self._last + 1
+            self._rows[number] = {name: row[name] for name in ("chain", "connection_id", "connection")}
+        name = row["connection"] or ""
+        return ConnectionPlace(number, name, name.partition("-")[0].rpartition(":")[0].strip("[]"))
+
+    def _row(self, detector: ProcessDetector, sighting: Sighting, ts_ns: int) -> dict[str, Any]:
+        shown = [
+            {"connection_id": each.connection_id, "seq": each.number}
+            for each in sighting.evidence
+            if isinstance(each, _RowNumber)
+        ]
+        return self._rows[sighting.connection.stream] | {
+            "ts_ns": ts_ns,
+            "channel": sighting.channel,
+            "kind": detector.kind,
+            "severity": str(detector.severity),
+            "text": sighting.text,
+            "count": sighting.times,
+            "why": detector.why,
+            "remedy": detector.remedy,
+            "evidence": encoded(shown).decode() if shown else None,
+        }
+
+
+def _event(row: dict[str, Any]) -> TraceEvent | None:
+    """The event again, as far as detectors look at it."""
+    ts_ns, channel = row["ts_ns"], row["channel"] or 0
+    match row["type"], row["outcome"]:
+        case "connection", "opened":
+            return _opened(row)
+        case "connection", "closed":
+            return ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text="")
+        case ("lost", _) | ("connection", "joined"):
+            return HistoryLost(ts_ns=ts_ns, channel=channel, sender=None, reason="")
+        case "publish", _:
+            return _published(row)
+        case "get", _:
+            got = BasicGet(queue=row["routing_key"] or "")
+            return RequestSent(ts_ns=ts_ns, channel=channel, sender=CLIENT, request=got)
+        case "request", _:
+            request = method_of(row["method"], row["arguments"])
+            reply = method_of(row["reply"], row["reply_arguments"]) if row["reply"] else None
+            if row["outcome"] == "answered" and reply is not None:
+                return RequestAnswered(
+                    ts_ns=ts_ns, channel=channel, sender=CLIENT, request=request, reply=reply, latency_ns=None
+                )
+            if row["outcome"] == "sent" and request is not None:
+                return RequestSent(ts_ns=ts_ns, channel=channel, sender=CLIENT, request=request)
+    return None
+
+
+def _opened(row: dict[str, Any]) -> ConnectionOpened:
+    return ConnectionOpened(
+        ts_ns=row["ts_ns"],
+        virtual_host=row["virtual_host"],
+        mechanism=None,
+        user=row["user"],
+        client_properties=msgspec.json.decode(row["client_properties"]) if row["client_properties"] else None,
+        server_properties=None,
+        channel_max=None,
+        frame_max=None,
+        heartbeat=None,
+        latency_ns=None,
+    )
+
+
+def _published(row: dict[str, Any]) -> MessagePublished:
+    return MessagePublished(
+        ts_ns=row["ts_ns"],
+        channel=row["channel"] or 0,
+        number=0,
+        method=BasicPublish(exchange=row["exchange"] or "", routing_key=row["routing_key"] or ""),
+        properties=NO_PROPERTIES,
+        size=0,
+        awaits=None,
+    )

@@ -1,0 +1,325 @@
+"""What `amqproxy pipeline` does: each job takes what is new since it last ran, and commits what it made of it at once.
+
+    ingest     captures → frames (if wanted) and events, and the state of connections that go on
+    settle     events → messages, deliveries, requests, connections, channels, errors, and what is still open
+    rollup     those → rollup_minute, hour by hour
+    findings   events → findings
+    anomalies  hours → anomalies
+    compact    the small files of an hour → one
+
+A job that is killed is begun again by the next run: nothing of it was committed. Two runs and one give the same tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import functions as fn
+
+from amqproxy.pipeline import source, storage
+from amqproxy.pipeline.chains import Mode, chains
+from amqproxy.pipeline.ledger import Found, Ledger, present
+from amqproxy.pipeline.schema import TABLES
+from amqproxy.pipeline.tables import Tables, batch_of, hour_of, stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SECOND_NS = 1_000_000_000
+_HOUR_NS = 3600 * SECOND_NS
+DAY_NS = 24 * _HOUR_NS
+
+SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "errors")
+"""What settling makes."""
+
+COUNTED = ("messages", "deliveries", "connections", "errors")
+"""What rollups and anomalies are made of."""
+
+COMPACT_BYTES = 128 * 1024 * 1024
+"""Files of this size are left as they are."""
+
+_TRIES = 3
+"""Of reading captures that a recorder compresses meanwhile."""
+
+Hours = set[tuple[str, int]]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How captures become tables."""
+
+    leg: str = "client"
+    chains: str = "auto"
+    body: int = 0
+    has_frames: bool = False
+    """Whether the table `frames` is made: it is larger than all others together."""
+    age_ns: int | None = DAY_NS
+    """How long something may be open until it is given up as `unknown`; 0: at once, nothing follows."""
+    zone: str = "UTC"
+    """The clock that the traffic goes by, such as Europe/Berlin: hours of working days are compared by it."""
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job has done; without rows it has not committed anything."""
+
+    job: str
+    batch: int | None = None
+    rows: dict[str, int] = {}
+    """By table."""
+    captures: int = 0
+    """That were ingested."""
+    removed: int = 0
+    """Files that others took the place of."""
+
+
+# --- ingest
+
+
+def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> Done:
+    """Take in captures that the ledger says are new.
+
+    Those that are older than what their chain has been read to already are late: they are read by themselves.
+    """
+    if not files:
+        return Done(job="ingest")
+    source.register(spark)
+    for _ in range(_TRIES):
+        files = [present(file) for file in files]
+        _stage_captures(spark, ledger, files, settings)
+        if all(present(file) == file for file in files):
+            break  # else some were compressed before they were opened, perhaps
+    tables = ["events", "frames"] if settings.has_frames else ["events"]
+    return _commit(ledger, "ingest", tables, captures=files, carried=["state"], through=ledger.next_batch)
+
+
+def _stage_captures(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> None:
+    late = _late(ledger, files, settings.chains)
+    in_order = [file for file in files if file not in late]
+    carried = ledger.carried("ingest", "state")
+    options = {"table": "events", "leg": settings.leg, "chains": settings.chains, "body": str(settings.body)}
+    events = []
+    if in_order:
+        state = {} if carried is None else {"state": f"{ledger.path}/{carried}"}
+        events.append(_read(spark, in_order, **options, **state, carry="true"))
+    if late:
+        events.append(_read(spark, sorted(late), **{**options, "chains": "file"}))
+    rows = events[0] if len(events) == 1 else events[0].unionByName(events[1])
+    stage(ledger, "events", rows, apart=fn.col("type") == "state")
+    if settings.has_frames:
+        stage(ledger, "frames", _read(spark, files, **{**options, "table": "frames"}))
+    _carry_state(spark, ledger, carried, [chain.name for chain in chains(in_order, _mode(settings.chains))])
+
+
+def _read(spark: SparkSession, files: Sequence[str], **options: str) -> DataFrame:
+    return spark.read.format(source.NAME).options(**options).load(list(files))
+
+
+def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, read: Iterable[str]) -> None:
+    """The state of connections that go on: those of the chains that were read, and those that others had left."""
+    target = storage.spark_path(f"{ledger.path}/{ledger.carry('state')}")
+    columns = [TABLES["events"][name] for name in ("chain", "connection_id", "state")]
+    kind = type(TABLES["events"])(columns)
+    staged = ledger.staged_apart("events")
+    states = spark.createDataFrame([], kind)
+    if staged:
+        states = spark.read.schema(kind).parquet(*(storage.spark_path(f"{ledger.path}/{file}") for file in staged))
+    if carried is not None:
+        before = spark.read.schema(kind).parquet(storage.spark_path(f"{ledger.path}/{carried}"))
+        states = states.unionByName(before.where(~fn.col("chain").isin(list(read))))
+    states.coalesce(1).write.mode("overwrite").parquet(target)
+
+
+def _late(ledger: Ledger, files: Sequence[str], mode: str) -> set[str]:
+    """Files before one of their chain that has been ingested already."""
+    known = {capture.path for capture in ledger.contents.captures.values()}
+    late: set[str] = set()
+    for chain in chains([*known, *files], _mode(mode)):
+        last = max((place for place, file in enumerate(chain.files) if file in known), default=-1)
+        late.update(file for place, file in enumerate(chain.files) if place < last and file not in known)
+    return late & set(files)
+
+
+def _mode(text: str) -> Mode:
+    mode: Mode = msgspec.convert(text, Mode)
+    return mode
+
+
+# --- settle
+
+
+def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
+    """Find out what became of the events that are new, and of what was open before."""
+    from amqproxy.pipeline.settle import OPEN
+    from amqproxy.pipeline.settle import settle as settled_of
+
+    through = ledger.contents.through.get("ingest", 0)
+    done = ledger.contents.through.get("settle", 0)
+    carried = ledger.carried("settle", "open")
+    if through <= done and not (settings.age_ns == 0 and carried):
+        return Done(job="settle")
+    events = Tables.of(ledger).read(spark, "events", after=done).where(f"batch <= {through}")
+    opened = None
+    if carried is not None:
+        opened = spark.read.schema(OPEN).parquet(storage.spark_path(f"{ledger.path}/{carried}"))
+    settled = settled_of(events, opened, age_ns=settings.age_ns)
+    for name in SETTLED:
+        stage(ledger, name, getattr(settled, name))
+    settled.open.write.mode("overwrite").parquet(storage.spark_path(f"{ledger.path}/{ledger.carry('open')}"))
+    settled.release()
+    return _commit(ledger, "settle", SETTLED, through=through, carried=["open"])
+
+
+# --- what is made of the settled tables
+
+
+def rollup(spark: SparkSession, ledger: Ledger) -> Done:
+    """Count the minutes of the hours that have new rows, again; those in which a new connection was open are such."""
+    from amqproxy.pipeline.rollup import rollup_minute
+
+    hours = _touched(ledger, "rollup")
+    if not hours:
+        return Done(job="rollup")
+    tables = Tables.of(ledger)
+    new = tables.read(spark, "connections", after=ledger.contents.through.get("rollup", 0))
+    for row in new.select("opened_ns", "closed_ns").where("closed_ns > opened_ns").collect():
+        hours |= _hours_between(row.opened_ns, row.closed_ns)
+    messages, deliveries, errors = (
+        tables.read(spark, name, hours=hours) for name in ("messages", "deliveries", "errors")
+    )
+    connections = tables.read(spark, "connections")  # one that was opened before these hours may be open in them
+    stage(ledger, "rollup_minute", rollup_minute(messages, deliveries, connections, errors, hours=hours))
+    replaced = [file for file in tables.files("rollup_minute") if hour_of(file) in hours]
+    return _commit(ledger, "rollup", ["rollup_minute"], removed=replaced, through=ledger.contents.batch)
+
+
+def anomalies(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
+    """Judge the hours from the first one on that has new rows, again."""
+    from amqproxy.pipeline import anomalies as found
+
+    hours = _touched(ledger, "anomalies")
+    if not hours:
+        return Done(job="anomalies")
+    tables = Tables.of(ledger)
+    measured = found.hourly(*(tables.read(spark, name) for name in COUNTED))
+    recorded = found.recorded_hours(tables.read(spark, "events"))
+    first = min(hours)
+    judged = found.AnomalySettings(zone=settings.zone)
+    rows = found.anomalies(measured, recorded, start_ns=_start_ns(first), settings=judged)
+    stage(ledger, "anomalies", rows)
+    replaced = [file for file in tables.files("anomalies") if hour_of(file) >= first]
+    return _commit(ledger, "anomalies", ["anomalies"], removed=replaced, through=ledger.contents.batch)
+
+
+def findings(spark: SparkSession, ledger: Ledger, lookback_ns: int = DAY_NS) -> Done:
+    """Report what an expert would of the hours from the first one on that has new events, again.
+
+    What lies `lookback_ns` before them is seen, too: what was declared there, and who was connected.
+    """
+    from amqproxy.pipeline.findings import findings as found
+
+    hours = _touched(ledger, "findings", ("events",))
+    if not hours:
+        return Done(job="findings")
+    tables = Tables.of(ledger)
+    first = min(hours)
+    since_ns = _start_ns(first)
+    events = tables.read(spark, "events").where(fn.col("ts_ns") >= since_ns - lookback_ns)
+    stage(ledger, "findings", found(events, since_ns=since_ns))
+    replaced = [file for file in tables.files("findings") if hour_of(file) >= first]
+    return _commit(ledger, "findings", ["findings"], removed=replaced, through=ledger.contents.batch)
+
+
+def compact(spark: SparkSession, ledger: Ledger, names: Iterable[str] | None = None) -> Done:
+    """Put the small files of each hour of each table together."""
+    tables = Tables.of(ledger)
+    removed: list[str] = []
+    written = []
+    for name in tables.names() if names is None else names:
+        by_hour: dict[tuple[str, int], list[str]] = {}
+        for file in tables.files(name):
+            by_hour.setdefault(hour_of(file), []).append(file)
+        small = [file for files in by_hour.values() for file in _small(ledger, files)]
+        if small:
+            stage(ledger, name, tables.read_files(spark, name, small))
+            removed += small
+            written.append(name)
+    if not removed:
+        return Done(job="compact")
+    return _commit(ledger, "compact", written, removed=removed)
+
+
+def _small(ledger: Ledger, files: list[str]) -> list[str]:
+    """Those that are worth putting together."""
+    if len(files) < 2:
+        return []
+    small = [file for file in files if ledger.size(file) < COMPACT_BYTES]
+    return small if len(small) > 1 else []
+
+
+def _touched(ledger: Ledger, job: str, names: Iterable[str] = COUNTED) -> Hours:
+    """The hours that got rows since a job last ran."""
+    done = ledger.contents.through.get(job, 0)
+    tables = Tables.of(ledger)
+    return {hour_of(file) for name in names for file in tables.files(name) if batch_of(file) > done}
+
+
+def _hours_between(start_ns: int, end_ns: int) -> Hours:
+    """The hours from one time to another, both included."""
+    from datetime import UTC, datetime
+
+    first, last = start_ns // _HOUR_NS, end_ns // _HOUR_NS
+    moments = (datetime.fromtimestamp(number * 3600, UTC) for number in range(first, last + 1))
+    return {(moment.date().isoformat(), moment.hour) for moment in moments}
+
+
+def _start_ns(hour: tuple[str, int]) -> int:
+    from datetime import UTC, datetime
+
+    return int(datetime.fromisoformat(f"{hour[0]}T{hour[1]:02}:00:00").replace(tzinfo=UTC).timestamp()) * SECOND_NS
+
+
+def _commit(
+    ledger: Ledger,
+    job: str,
+    tables: Iterable[str],
+    *,
+    captures: Sequence[str] = (),
+    removed: Sequence[str] = (),
+    through: int = 0,
+    carried: Iterable[str] = (),
+) -> Done:
+    commit = ledger.commit(job, tables, captures=captures, removed=removed, through=through, carried=carried)
+    rows = {name: sum(map(ledger.rows, files)) for name, files in commit.files.items()}
+    return Done(job=job, batch=commit.batch, rows=rows, captures=len(captures), removed=len(removed))
+
+
+# --- all of it
+
+Tell = Callable[[str], None]
+"""Is called with the name of the job that begins."""
+
+
+def run(
+    spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings, tell: Tell = lambda _: None
+) -> list[Done]:
+    """All jobs, one after the other, over what is new."""
+    done = []
+    jobs: dict[str, Callable[[], Done]] = {
+        "ingest": lambda: ingest(spark, ledger, files, settings),
+        "settle": lambda: settle(spark, ledger, settings),
+        "rollup": lambda: rollup(spark, ledger),
+        "findings": lambda: findings(spark, ledger),
+        "anomalies": lambda: anomalies(spark, ledger, settings),
+    }
+    for name, job in jobs.items():
+        tell(name)
+        done.append(job())
+    return done
+
+
+def new_captures(ledger: Ledger, paths: Sequence[str]) -> Found:
+    """What is new in these paths, directories and patterns. `CaptureError` where there is nothing."""
+    from amqproxy.pipeline.chains import find
+
+    return ledger.find(find(paths))

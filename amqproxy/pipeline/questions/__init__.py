@@ -1,0 +1,62 @@
+"""What an operator asks of the tables: named questions, a file each, whose docstring says what the answer means.
+
+    question    what a question is: its options, and a query over the tables
+    span        the time that it is about, and the earlier time that it compares with
+    answer      the query with the tables in it; the answer, from Spark or from DuckDB
+    text        an answer as a table for a person, as JSON lines, or as CSV
+
+All others are questions; `QUESTIONS` has them by name. A query is SQL that Spark and DuckDB understand alike, in which
+`{messages}` is the table `messages` within the asked time, `{earlier_messages}` within the time before that, and
+`{all_messages}` up to its end; so no query has to say when. Options are named parameters, such as `:exchange`.
+"""
+
+from __future__ import annotations
+
+from amqproxy.pipeline.questions import (
+    capacity,
+    changes,
+    churn,
+    clients,
+    errors,
+    findings,
+    large_messages,
+    message,
+    poison,
+    publishers,
+    queue_users,
+    redeliveries,
+    slow_confirms,
+    slower_consumers,
+    transit,
+    unconfirmed,
+    unread_queues,
+    unroutable,
+)
+from amqproxy.pipeline.questions.question import Option, Question, Table
+
+QUESTIONS: dict[str, Question] = {
+    module.QUESTION.name: module.QUESTION
+    for module in (
+        publishers,
+        queue_users,
+        unread_queues,
+        slower_consumers,
+        slow_confirms,
+        transit,
+        changes,
+        capacity,
+        poison,
+        redeliveries,
+        unroutable,
+        unconfirmed,
+        large_messages,
+        message,
+        errors,
+        findings,
+        churn,
+        clients,
+    )
+}
+"""All of them, in the order in which they are listed."""
+
+__all__ = ["QUESTIONS", "Option", "Question", "Table"]

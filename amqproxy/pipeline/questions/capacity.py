@@ -1,0 +1,33 @@
+"""Messages and bytes of each tenant: for capacity, and for bills.
+
+A tenant is a virtual host, or a user in it (`--by user`). Bytes are those of bodies. `share` is the tenant's part of
+all bytes, published and delivered. It covers 30 days, unless `--start` and `--last` say otherwise.
+"""
+
+from __future__ import annotations
+
+from amqproxy.pipeline.questions.question import DAY, Option, Question
+
+QUESTION = Question(
+    name="capacity",
+    title="messages and bytes of each virtual host or user, for billing",
+    about=__doc__,
+    options=(Option("by", "virtual-host or user", "virtual-host", ("virtual-host", "user")),),
+    seconds=30 * DAY,
+    limit=1000,
+    sql="""
+WITH tenants AS (
+    SELECT r.virtual_host, CASE WHEN :by = 'user' THEN r.name END AS user,
+           CAST(sum(r.published) AS BIGINT) AS published, CAST(sum(r.published_bytes) AS BIGINT) AS published_bytes,
+           CAST(sum(r.delivered) AS BIGINT) AS delivered, CAST(sum(r.delivered_bytes) AS BIGINT) AS delivered_bytes
+    FROM {rollup_minute} r WHERE r.by = 'user' GROUP BY 1, 2
+)
+SELECT t.virtual_host AS virtual_host, t.user AS user, t.published AS published, t.published_bytes AS published_bytes,
+       t.delivered AS delivered, t.delivered_bytes AS delivered_bytes,
+       t.published_bytes + t.delivered_bytes AS bytes,
+       round(CAST(t.published_bytes + t.delivered_bytes AS DOUBLE)
+             / CAST(greatest(sum(t.published_bytes + t.delivered_bytes) OVER (), 1) AS DOUBLE), 4) AS share
+FROM tenants t
+ORDER BY bytes DESC, virtual_host, user
+""",
+)

@@ -1,0 +1,43 @@
+"""What changed between two times, such as two days.
+
+For each exchange, queue and user: messages published and delivered, and errors, in the time asked for and in the
+earlier one: a day and the day before, unless `--start`, `--last` and `--before` say otherwise. What is new or gone
+comes first, then what changed most.
+"""
+
+from __future__ import annotations
+
+from amqproxy.pipeline.questions.question import DAY, Question
+
+QUESTION = Question(
+    name="changes",
+    title="what changed between two days",
+    about=__doc__,
+    seconds=DAY,
+    sql="""
+WITH now AS (
+    SELECT r.by, r.name, r.virtual_host, CAST(sum(r.published) AS BIGINT) AS published,
+           CAST(sum(r.delivered) AS BIGINT) AS delivered, CAST(sum(r.errors) AS BIGINT) AS errors
+    FROM {rollup_minute} r WHERE r.by IN ('exchange', 'queue', 'user') GROUP BY 1, 2, 3
+), before AS (
+    SELECT r.by, r.name, r.virtual_host, CAST(sum(r.published) AS BIGINT) AS published,
+           CAST(sum(r.delivered) AS BIGINT) AS delivered, CAST(sum(r.errors) AS BIGINT) AS errors
+    FROM {earlier_rollup_minute} r WHERE r.by IN ('exchange', 'queue', 'user') GROUP BY 1, 2, 3
+), compared AS (
+    SELECT coalesce(n.by, b.by) AS what, coalesce(n.name, b.name) AS name,
+           coalesce(n.virtual_host, b.virtual_host) AS virtual_host,
+           CASE WHEN b.by IS NULL THEN 'new' WHEN n.by IS NULL THEN 'gone' ELSE 'changed' END AS change,
+           coalesce(b.published, 0) AS published_before, coalesce(n.published, 0) AS published_now,
+           coalesce(b.delivered, 0) AS delivered_before, coalesce(n.delivered, 0) AS delivered_now,
+           coalesce(b.errors, 0) AS errors_before, coalesce(n.errors, 0) AS errors_now
+    FROM now n FULL OUTER JOIN before b ON n.by = b.by AND n.name IS NOT DISTINCT FROM b.name
+         AND n.virtual_host IS NOT DISTINCT FROM b.virtual_host
+)
+SELECT * FROM compared
+WHERE change <> 'changed' OR published_before <> published_now OR delivered_before <> delivered_now
+      OR errors_before <> errors_now
+ORDER BY CASE WHEN change = 'changed' THEN 1 ELSE 0 END,
+         abs(published_now - published_before) + abs(delivered_now - delivered_before)
+         + abs(errors_now - errors_before) DESC, what, name, virtual_host
+""",
+)

@@ -1,0 +1,104 @@
+"""What a question is."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+Value = str | int | float | None
+
+_TABLE = re.compile(r"\{(?:(earlier|all)_)?([a-z_]+)\}")
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+
+DAY = 86_400
+"""Seconds."""
+
+
+class Option(msgspec.Struct, frozen=True):
+    """Something that can be chosen: a parameter of the query. Without a default it has to be given if `is_required`.
+
+    The type of a value is that of `default`; without one it is text. `choices` are all that it may be, if any.
+    """
+
+    name: str
+    help: str
+    default: Value = None
+    choices: tuple[str, ...] = ()
+    is_required: bool = False
+
+
+class Table(NamedTuple):
+    """A table as a query names it: `earlier` for the time before, `all` for all until the end, "" for what is asked."""
+
+    when: str
+    name: str
+
+    @property
+    def placeholder(self) -> str:
+        return f"{self.when}_{self.name}" if self.when else self.name
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A named question: `title` in a line, `about` in full, and the query that answers it.
+
+    `seconds` is how long a time it is about unless that is said; `limit` how many rows are shown. With `needs_one`, one
+    of the options has to be given.
+    """
+
+    name: str
+    title: str
+    about: str
+    sql: str
+    options: tuple[Option, ...] = ()
+    seconds: int = 7 * DAY
+    limit: int = 50
+    needs_one: bool = False
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that the query reads."""
+        found = {Table(when or "", name): None for when, name in _TABLE.findall(self.sql)}
+        return tuple(found)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The names of the parameters in the query."""
+        return frozenset(_PARAMETER.findall(self.sql))
+
+    @property
+    def is_comparing(self) -> bool:
+        """Does it look at an earlier time, too?"""
+        return any(each.when == "earlier" for each in self.tables)
+
+    def values(self, given: dict[str, Value]) -> dict[str, Value]:
+        """The value of each option; `ValueError` where one is missing, unknown, or not what it can be."""
+        known = {each.name: each for each in self.options}
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            offered = ", ".join(f"--{_dashed(name)}" for name in known) or "no options of its own"
+            raise ValueError(f"{self.name} has no option --{_dashed(unknown[0])}; it has {offered}")
+        if self.needs_one and all(value is None for value in given.values()):
+            raise ValueError(f"{self.name} needs {' or '.join(f'--{_dashed(name)}' for name in known)}")
+        return {name: _value(self.name, each, given.get(name)) for name, each in known.items()}
+
+
+def _value(question: str, option: Option, given: Value) -> Value:
+    shown = f"--{_dashed(option.name)}"
+    if given is None:
+        if option.is_required:
+            raise ValueError(f"{question} needs {shown}: {option.help}")
+        return option.default
+    if option.choices and given not in option.choices:
+        raise ValueError(f"{shown} is one of {', '.join(option.choices)}, not {given!r}")
+    if isinstance(option.default, (int, float)) and isinstance(given, str):
+        try:
+            return type(option.default)(given)
+        except ValueError:
+            raise ValueError(f"{shown} is a number, not {given!r}") from None
+    return given
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,26 @@
+"""The publishes that waited longest for their confirm.
+
+The slowest single publishes, each with who published it, where to, and how large it was: one slow exchange points to
+its queues (quorum, lazy, or replicated far away), all of them to the broker's disk.
+"""
+
+from __future__ import annotations
+
+from amqproxy.pipeline.questions.question import Option, Question
+
+QUESTION = Question(
+    name="slow-confirms",
+    title="the publishes that waited longest for their confirm",
+    about=__doc__,
+    options=(Option("exchange", "only of this exchange"),),
+    limit=20,
+    sql="""
+SELECT m.latency_ns AS latency_ns, m.time AS time, m.exchange AS exchange, m.routing_key AS routing_key,
+       m.size AS bytes, m.outcome AS outcome, m.user AS user, m.client AS client, m.connection AS connection,
+       m.channel AS channel, m.number AS number
+FROM {messages} m
+WHERE m.outcome IN ('confirmed', 'nacked') AND m.latency_ns IS NOT NULL
+      AND (:exchange IS NULL OR m.exchange = :exchange)
+ORDER BY latency_ns DESC, time, connection, channel, number
+""",
+)

@@ -1,0 +1,24 @@
+"""How long messages take from publisher to consumer.
+
+The time from publish to delivery, across connections, for each exchange and queue: median, 99 % and longest. It
+contains the time that messages waited in the queue.
+"""
+
+from __future__ import annotations
+
+from amqproxy.pipeline.questions.question import Question
+
+QUESTION = Question(
+    name="transit",
+    title="how long messages take from publisher to consumer",
+    about=__doc__,
+    sql="""
+SELECT d.exchange AS exchange, d.queue AS queue, d.virtual_host AS virtual_host, count(*) AS messages,
+       approx_percentile(d.transit_ns, 0.5) AS median_ns, approx_percentile(d.transit_ns, 0.99) AS p99_ns,
+       max(d.transit_ns) AS longest_ns
+FROM {deliveries} d
+WHERE d.transit_ns IS NOT NULL
+GROUP BY d.exchange, d.queue, d.virtual_host
+ORDER BY p99_ns DESC, exchange, queue
+""",
+)

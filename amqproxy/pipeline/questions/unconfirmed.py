@@ -1,0 +1,23 @@
+"""Who publishes persistent messages without asking whether they arrived.
+
+Persistent messages (delivery_mode 2) that were published outside of confirm mode and of transactions, by exchange, user
+and client program: when their connection is lost, so may they be, and the client does not learn of it.
+"""
+
+from __future__ import annotations
+
+from amqproxy.pipeline.questions.question import Question
+
+QUESTION = Question(
+    name="unconfirmed",
+    title="who publishes persistent messages without confirms",
+    about=__doc__,
+    sql="""
+SELECT m.exchange AS exchange, m.virtual_host AS virtual_host, m.user AS user, m.client AS client,
+       count(*) AS messages, count(DISTINCT m.connection_id) AS connections, max(m.time) AS last
+FROM {messages} m
+WHERE m.outcome = 'sent' AND m.delivery_mode = 2
+GROUP BY m.exchange, m.virtual_host, m.user, m.client
+ORDER BY messages DESC, exchange, user, client
+""",
+)

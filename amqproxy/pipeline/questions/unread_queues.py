@@ -1,0 +1,48 @@
+"""Which queues nobody reads.
+
+Queues that clients declared, or published to by name, in the time asked for, from which nothing was delivered or got in
+that time, and which nobody began to consume. `received` counts the messages that are known to have reached the queue:
+published to it by name, or with the very routing key of a binding (topic patterns and headers are not worked out, so
+there may be more). `last_read` is when something was last delivered from it before, if ever. Fullest first.
+"""
+
+from __future__ import annotations
+
+from amqproxy.pipeline.questions.question import Question
+
+QUESTION = Question(
+    name="unread-queues",
+    title="which queues nobody reads",
+    about=__doc__,
+    sql="""
+WITH targets AS (
+    SELECT DISTINCT r.virtual_host, r.queue, r.exchange, r.routing_key
+    FROM {all_requests} r WHERE r.method = 'queue.bind' AND r.queue <> '' AND r.exchange <> ''
+), arrived AS (
+    SELECT m.virtual_host, m.routing_key AS queue, count(*) AS messages, sum(m.size) AS bytes, max(m.time) AS last
+    FROM {messages} m WHERE m.exchange = '' AND m.route IS NULL GROUP BY 1, 2
+    UNION ALL
+    SELECT t.virtual_host, t.queue, count(*), sum(m.size), max(m.time)
+    FROM {messages} m JOIN targets t ON m.virtual_host = t.virtual_host AND m.exchange = t.exchange
+         AND m.routing_key = t.routing_key
+    GROUP BY 1, 2
+    UNION ALL
+    SELECT r.virtual_host, r.queue, 0, 0, NULL FROM {requests} r
+    WHERE r.method = 'queue.declare' AND r.queue <> '' AND r.outcome = 'answered'
+), readers AS (
+    SELECT d.virtual_host, d.queue FROM {deliveries} d
+    UNION
+    SELECT r.virtual_host, r.queue FROM {requests} r WHERE r.method IN ('basic.consume', 'queue.delete')
+), earlier AS (
+    SELECT d.virtual_host, d.queue, max(d.time) AS last_read FROM {all_deliveries} d GROUP BY 1, 2
+)
+SELECT a.queue AS queue, a.virtual_host AS virtual_host, CAST(sum(a.messages) AS BIGINT) AS received,
+       CAST(sum(a.bytes) AS BIGINT) AS bytes, max(a.last) AS last_received, max(e.last_read) AS last_read
+FROM arrived a
+LEFT JOIN readers r ON a.queue = r.queue AND a.virtual_host IS NOT DISTINCT FROM r.virtual_host
+LEFT JOIN earlier e ON a.queue = e.queue AND a.virtual_host IS NOT DISTINCT FROM e.virtual_host
+WHERE r.queue IS NULL
+GROUP BY a.queue, a.virtual_host
+ORDER BY received DESC, queue, virtual_host
+""",
+)

@@ -1,0 +1,54 @@
+"""Methods again, from their names and arguments as the tables have them.
+
+What JSON does not keep is lost: the second of two entries of a table with one name, and the exact types of values.
+"""
+
+from __future__ import annotations
+
+import base64
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.methods import BY_NAME, Method
+from amqproxy.amqp091.wire import Table
+
+
+@lru_cache(maxsize=4096)
+def method_of(name: str, arguments: str | None) -> Method | None:
+    """The method with these arguments, a JSON object; None for a name that is none."""
+    kind = BY_NAME.get(name)
+    if kind is None:
+        return None
+    given = msgspec.json.decode(arguments) if arguments else {}
+    fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}
+    return kind(**{name: _value(fields[name].default, value) for name, value in given.items() if name in fields})
+
+
+def table_of(value: Any) -> Table:
+    """A table from its JSON."""
+    return Table({name: _entry(each) for name, each in (value or {}).items()})
+
+
+def _value(default: Any, value: Any) -> Any:
+    return table_of(value) if isinstance(default, Table) else _text(value)
+
+
+def _entry(value: Any) -> Any:
+    match value:
+        case {"base64": str()} if len(value) == 1:
+            return _text(value)
+        case dict():
+            return table_of(value)
+        case list():
+            return [_entry(each) for each in value]
+        case _:
+            return value
+
+
+def _text(value: Any) -> Any:
+    """A text, also one that is not UTF-8."""
+    if isinstance(value, dict) and isinstance(value.get("base64"), str):
+        return base64.b64decode(value["base64"]).decode("utf-8", "surrogateescape")
+    return value

@@ -1,0 +1,262 @@
+"""The Spark session of the pipeline: quiet, on loopback unless there is a cluster, and quick to start.
+
+Starting the JVM costs most of a short job. A class-data archive of Spark's classes, which the first JVM to end leaves
+in the user's cache directory, makes it two to three times as quick; where it does not fit, the JVM leaves it aside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from amqproxy.pipeline import shipping
+
+try:
+    import pyspark
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+except ImportError as missing:
+    raise ImportError(
+        "The pipeline needs PySpark, which is not installed: pip install 'amqproxy[pipeline]'", name="pyspark"
+    ) from missing
+
+LOCAL = "local[*]"
+"""The master that is this machine, with all of its cores."""
+
+OLDEST_JAVA = 17
+
+NO_JAVA = (
+    "Spark needs Java 17 or newer, and {found}. On Debian: apt-get install openjdk-17-jre-headless; "
+    "elsewhere set JAVA_HOME to where one is installed"
+)
+
+_DYNAMIC_ARCHIVE = bytes.fromhex("a8ab0bf0")
+"""How an archive begins on a little-endian machine; the JVM writes it last, so that an incomplete one lacks it."""
+
+_DUMP_LIMIT = 600
+"""Seconds after which an archive that is still incomplete is taken for one that was given up."""
+
+_END_LIMIT = 3
+"""Seconds to wait for a JVM that was asked to end."""
+
+
+class SparkUnavailable(Exception):
+    """Spark did not start, and what to do about it."""
+
+
+def session(
+    master: str | None = LOCAL,
+    *,
+    name: str = "amqproxy",
+    conf: Mapping[str, str] | None = None,
+    has_ui: bool = False,
+    is_archived: bool = True,
+) -> SparkSession:
+    """A session, the one that is active if there is one.
+
+    `master` None is what spark-submit said; `conf` wins over what is set here. `is_archived` is whether a class-data
+    archive is used, and made where there is none. Raises `SparkUnavailable`.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = SparkConf()
+    settings.setAll([*_settings(master, name, has_ui=has_ui, is_archived=is_archived).items(), *(conf or {}).items()])
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return SparkSession.builder.config(conf=settings).getOrCreate()
+    gateway, notices = _started(settings)
+    spark = SparkSession(SparkContext(gateway=gateway, conf=settings))
+    notices.pass_on()
+    return spark
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop the session and end its JVM, so that a process which goes on has nothing left of it."""
+    gateway = SparkContext._gateway
+    spark.stop()
+    if gateway is None or (process := getattr(gateway, "proc", None)) is None:
+        return
+    gateway.shutdown()
+    process.stdin.close()  # which ends it, perhaps not before it has written the archive
+    SparkContext._gateway = SparkContext._jvm = None
+    reaper = threading.Thread(target=process.wait, name="spark-ended", daemon=True)
+    reaper.start()
+    reaper.join(_END_LIMIT)
+
+
+def is_running() -> bool:
+    """Does this process have a session already?"""
+    return SparkSession.getActiveSession() is not None
+
+
+def is_local(master: str | None) -> bool:
+    """Whether all processes of the job are on this machine."""
+    return master is not None and master.startswith("local")
+
+
+def has_executors(master: str | None) -> bool:
+    """Whether there are executors that get the package from here: those of Kubernetes have it in their image."""
+    return master is not None and (master.startswith("local-cluster") or not master.startswith(("local", "k8s:")))
+
+
+def java() -> Path | None:
+    """The `java` that Spark's scripts run."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    return Path(found).resolve() if found else None
+
+
+def why_no_java() -> str | None:
+    """What is wrong with the Java that is here, and the remedy; None where it is new enough."""
+    program = java()
+    if program is None:
+        home = os.environ.get("JAVA_HOME")
+        return NO_JAVA.format(found=f"there is none in JAVA_HOME={home}" if home else "there is no `java` in PATH")
+    output = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
+    version = output.partition('version "')[2].partition('"')[0]
+    major = version.split(".")[0].partition("-")[0]
+    if major.isdigit() and int(major) < OLDEST_JAVA:
+        return NO_JAVA.format(found=f"{program} is version {version}")
+    return None
+
+
+# --- settings
+
+
+def _settings(master: str | None, name: str, *, has_ui: bool, is_archived: bool) -> dict[str, str]:
+    settings = {
+        "spark.app.name": name,
+        "spark.ui.enabled": str(has_ui).lower(),
+        "spark.ui.showConsoleProgress": "false",  # the command line has one that leaves the terminal as it was
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.sources.partitionOverwriteMode": "dynamic",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",  # joins without sorts
+        # Python is not asked where each expression stands: in a small query that would take longest of all.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.log.level": "WARN",
+    }
+    if master is not None:
+        settings["spark.master"] = master
+    if has_executors(master):
+        settings |= shipping.settings()
+    if is_local(master):
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+            "spark.driver.memory": f"{_quarter_of_memory()}m",
+            "spark.log.level": "OFF",  # what fails is raised here, with its cause
+        }
+    options = _archive_options() if is_archived else []
+    if options:
+        settings["spark.driver.extraJavaOptions"] = " ".join(options)
+    return settings
+
+
+def _quarter_of_memory() -> int:
+    """MiB, as the JVM itself would take, but never less than Spark's own default."""
+    memory: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1024, memory // 4 // 2**20)
+
+
+# --- the class-data archive
+
+
+def _archive_options() -> list[str]:
+    """What makes the JVM use the archive, or make it when it ends; nothing where neither can be."""
+    program = java()
+    if program is None:
+        return []
+    archive = _cache_directory() / f"spark-{_fingerprint(program)}.jsa"
+    quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xshare:auto"]
+    if _is_complete(archive):
+        return [f"-XX:SharedArchiveFile={archive}", *quiet]
+    claim = archive.with_suffix(".making")
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        if claim.exists() and time.time() - claim.stat().st_mtime > _DUMP_LIMIT:
+            claim.unlink(missing_ok=True)
+        claim.touch(exist_ok=False)  # one process makes it: it costs seconds and 170 MB
+    except OSError:
+        return []
+    return [f"-XX:ArchiveClassesAtExit={archive}", *quiet]
+
+
+def _is_complete(archive: Path) -> bool:
+    try:
+        with archive.open("rb") as file:
+            return file.read(4) == _DYNAMIC_ARCHIVE
+    except OSError:
+        return False
+
+
+def _cache_directory() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amqproxy"
+
+
+def _fingerprint(program: Path) -> str:
+    """Of what the archive depends on: this JVM, and these jars where they are."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    parts = [program, program.stat().st_mtime_ns, jars, jars.stat().st_mtime_ns, pyspark.__version__]
+    return hashlib.blake2b("\n".join(map(str, parts)).encode(), digest_size=6).hexdigest()
+
+
+# --- the start
+
+
+def _started(settings: SparkConf) -> tuple[Any, _Notices]:
+    """The gateway to a new JVM, and what that writes, which is for standard error: standard output has only data."""
+    if java() is None:
+        raise SparkUnavailable(why_no_java())
+    reader, writer = os.pipe()
+    notices = _Notices(os.fdopen(reader, "rb", buffering=0))
+    try:
+        with os.fdopen(writer, "wb") as output:
+            launch: Callable[..., Any] = launch_gateway
+            return launch(settings, {"stdout": output, "stderr": output}), notices
+    except PySparkRuntimeError as error:
+        text = why_no_java() or f"Spark did not start: {notices.last_line() or error}"
+        raise SparkUnavailable(text) from None
+
+
+class _Notices:
+    """What a JVM writes to standard error: kept while it starts, passed on from then on."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._kept = bytearray()
+        self._is_passed_on = False
+        self._thread = threading.Thread(target=self._pump, name="spark-stderr", daemon=True)
+        self._thread.start()
+
+    def pass_on(self) -> None:
+        """The start went well: what was kept is not needed."""
+        self._is_passed_on = True
+        self._kept.clear()
+
+    def last_line(self) -> str:
+        """The last line that was written; the JVM has ended."""
+        self._thread.join(5)
+        lines = self._kept.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def _pump(self) -> None:
+        with self._source as source:
+            while chunk := source.read(65536):
+                if self._is_passed_on:
+                    sys.stderr.buffer.write(chunk)
+                    sys.stderr.flush()
+                elif len(self._kept) < 2**20:
+                    self._kept += chunk

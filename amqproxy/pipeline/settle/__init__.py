@@ -1,0 +1,23 @@
+"""What became of everything: the events of the trace → messages, deliveries, requests, connections, channels, errors.
+
+    settle        all of it: `settle(events, carried) → Settled`
+    carry         what is not settled yet, as rows that the next batch is given
+    identity      who a row is of: user, client, virtual host; and how far each chain has been read
+    settlements   ranges of what was settled → a row for each number
+    messages      publishes, with what became of them
+    deliveries    deliveries, with what became of them, and the publishes that they came from
+    journeys      which publish a delivery came from, on whichever connections
+    requests      synchronous methods
+    lives         connections and channels, from their beginning to their end
+    errors        what went wrong, or could not be read
+    kept          what several tables are made of, which is computed once
+
+Everything is a function of DataFrames, without a UDF: nothing leaves the JVM. Events in two batches, the second with
+what the first carried, give the same rows as in one, wherever they are divided. Joins are made on narrow rows; wide
+columns are attached once.
+"""
+
+from amqproxy.pipeline.settle.carry import OPEN
+from amqproxy.pipeline.settle.settle import Settled, settle
+
+__all__ = ["OPEN", "Settled", "settle"]

@@ -1,0 +1,74 @@
+"""What a batch leaves for the next: open messages, and what is to be known of connections, channels and contents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+
+from amqproxy.pipeline.schema import BOOLEAN, EVENTS, INT, LONG, STRING
+
+SECOND_NS = 1_000_000_000
+
+RETURN_NS = 10 * SECOND_NS
+"""How long after a publish without confirms its basic.return may come."""
+
+WINDOW_NS = 600 * SECOND_NS
+"""How long after its publish a delivery is linked to it, unless asked otherwise."""
+
+LINGER_NS = 600 * SECOND_NS
+"""How long what has ended is remembered, for what may still be seen of it."""
+
+IDLE_NS = 86_400 * SECOND_NS
+"""How long a connection without events is remembered."""
+
+CONNECTION, CHANNEL, PUBLISHED, SEEN = "connection-so-far", "channel-so-far", "published-content", "seen-content"
+"""The types of rows, besides those of `events`, that are carried."""
+
+
+def _column(name: str, kind: DataType, comment: str) -> StructField:
+    return StructField(name, kind, True, {"comment": comment})
+
+
+_EXTRA = (
+    _column("first_ns", LONG, "of what has a life: when it was first seen, ns since 1970"),
+    _column("opened_ns", LONG, "when it was opened, ns since 1970"),
+    _column("closed_ns", LONG, "when it was closed, ns since 1970"),
+    _column("last_ns", LONG, "when it was last seen, ns since 1970"),
+    _column("is_written", BOOLEAN, "whether its row has been written"),
+    _column("mode", STRING, "channel: confirm, tx, or null"),
+    _column("prefetch", INT, "channel: the last prefetch_count"),
+    _column("prefetch_seq", LONG, "channel: the event that set it"),
+    _column("published", LONG, "messages published so far"),
+    _column("delivered", LONG, "messages delivered so far"),
+    _column("bytes", LONG, "bodies of both so far, bytes"),
+    _column("content_key", LONG, "content: what it is recognised by"),
+    _column("queue_key", LONG, "content: the queue that it was delivered from"),
+    _column("occurrence", LONG, "content: which of those that are alike; or how many of them were delivered"),
+    _column("seen", LONG, "content: how often it was delivered from the queue, redeliveries included"),
+    _column("redelivery_count", LONG, "delivery: how often it was delivered before"),
+    _column("published_connection_id", STRING, "delivery: the publish that it came from: its connection"),
+    _column("published_channel", INT, "delivery: the publish that it came from: its channel"),
+    _column("published_epoch", INT, "delivery: the publish that it came from: its channel's epoch"),
+    _column("published_number", LONG, "delivery: the publish that it came from: its number"),
+    _column("published_ns", LONG, "delivery: the publish that it came from: when, ns since 1970"),
+)
+
+OPEN = StructType([*(field for field in EVENTS.fields if field.name != "state"), *_EXTRA])
+"""A row for each thing that is carried: events as they are, and what was gathered of connections and contents."""
+
+
+def as_open(rows: DataFrame, names: Collection[str] = OPEN.names) -> DataFrame:
+    """Rows with these columns of `OPEN`, null where they have none."""
+    present = set(rows.columns)
+    return rows.select([sf.col(name) if name in present else _null(name) for name in names])
+
+
+def _null(name: str) -> Column:
+    """As SQL, which is one call into the JVM instead of four: there are hundreds of these columns."""
+    kind = OPEN[name].dataType
+    if isinstance(kind, ArrayType):  # SQL cannot say that no element is null
+        return sf.lit(None).cast(kind).alias(name)
+    return sf.expr(f"CAST(NULL AS {kind.simpleString()}) AS `{name}`")

@@ -1,0 +1,306 @@
+"""The Spark data source `amqp`: captures → the tables `frames` and `events`; see docs/pipeline.md for its options.
+
+    register(spark)
+    spark.read.format("amqp").option("table", "events").load("captures/*.pcapng*")
+
+A partition is a file of a recording or a chain of files for `frames`, and a chain, or a share of one, for `events`;
+small ones are put together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from amqproxy.capture.files import CaptureFile
+from amqproxy.capture.second_engine import SecondEngine
+from amqproxy.capture.share import Share
+from amqproxy.capture.warnings import CaptureError, OnWarning
+from amqproxy.pipeline import storage
+from amqproxy.pipeline.chain_reading import ChainReading
+from amqproxy.pipeline.chains import COMPRESSED, Chain, capture_name, chains, find
+from amqproxy.pipeline.event_rows import EventReading
+from amqproxy.pipeline.frame_rows import frame_batches
+from amqproxy.pipeline.schema import EVENTS, FRAMES
+from amqproxy.views.conversation import Conversation
+from amqproxy.views.selection import Selection
+from amqproxy.views.time_window import TimeWindow, moment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+NAME = "amqp"
+
+MAX_SHARES = 64
+
+PARTITION_BYTES = 128 * 1024 * 1024
+"""Small files are put together until a partition has about so much."""
+
+LEAST_PARTITION_BYTES = 4 * 1024 * 1024
+"""But no partition has less than this because there is little to read."""
+
+FILE_COST = 512 * 1024
+"""What each file counts besides its bytes."""
+
+MANY_PARTITIONS = 64
+"""Where there is little to read, it is put into about so many partitions."""
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("amqp")` known to a session."""
+    spark.dataSource.register(CaptureSource)
+
+
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of captures, and how; `ValueError` for what cannot be.
+
+    See docs/pipeline.md.
+    """
+
+    paths: tuple[str, ...]
+    table: str = "frames"
+    chains: str = "auto"
+    leg: str = "client"
+    body: int = 0
+    findings: str = "reported"
+    start: str | None = None
+    end: str | None = None
+    follow: str | None = None
+    keylog: str | None = None
+    shares: int = 1
+    state: str | None = None
+    carry: bool = False
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"option {name}: {getattr(self, name)!r} is none of {', '.join(allowed)}")
+        if not 1 <= self.shares <= MAX_SHARES:
+            raise ValueError(f"option shares: {self.shares} is not from 1 to {MAX_SHARES}")
+        if self.body < 0:
+            raise ValueError(f"option body: {self.body} is no number of bytes")
+        for name in ("start", "end"):
+            text = getattr(self, name)
+            try:
+                _moment(text)
+            except ValueError as error:
+                raise ValueError(f"option {name}: {error}") from None
+        if self.is_carrying:
+            if self.table != "events":
+                raise ValueError("options state and carry are of the table events: frames need no state")
+            if self.start or self.end or self.follow or self.keylog:
+                raise ValueError("options state and carry are without start, end, follow and keylog: read all, or part")
+        if self.shares > 1 and (self.follow or self.start or self.end or self.keylog or self.leg == "both"):
+            raise ValueError("option shares is without follow, start, end, keylog, and leg both")
+
+    @property
+    def is_carrying(self) -> bool:
+        """Is what is open at the end given to the next run?"""
+        return self.carry or self.state is not None
+
+    def selection(self) -> Selection:
+        """What is selected, of one reading."""
+        window = None
+        if self.start is not None or self.end is not None:
+            window = TimeWindow(_moment(self.start), _moment(self.end))
+        return Selection(None if self.follow is None else Conversation(self.follow), window)
+
+
+_CHOICES = {
+    "table": ("frames", "events"),
+    "leg": ("client", "upstream", "both"),
+    "chains": ("auto", "directory", "file"),
+    "findings": ("reported", "counted", "none"),
+}
+
+
+def _moment(text: str | None) -> Any:
+    return None if text is None else moment(text)
+
+
+def options_of(given: Mapping[str, str]) -> SourceOptions:
+    """The options of a read, as Spark hands them over; `ValueError` names what is wrong."""
+    values: dict[str, Any] = {name: text for name, text in given.items() if name not in ("path", "paths")}
+    unknown = sorted(set(values) - set(SourceOptions.__struct_fields__))
+    if unknown:
+        known = ", ".join(name for name in SourceOptions.__struct_fields__ if name != "paths")
+        raise ValueError(f"unknown option {unknown[0]}; there are {known}")
+    for name in ("body", "shares"):
+        if name in values and not values[name].isdecimal():
+            raise ValueError(f"option {name}: {values[name]!r} is no number")
+        if name in values:
+            values[name] = int(values[name])
+    if "carry" in values:
+        if values["carry"].lower() not in _BOOLEANS:
+            raise ValueError(f"option carry: {values['carry']!r} is neither true nor false")
+        values["carry"] = _BOOLEANS[values["carry"].lower()]
+    paths = tuple(json.loads(given["paths"])) if given.get("paths") else ()
+    paths += (given["path"],) if given.get("path") else ()
+    if not paths:
+        raise ValueError("nothing to read: give load() the path of a capture, a directory or a pattern")
+    return SourceOptions(paths=paths, **values)
+
+
+@dataclass(frozen=True)
+class CapturePart:
+    """What is read at a time: files of a chain, or share `share` of `shares` of them."""
+
+    chain: str
+    files: tuple[str, ...]
+    share: int = 0
+    shares: int = 1
+
+
+@dataclass(frozen=True)
+class CapturePartition(InputPartition):
+    """What one task reads."""
+
+    parts: tuple[CapturePart, ...]
+
+
+class CaptureSource(DataSource):
+    """`spark.read.format("amqp")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return EVENTS if options_of(self.options).table == "events" else FRAMES
+
+    def reader(self, schema: StructType) -> CaptureReader:
+        return CaptureReader(options_of(self.options))
+
+
+class CaptureReader(DataSourceReader):
+    """Reads captures, with the rows of each of its partitions in order."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        try:
+            files = find(options.paths)
+        except CaptureError as error:
+            raise ValueError(str(error)) from None
+        found = chains(files, options.chains)  # type: ignore[arg-type]
+        return partitions_of(parts_of(found, options))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, CapturePartition)
+        for part in partition.parts:
+            yield from read_part(part, self._options)
+
+
+def parts_of(found: Sequence[Chain], options: SourceOptions) -> list[CapturePart]:
+    """Chains as what can be read independently."""
+    parts = []
+    for chain in found:
+        units = [chain.files]
+        if options.table == "frames" and chain.is_recording:  # whose files begin with whole frames
+            units = [(file,) for file in chain.files]
+        parts += [
+            CapturePart(chain.name, files, share, options.shares) for files in units for share in range(options.shares)
+        ]
+    return parts
+
+
+def partitions_of(parts: Sequence[CapturePart]) -> list[CapturePartition]:
+    """Parts put together, so that a partition has enough to read; a large one is alone."""
+    sizes = [sum(_size(file) + FILE_COST for file in part.files) // part.shares for part in parts]
+    room = min(PARTITION_BYTES, max(LEAST_PARTITION_BYTES, sum(sizes) // MANY_PARTITIONS))
+    together: list[list[CapturePart]] = []
+    left = 0
+    for part, size in zip(parts, sizes, strict=True):
+        if size > left or not together:
+            together.append([])
+            left = room
+        together[-1].append(part)
+        left -= size
+    return [CapturePartition(tuple(each)) for each in together]
+
+
+def _size(file: str) -> int:
+    try:
+        return storage.state_of(file).size
+    except OSError:
+        return 0
+
+
+def read_part(part: CapturePart, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of what is read at a time."""
+    is_events = options.table == "events"
+    share = None
+    if part.shares > 1:
+        share = Share(part.share, part.shares, by_packet=not is_events)
+    files = [_file(file) for file in part.files]
+    with ExitStack() as stack:
+        engine_of = None if share is not None or options.is_carrying else partial(_engine, stack, options.keylog)
+        reading = ChainReading(part.chain, leg=options.leg, engine_of=engine_of, share=share)
+        if not is_events:
+            yield from frame_batches(reading, files, options.selection(), body=options.body, share=share)
+            return
+        events = EventReading(
+            reading,
+            body=options.body,
+            findings=options.findings != "none",
+            counts_findings=options.findings == "counted",
+        )
+        if options.state is not None:
+            states = states_of(options.state, part.chain)
+            if states:
+                events.resume(states)
+        yield from events.batches(files, options.selection(), is_end=not options.is_carrying)
+        if options.is_carrying:
+            yield from events.state_batches()
+
+
+def _file(file: str) -> CaptureFile:
+    """A capture, which may have been completed or compressed since it was found."""
+    if storage.is_remote(file):
+        return CaptureFile(storage.opened(file))
+    name = capture_name(file)
+    is_there = any(Path(each).exists() for each in (file, name, *(name + ending for ending in COMPRESSED)))
+    return CaptureFile(Path(file), is_in_directory=is_there)
+
+
+def states_of(path: str, chain: str) -> dict[str | None, list[bytes]]:
+    """What an earlier run has left of a chain, by connection_id: the rows of type state in `path`, which is Parquet."""
+    from pyarrow import dataset
+    from pyarrow.fs import FileSelector, FileType
+
+    where = storage.place(path)
+    there = [where.files.get_file_info(where.path)]
+    if there[0].type == FileType.Directory:
+        there = where.files.get_file_info(FileSelector(where.path, recursive=True))
+    files = [each.path for each in there if each.type == FileType.File and each.path.endswith(".parquet")]
+    if not files:
+        return {}
+    rows = dataset.dataset(files, format="parquet", filesystem=where.files, partitioning="hive").to_table(
+        columns=["connection_id", "state"], filter=dataset.field("chain") == chain
+    )
+    found: dict[str | None, list[bytes]] = {}
+    for name, state in zip(rows.column("connection_id").to_pylist(), rows.column("state").to_pylist(), strict=True):
+        if state is not None:
+            found.setdefault(name, []).append(state)
+    return found
+
+
+def _engine(stack: ExitStack, keylog: str | None, notify: OnWarning) -> SecondEngine:
+    """tshark, for what captures hold that we do not read; without it, that is lost, as a row says."""
+    from amqproxy.tshark.tshark import Tshark
+
+    return stack.enter_context(Tshark(notify, keylog=None if keylog is None else Path(keylog)))

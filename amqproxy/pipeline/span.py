@@ -1,0 +1,69 @@
+"""The time that a question about the tables is about, in steps, and whose traffic."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+SECOND = 1_000_000_000
+"""In nanoseconds."""
+
+HOUR = 3600 * SECOND
+
+MAX_POINTS = 3000
+"""Points of a series."""
+
+
+class Step(StrEnum):
+    """How long one point of a series is. Days are those of UTC."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def ns(self) -> int:
+        return {Step.MINUTE: 60 * SECOND, Step.HOUR: HOUR, Step.DAY: 24 * HOUR}[self]
+
+
+class Subject(StrEnum):
+    """Whose traffic it is."""
+
+    ALL = "all"
+    EXCHANGE = "exchange"
+    QUEUE = "queue"
+    USER = "user"
+    CONNECTION = "connection"
+
+
+class TooManyPoints(ValueError):
+    """The steps are too small for this time; the text has the remedy."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A time, without its end, in steps; and whose traffic in it is asked for."""
+
+    start_ns: int
+    end_ns: int
+    step: Step
+    by: Subject = Subject.ALL
+    name: str | None = None
+    virtual_host: str | None = None
+
+    @classmethod
+    def chosen(
+        cls,
+        start_ns: int,
+        end_ns: int,
+        step: Step | None,
+        by: Subject = Subject.ALL,
+        name: str | None = None,
+        virtual_host: str | None = None,
+    ) -> Span:
+        """With a step, or the one that suits so long a time. `TooManyPoints`."""
+        chosen = step or next((each for each in Step if (end_ns - start_ns) // each.ns <= 400), Step.DAY)
+        start = start_ns // chosen.ns * chosen.ns
+        if (end_ns - start) // chosen.ns > MAX_POINTS:
+            raise TooManyPoints(f"a step of a {chosen} would make more than {MAX_POINTS} points: take longer steps")
+        return cls(start, max(end_ns, start), chosen, by, name, virtual_host)

@@ -1,0 +1,122 @@
+"""The tables on disk: `DIR/messages/date=2026-11-23/hour=7/*.parquet`, which any notebook reads.
+
+A table is read with the columns that `schema` declares: a column that a file does not have is null in its rows. What
+was not committed is not seen. Rows are written through the ledger, which gives complete files their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from amqproxy.pipeline import storage
+from amqproxy.pipeline.ledger import Contents, Ledger, contents
+from amqproxy.pipeline.schema import STORED, TABLES, stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FORMATS = ("parquet",)
+
+_BATCH = re.compile(r"/batch-(\d+)-")
+_HOUR = re.compile(r"/date=([^/]+)/hour=(\d+)/")
+
+
+class Tables:
+    """The tables in a directory or bucket, as of their last commit."""
+
+    def __init__(self, path: str, format: str = "parquet") -> None:
+        if format not in FORMATS:
+            raise ValueError(f"no format {format}: there are {', '.join(FORMATS)}")
+        self.path = path.rstrip("/") or path
+        self._known: Contents | None = None
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Tables:
+        """Those of a driver, as of its own last commit."""
+        found = cls(ledger.path)
+        found._known = ledger.contents
+        return found
+
+    def names(self) -> list[str]:
+        """The tables that have rows."""
+        return sorted(name for name, files in self._contents().files.items() if files)
+
+    def files(self, name: str) -> list[str]:
+        """The committed files of a table, relative to the directory."""
+        return self._contents().files.get(name, [])
+
+    def read(
+        self,
+        spark: SparkSession,
+        name: str,
+        *,
+        after: int = 0,
+        hours: Iterable[tuple[str, int]] | None = None,
+    ) -> DataFrame:
+        """A table with its declared columns, `date`, `hour` and `batch`; empty if it has no rows.
+
+        `after`: only the rows of later batches. `hours`: only those of these dates and hours.
+        """
+        wanted = None if hours is None else set(hours)
+        files = [
+            file for file in self.files(name) if batch_of(file) > after and (wanted is None or hour_of(file) in wanted)
+        ]
+        rows = self.read_files(spark, name, files)
+        return rows.where(sf.col("batch") > after) if after else rows
+
+    def read_files(self, spark: SparkSession, name: str, files: Sequence[str]) -> DataFrame:
+        """Some files of a table."""
+        columns = stored(TABLES[name]) if name in TABLES else None
+        if not files:
+            return spark.createDataFrame([], _nullable(columns or STORED))
+        reader = spark.read.option("basePath", storage.spark_path(f"{self.path}/{name}"))
+        if columns is not None:
+            reader = reader.schema(_nullable(columns))
+        else:
+            reader = reader.option("mergeSchema", "true")
+        return reader.parquet(*(storage.spark_path(f"{self.path}/{file}") for file in files))
+
+    def _contents(self) -> Contents:
+        return contents(self.path) if self._known is None else self._known
+
+
+def stage(ledger: Ledger, name: str, rows: DataFrame, *, apart: Column | None = None) -> None:
+    """Write the rows of a table for the ledger's next batch; nothing sees them until that is committed.
+
+    Each row goes to the hour of its `time`. Rows that have a `batch` keep it. Those that are `apart` do not become part
+    of the table: `Ledger.staged_apart` has their files.
+    """
+    seconds = sf.coalesce(sf.col("time"), sf.timestamp_seconds(sf.lit(0)))
+    batch = sf.col("batch") if "batch" in rows.columns else sf.lit(ledger.next_batch).cast("long")
+    placed = rows.withColumns({"date": sf.to_date(seconds), "hour": sf.hour(seconds), "batch": batch})
+    partitions = ["date", "hour"]
+    columns = stored(TABLES[name]).names
+    if apart is not None:
+        placed = placed.withColumn("is_apart", apart)
+        partitions.insert(0, "is_apart")
+        columns = [*columns, "is_apart"]
+    whole_hours = placed.select(*columns).hint("rebalance", *partitions).sortWithinPartitions(*partitions, "time")
+    target = storage.spark_path(f"{ledger.path}/{ledger.staging(name)}")
+    whole_hours.write.mode("overwrite").partitionBy(*partitions).option("compression", "zstd").parquet(target)
+
+
+def batch_of(file: str) -> int:
+    """The batch that wrote a file."""
+    found = _BATCH.search(file)
+    return int(found[1]) if found else 0
+
+
+def hour_of(file: str) -> tuple[str, int]:
+    """The date and the hour of the rows in a file."""
+    found = _HOUR.search(file)
+    return (found[1], int(found[2])) if found else ("", 0)
+
+
+def _nullable(columns: StructType) -> StructType:
+    """What is read may be of any time: no column of it is sure to have a value."""
+    return StructType([type(field)(field.name, field.dataType, True, field.metadata) for field in columns.fields])

@@ -1,0 +1,148 @@
+"""What a chain carries from one run to the next: streams half reassembled, and the traces of open connections.
+
+The state of a chain is several values of bytes: one of what its connections share, and one of each connection. Each
+begins with a line that says by what it was written; what another version has written is not read, but is `Unreadable`.
+They are pickles, of which only classes of the reader and the trace are loaded: nothing else is called, whatever they
+say.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from types import MethodType
+from typing import Any
+
+from amqproxy._pure import is_compiled
+from amqproxy.amqp091.tally import Tally
+
+FORMAT = 1
+"""To be raised with each change of what is carried."""
+
+_MODULES = (
+    "amqproxy.amqp091.",
+    "amqproxy.capture.boundary",
+    "amqproxy.capture.conversation",
+    "amqproxy.capture.decode",
+    "amqproxy.capture.endpoints",
+    "amqproxy.capture.fragments",
+    "amqproxy.capture.frame_resync",
+    "amqproxy.capture.packets",
+    "amqproxy.capture.reassembly",
+    "amqproxy.capture.stream_events",
+    "amqproxy.pipeline.event_rows",
+    "amqproxy.taps.findings.",
+    "amqproxy.taps.frame_chunk",
+    "amqproxy.taps.note",
+    "amqproxy.taps.observer",
+    "amqproxy.taps.session_trace",
+    "amqproxy.taps.trace.",
+)
+"""Where all classes are from that are carried; a dot at the end is a package."""
+
+_OTHERS = frozenset(
+    (
+        ("array", "_array_reconstructor"),
+        ("array", "array"),
+        ("builtins", "bytearray"),
+        ("builtins", "frozenset"),
+        ("builtins", "set"),
+        ("collections", "Counter"),
+        ("collections", "OrderedDict"),
+        ("collections", "deque"),
+        ("copyreg", "__newobj__"),
+        ("decimal", "Decimal"),
+        ("msgspec._core", "rebuild"),
+    )
+)
+_METHODS = frozenset(("_inspect", "_missing"))
+"""Methods that objects which are carried hold, bound to another."""
+
+
+class Unreadable(Exception):
+    """State that another version has written, or that is damaged."""
+
+
+@cache
+def written_by(share: str) -> bytes:
+    """The first line of each value: what writes it, and of which share of the chain it is."""
+    form = "compiled" if is_compiled("amqproxy.capture.decode") else "plain"
+    python = ".".join(map(str, sys.version_info[:2]))
+    return f"amqproxy {version('amqproxy')} state {FORMAT} {form} Python {python} share {share}\n".encode()
+
+
+def dumped(value: object, head: bytes, outer: Mapping[str, object]) -> bytes:
+    """A value behind its first line; the objects in `outer` are only named."""
+    buffer = io.BytesIO()
+    buffer.write(head)
+    _Pickler(buffer, outer).dump(value)
+    return buffer.getvalue()
+
+
+def loaded(state: bytes, head: bytes, outer: Mapping[str, object]) -> Any:
+    """The value again, with the objects in `outer` where they were named; `Unreadable`."""
+    if not state.startswith(head):
+        found = state.partition(b"\n")[0][:100].decode(errors="replace")
+        raise Unreadable(f"it was written by {found or 'nothing'!r}, and this is {head.decode().strip()!r}")
+    buffer = io.BytesIO(state)
+    buffer.seek(len(head))
+    try:
+        return _Unpickler(buffer, outer).load()
+    except Unreadable:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever damaged bytes lead to
+        raise Unreadable(f"it is damaged: {error!r}") from None
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, outer: Mapping[str, object]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._names = {id(value): name for name, value in outer.items()}
+
+    def persistent_id(self, value: Any) -> str | None:
+        return self._names.get(id(value))
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, MethodType):
+            return _bound, (value.__self__, value.__name__)
+        if isinstance(value, Tally):  # counts that a capture is not asked for, in memory that cannot be pickled
+            return Tally, ()
+        return NotImplemented
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, outer: Mapping[str, object]) -> None:
+        super().__init__(file)
+        self._outer = outer
+
+    def persistent_load(self, name: str) -> object:
+        return self._outer[name]
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _OTHERS:
+            return getattr(import_module(module), name)
+        if (module, name) == (__name__, "_bound"):
+            return _bound
+        if any(module.startswith(each) if each.endswith(".") else module == each for each in _MODULES):
+            found: Any = import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+            if getattr(found, "__module__", None) == module and _is_harmless(found, name):
+                return found
+        raise Unreadable(f"it names {module}.{name}, which is never carried")
+
+
+def _is_harmless(found: Any, name: str) -> bool:
+    """Is it a class, what hands events to a detector, or how Cython makes an object again?"""
+    return isinstance(found, type) or hasattr(found, "events") or name.startswith("__pyx_unpickle_")
+
+
+def _bound(owner: object, name: str) -> Any:
+    if name not in _METHODS:
+        raise Unreadable(f"it names a method {name}, which is never carried")
+    return getattr(owner, name)

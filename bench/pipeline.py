@@ -1,0 +1,223 @@
+"""The pipeline: a capture to the table of frames beside tshark, and settling beside DuckDB.
+
+Spark's start is not measured, nor its first run, in which it compiles; the disk is, but for what is settled, which is
+computed and thrown away.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench import recording
+from bench.decode import FULL, dissect
+from bench.peers import program
+from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MESSAGES = 200_000
+FRAMES = 5_000_000
+FEW_FRAMES = 200_000
+"""For what is only to be compiled."""
+SCALE = (1_000_000, 5_000_000, 20_000_000, 50_000_000)
+
+TABLE_GOAL = Goal(10.0)
+SETTLE_GOAL = Goal(1000.0)
+FLAT_GOAL = Goal(1.5, is_most=True)
+
+TABLES = ("messages", "deliveries", "requests", "connections", "channels", "errors")
+CORES = 2
+
+
+def measure(rounds: int, scale: float) -> Iterator[Row | str]:
+    """Rows of frames a second: to a table of them, and settled."""
+    rounds = min(rounds, 3)
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            with _Session() as spark:
+                yield from _frames_table(spark, Path(directory), rounds, scale)
+                yield from _settled(spark, Path(directory), rounds, scale)
+        except (ImportError, Missing) as lack:
+            yield str(lack)
+
+
+def measure_scale(rounds: int, scale: float) -> Iterator[Row | str]:
+    """Rows of the cost of a frame, up to 50 million of them; the bench leaves it out unless it is named."""
+    with tempfile.TemporaryDirectory() as directory, _Session() as spark:
+        path = Path(directory, "events.parquet")
+        least = math.inf
+        for wanted in (FEW_FRAMES, *SCALE):
+            frames = int(wanted * scale)
+            events = _write_events(path, frames)
+            progress(f"pipeline: settling {frames:,} frames")
+            seconds = _seconds(partial(_settle, spark, path))
+            if wanted == FEW_FRAMES:
+                continue
+            least = min(least, seconds / frames)
+            figures = {SUBJECT: [seconds / frames * 1e9], "least so far": [least * 1e9]}
+            note = f"{events:,} events, {events / seconds / 1000:,.0f} thousand a second"
+            name = f"a frame, of {frames / 1e6:g} million"
+            yield Row("Pipeline", name, "ns", figures, ("least so far",), FLAT_GOAL, note, less_is_better=True)
+
+
+class _Session:
+    """A Spark session with two cores, which ends with the measurement."""
+
+    def __enter__(self) -> SparkSession:
+        from amqproxy.pipeline import session, source
+
+        progress("pipeline: starting Spark")
+        conf = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "16"}
+        self._spark = session.session(f"local[{CORES}]", name="bench", conf=conf)
+        source.register(self._spark)
+        return self._spark
+
+    def __exit__(self, *failure: object) -> None:
+        from amqproxy.pipeline import session
+
+        session.stop(self._spark)
+
+
+# --- capture to frames
+
+
+def _frames_table(spark: SparkSession, directory: Path, rounds: int, scale: float) -> Iterator[Row | str]:
+    tshark = program("tshark", "tshark")
+    path, empty = directory / "bench.pcap", directory / "empty.pcap"
+    recording.write(path, int(MESSAGES * max(scale, 0.5)))
+    recording.write(empty, 0)
+    table = str(directory / "frames")
+
+    def ours() -> None:
+        spark.read.format("amqp").load(str(path)).write.mode("overwrite").parquet(table)
+
+    progress("pipeline: capture to the table of frames, and by tshark to JSON")
+    ours()
+    frames = spark.read.parquet(table).count()
+    jobs: dict[str, Callable[[], float]] = {
+        "tshark": lambda: frames / (dissect(tshark, path, FULL) - dissect(tshark, empty, FULL)) / 1000,
+        SUBJECT: lambda: frames / _seconds(ours) / 1000,
+    }
+    note = f"{frames:,} frames to zstd Parquet by Spark, by the clock; tshark -T ek in its own processor's seconds"
+    yield Row("Pipeline", "capture to frames", "1000/s", in_turns(jobs, rounds), ("tshark",), TABLE_GOAL, note)
+
+
+# --- settling
+
+
+def _settled(spark: SparkSession, directory: Path, rounds: int, scale: float) -> Iterator[Row | str]:
+    import duckdb
+
+    path = directory / "events.parquet"
+    _write_events(path, FEW_FRAMES)
+    _settle(spark, path)
+    frames = int(FRAMES * scale)
+    events = _write_events(path, frames)
+    with duckdb.connect(config={"threads": CORES}) as database:
+        progress("pipeline: settling, beside DuckDB")
+        jobs: dict[str, Callable[[], float]] = {
+            "DuckDB": lambda: frames / _seconds(partial(_settle_by_duckdb, database, path)) / 1000,
+            SUBJECT: lambda: frames / _seconds(partial(_settle, spark, path)) / 1000,
+        }
+        figures = in_turns(jobs, rounds)
+        _check(spark, database, path)
+    note = f"frames that {events:,} events stand for: {events / frames:.2f} of each, all tables; DuckDB two of them"
+    yield Row("Pipeline", "settled", "1000/s", {SUBJECT: figures[SUBJECT]}, (), SETTLE_GOAL, note)
+    yield Row("Pipeline", "settled, DuckDB", "1000/s", figures, ("DuckDB",), None, "messages and deliveries, linked")
+
+
+def _write_events(path: Path, frames: int) -> int:
+    from bench import pipeline_events
+
+    progress(f"pipeline: making the events of {frames:,} frames")
+    return pipeline_events.write(path, frames)[1]
+
+
+def _settle(spark: SparkSession, path: Path) -> None:
+    """Compute all columns of all tables."""
+    from amqproxy.pipeline.settle import settle
+
+    settled = settle(spark.read.parquet(str(path)), age_ns=0)
+    for name in TABLES:
+        getattr(settled, name).write.format("noop").mode("overwrite").save()
+    settled.release()
+
+
+def _check(spark: SparkSession, database: Any, path: Path) -> None:
+    """Both have found the same."""
+    from pyspark.sql import functions as sf
+
+    from amqproxy.pipeline.settle import settle
+
+    settled = settle(spark.read.parquet(str(path)), age_ns=0)
+    counted = settled.deliveries.agg(sf.count("*"), sf.sum("latency_ns"), sf.sum("transit_ns")).first()
+    settled.release()
+    found = database.sql("SELECT count(*), sum(latency_ns), sum(transit_ns) FROM deliveries").fetchone()
+    if counted is None or tuple(counted) != tuple(map(int, found)):
+        raise ValueError(f"Spark found {counted}, DuckDB {found}")
+
+
+def _settle_by_duckdb(database: Any, path: Path) -> None:
+    database.execute(_SQL.replace("$events", f"read_parquet('{path}')"))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+_SQL = """
+CREATE OR REPLACE TABLE who AS
+    SELECT connection_id, "user", virtual_host, client_properties->>'$.connection_name' AS client
+    FROM $events WHERE type = 'connection' AND outcome = 'opened';
+CREATE OR REPLACE TABLE messages AS
+WITH ranges AS (
+    SELECT connection_id, channel, epoch, outcome, ts_ns AS settled_ns, unnest(spans) AS span
+    FROM $events WHERE type = 'publishes-settled'
+), settled AS (
+    SELECT connection_id, channel, epoch, outcome, settled_ns, span.ts_ns AS of_ns,
+        unnest(range(span.first, span.last + 1)) AS number
+    FROM ranges
+)
+SELECT p.chain, connection_id, p.connection, who."user", who.client, who.virtual_host, channel, epoch, number, p.ts_ns,
+    p.time, p.exchange, p.routing_key, p.mandatory, p.size, p.message_id, p.correlation_id, p.content_type,
+    p.delivery_mode, p.priority, p.expiration, p.reply_to, p.message_type, p.app_id, p.headers, p.properties, p.digest,
+    p.confirm_tag, settled.outcome, settled_ns, settled_ns - p.ts_ns AS latency_ns
+FROM (SELECT * FROM $events WHERE type = 'publish') p
+LEFT JOIN settled USING (connection_id, channel, epoch, number) LEFT JOIN who USING (connection_id)
+WHERE of_ns IS NULL OR of_ns = p.ts_ns;
+CREATE OR REPLACE TABLE deliveries AS
+WITH ranges AS (
+    SELECT connection_id, channel, epoch, outcome, ts_ns AS settled_ns, unnest(spans) AS span
+    FROM $events WHERE type = 'deliveries-settled'
+), settled AS (
+    SELECT connection_id, channel, epoch, outcome, settled_ns, span.ts_ns AS of_ns,
+        unnest(range(span.first, span.last + 1)) AS number
+    FROM ranges
+), published AS (
+    SELECT connection_id AS published_connection_id, channel AS published_channel, epoch AS published_epoch,
+        number AS published_number, ts_ns AS published_ns, hash(message_id, size) AS content,
+        row_number() OVER (PARTITION BY hash(message_id, size) ORDER BY ts_ns) AS place
+    FROM $events WHERE type = 'publish'
+), delivered AS (
+    SELECT *, hash(message_id, size) AS content,
+        row_number() OVER (PARTITION BY hash(message_id, size), queue ORDER BY ts_ns) AS place
+    FROM $events WHERE type IN ('deliver', 'get')
+)
+SELECT d.chain, connection_id, d.connection, who."user", who.client, who.virtual_host, channel, epoch, d.delivery_tag,
+    d.type, d.consumer_tag, d.queue, d.redelivered, d.ts_ns, d.time, d.exchange, d.routing_key, d.size, d.message_id,
+    d.digest, d.headers, d.properties, settled.outcome, settled_ns, settled_ns - d.ts_ns AS latency_ns,
+    published_connection_id, published_channel, published_epoch, published_number, published_ns,
+    d.ts_ns - published_ns AS transit_ns
+FROM delivered d LEFT JOIN settled USING (connection_id, channel, epoch, number)
+LEFT JOIN published USING (content, place) LEFT JOIN who USING (connection_id)
+WHERE of_ns IS NULL OR of_ns = d.ts_ns;
+"""

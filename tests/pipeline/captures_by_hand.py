@@ -1,0 +1,35 @@
+"""Capture files of dialogues: packets of TCP, in the order of their times."""
+
+from __future__ import annotations
+
+from amqproxy.capture.decoded import DecodedFrames, DecodedProtocolHeader
+from tests.capture.building import ethernet, ipv4, pcapng, tcp
+from tests.export.dialogue import Dialogue
+
+SECOND = 1_000_000_000
+
+
+def capture_of(*dialogues: Dialogue) -> bytes:
+    """A pcapng file in which these connections pass."""
+    packets = []
+    for dialogue in dialogues:
+        ends = [each.rpartition(":") for each in dialogue.connection.split("-")]
+        sent = {"client": 0, "server": 0}
+        for each in dialogue.decoded:
+            if isinstance(each, DecodedProtocolHeader):
+                data = b"AMQP\0\0\x09\x01"
+            elif isinstance(each, DecodedFrames):
+                data = b"".join(frame.raw for frame in each.frames)
+            else:
+                continue
+            (source, _, source_port), (target, _, target_port) = ends if each.sender == "client" else reversed(ends)
+            segment = tcp(data, source=int(source_port), target=int(target_port), seq=1 + sent[each.sender])
+            sent[each.sender] += len(data)
+            packets.append((each.ts_ns, ethernet(ipv4(segment, source=source, target=target))))
+    return pcapng(sorted(packets, key=lambda packet: packet[0]))
+
+
+def later(dialogue: Dialogue, seconds: float) -> Dialogue:
+    """The dialogue goes on after a while."""
+    dialogue._now += round(seconds * SECOND)
+    return dialogue

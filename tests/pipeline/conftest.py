@@ -1,0 +1,47 @@
+"""One Spark session for all tests of a worker: starting one costs more than most tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.conftest import amqproxy
+from tests.real.require import require, require_module
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["amqproxy", "spark"]
+
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Xshare:auto",  # a test is over before C2 pays
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",  # nor compiling each query
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+TIMEOUT = 900
+"""Seconds for each test: a query takes seconds for any rows, and one that is cut off breaks the session of all."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TIMEOUT), append=False)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session with two cores: leave its settings as you found them."""
+    require_module("pyspark", package="'amqproxy[pipeline]'")
+    require("java", package="openjdk-17-jre-headless")
+    from amqproxy.pipeline import session
+
+    spark = session.session("local[2]", name="tests", conf=QUICK, is_archived=False)
+    yield spark
+    session.stop(spark)

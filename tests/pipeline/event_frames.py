@@ -1,0 +1,15 @@
+"""The table `events` of captures, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from amqproxy.pipeline.event_rows import SCHEMA, event_batches
+
+
+def events_of(paths: Iterable[Path]) -> pa.Table:
+    """What happened in captures that do not continue each other."""
+    return pa.Table.from_batches((batch for path in paths for batch in event_batches(path, chain=str(path))), SCHEMA)

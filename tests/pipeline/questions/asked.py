@@ -1,0 +1,174 @@
+"""Tables made by hand, and what each question is answered on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.pipeline.questions import QUESTIONS
+from amqproxy.pipeline.questions.span import Span, span
+from amqproxy.pipeline.schema import TABLES
+from tests.pipeline.rows import DAY, SECOND, Row, at, row
+
+MS = 1_000_000
+END = at("2026-11-16 00:00")
+WEEK = 7 * DAY
+NOW = END - DAY
+BEFORE = END - WEEK - DAY
+A, B = "a" * 16, "b" * 16
+FROM_SHOP = "10.0.0.1:1-b:5672"
+SHOP = {"user": "shop", "client": "shop-web", "virtual_host": "/", "connection_id": A, "connection": FROM_SHOP}
+MAIL = {"user": "mail", "client": "mailer", "virtual_host": "/", "connection_id": B, "connection": "10.0.0.2:1-b:5672"}
+SENT = {"exchange": "orders", "routing_key": "new", "size": 100, "outcome": "confirmed", "channel": 1, "epoch": 1}
+
+
+def message(ts_ns: int, **values: Any) -> Row:
+    return row("messages", ts_ns, **{**SHOP, **SENT, **values})
+
+
+def delivery(ts_ns: int, **values: Any) -> Row:
+    usual = {"exchange": "orders", "routing_key": "new", "queue": "orders", "kind": "deliver", "outcome": "acked"}
+    return row("deliveries", ts_ns, **{**MAIL, **usual, "redelivered": False, "channel": 1, **values})
+
+
+def request(ts_ns: int, method: str, **values: Any) -> Row:
+    return row("requests", ts_ns, **{**SHOP, "method": method, "outcome": "answered", **values})
+
+
+def minute(ts_ns: int, by: str, name: str, **values: Any) -> Row:
+    counts = ("published", "published_bytes", "delivered", "delivered_bytes", "errors")
+    return row("rollup_minute", ts_ns, by=by, name=name, virtual_host="/", **{**dict.fromkeys(counts, 0), **values})
+
+
+LOST = {"digest": "d1", "message_id": "m1"}
+POISON = {**LOST, "outcome": "rejected", "requeue": False, "published_connection_id": A}
+MADE: dict[str, list[Row]] = {
+    "messages": [
+        *(message(NOW + each, number=each + 1, latency_ns=(each + 1) * MS) for each in range(30)),
+        message(NOW + SECOND, number=31, latency_ns=900 * MS, outcome="nacked", size=5000, **LOST),
+        message(NOW, number=32, exchange="void", routing_key="x", route="returned", return_code=312),
+        message(NOW, number=33, exchange="", routing_key="unread", outcome="sent", delivery_mode=2, size=None),
+        message(NOW + 1, number=34, exchange="", routing_key="unread", outcome="sent", delivery_mode=1),
+        row("messages", NOW, **{**MAIL, **SENT, "routing_key": "copy", "number": 1, "size": 9}),
+        message(BEFORE, number=1),  # not last week
+    ],
+    "deliveries": [
+        *(delivery(NOW + each, latency_ns=40 * MS, transit_ns=each * MS) for each in range(21)),
+        *(delivery(BEFORE + each, latency_ns=10 * MS) for each in range(20)),
+        *(delivery(each + start, queue="quick", latency_ns=MS) for start in (NOW, BEFORE) for each in range(20)),
+        delivery(NOW + 2 * SECOND, published_channel=1, published_epoch=1, published_number=31, **POISON),
+        delivery(NOW + 3 * SECOND, redelivered=True, redelivery_count=1, outcome="nacked", requeue=True),
+        delivery(NOW + 4 * SECOND, redelivered=True, redelivery_count=2, outcome="open", digest="d2"),
+        delivery(BEFORE, queue="asleep"),
+    ],
+    "requests": [
+        request(NOW, "queue.declare", queue="asleep"),
+        request(NOW, "queue.declare", queue="orders"),
+        request(BEFORE, "queue.bind", queue="asleep", exchange="orders", routing_key="copy"),
+        row("requests", NOW, **MAIL, method="basic.consume", queue="orders", outcome="answered"),
+    ],
+    "connections": [
+        row("connections", NOW, **SHOP, closed_ns=NOW + SECOND, code=200, published=3, delivered=0, product="pika",
+            version="1.3", platform="Python", mechanism="PLAIN", heartbeat=60),
+        row("connections", BEFORE, **SHOP, published=5, delivered=0, is_open=True, product="pika", version="1.2",
+            platform="Python", mechanism="PLAIN", heartbeat=0),
+        row("connections", BEFORE, **MAIL, closed_ns=BEFORE + 1, published=0, delivered=0, product="bunny"),
+    ],
+    "errors": [
+        *(row("errors", NOW + each, **MAIL, kind="channel-closed", code=404, text="NOT_FOUND") for each in range(3)),
+        row("errors", NOW, **SHOP, kind="returned", code=312, text="NO_ROUTE"),
+    ],
+    "findings": [
+        row("findings", NOW, **MAIL, kind="auto-ack", severity="warning", text="t", count=1, remedy="r"),
+        row("findings", NOW, **SHOP, kind="unknown-ack", severity="error", text="u", count=1, remedy="s"),
+    ],
+    "rollup_minute": [
+        minute(NOW, "user", "shop", published=10, published_bytes=1000),
+        minute(NOW, "user", "mail", delivered=10, delivered_bytes=3000, errors=1),
+        minute(NOW, "exchange", "orders", published=10),
+        minute(NOW, "queue", "new", delivered=4),
+        minute(NOW, "connection", A, published=10),
+        minute(NOW - DAY, "exchange", "orders", published=10),
+        minute(NOW - DAY, "user", "shop", published=2, published_bytes=200),
+        minute(NOW - DAY, "user", "gone", published=1),
+    ],
+}  # fmt: skip
+
+DAYS = {"start_ns": NOW, "end_ns": END}
+ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = [
+    ("publishers", {"exchange": "orders"}, {}, [
+        {"user": "shop", "client": "shop-web", "messages": 31, "bytes": 8000, "connections": 1, "nacked": 1},
+        {"user": "mail", "messages": 1, "bytes": 9},
+    ]),
+    ("publishers", {"exchange": "", "routing_key": "unread"}, {}, [{"user": "shop", "messages": 2, "bytes": 100}]),
+    ("queue-users", {"queue": "orders"}, {}, [
+        {"queue": "orders", "act": "consume", "user": "mail", "times": 24},
+        {"act": "declare", "user": "shop", "times": 1},
+        {"act": "start consumer", "user": "mail", "times": 1},
+    ]),
+    ("unread-queues", {}, {}, [
+        {"queue": "unread", "received": 2, "bytes": 100, "last_read": None},
+        {"queue": "asleep", "received": 1, "bytes": 9},
+    ]),
+    ("slower-consumers", {}, {}, [
+        {"queue": "orders", "user": "mail", "median_before_ns": 10 * MS, "median_now_ns": 40 * MS, "times_slower": 4.0,
+         "slower_by_ns": 30 * MS, "acked": 21},
+    ]),
+    ("slow-confirms", {"exchange": "orders"}, {}, [
+        {"latency_ns": 900 * MS, "outcome": "nacked", "number": 31, "connection": FROM_SHOP},
+        *({"latency_ns": each * MS, "number": each} for each in range(30, 11, -1)),
+    ]),
+    ("transit", {}, {}, [{"exchange": "orders", "queue": "orders", "messages": 21, "median_ns": 10 * MS,
+                          "p99_ns": 20 * MS, "longest_ns": 20 * MS}]),
+    ("changes", {}, DAYS, [
+        {"what": "user", "name": "mail", "change": "new", "delivered_now": 10, "errors_now": 1},
+        {"what": "queue", "name": "new", "change": "new", "delivered_before": 0, "delivered_now": 4},
+        {"what": "user", "name": "gone", "change": "gone", "published_before": 1, "published_now": 0},
+        {"what": "user", "name": "shop", "change": "changed", "published_before": 2, "published_now": 10},
+    ]),
+    ("capacity", {"by": "user"}, {}, [
+        {"user": "mail", "virtual_host": "/", "delivered": 10, "bytes": 3000, "share": 0.7143},
+        {"user": "shop", "published": 12, "published_bytes": 1200, "bytes": 1200, "share": 0.2857},
+        {"user": "gone", "published": 1, "bytes": 0},
+    ]),
+    ("capacity", {}, {}, [{"virtual_host": "/", "user": None, "published": 13, "delivered": 10, "bytes": 4200}]),
+    ("poison", {}, {}, [
+        {"publisher": None, "queue": "orders", "consumer": "mail", "refused": 0, "most_deliveries": 3, "example": "d2"},
+        {"publisher": "shop", "publisher_client": "shop-web", "refused": 1, "messages": 1, "example": "d1"},
+    ]),
+    ("redeliveries", {}, {}, [
+        {"queue": "orders", "deliveries": 24, "redelivered": 2, "share": 0.0833, "acked": 21, "requeued": 1,
+         "refused": 1, "left_open": 1},
+    ]),
+    ("unroutable", {}, {}, [{"exchange": "void", "routing_key": "x", "user": "shop", "code": 312, "messages": 1}]),
+    ("unconfirmed", {}, {}, [{"exchange": "", "user": "shop", "messages": 1, "connections": 1}]),
+    ("large-messages", {"least": 10}, {}, [
+        {"exchange": "orders", "user": "shop", "largest_bytes": 5000, "median_bytes": 100, "bytes": 8000},
+        {"exchange": "", "largest_bytes": 100},
+        {"exchange": "void", "largest_bytes": 100},
+    ]),
+    ("message", {"message_id": "m1"}, {}, [
+        {"step": "publish", "user": "shop", "outcome": "nacked", "queue": None},
+        {"step": "deliver", "user": "mail", "outcome": "rejected", "queue": "orders"},
+    ]),
+    ("errors", {}, {}, [
+        {"kind": "channel-closed", "code": 404, "user": "mail", "times": 3, "connections": 1},
+        {"kind": "returned", "user": "shop", "times": 1},
+    ]),
+    ("findings", {}, {}, [
+        {"severity": "error", "kind": "unknown-ack", "user": "shop", "times": 1, "example": "u", "remedy": "s"},
+        {"severity": "warning", "kind": "auto-ack", "user": "mail"},
+    ]),
+    ("churn", {}, {}, [{"user": "shop", "connections": 2, "median_lifetime_ns": SECOND, "messages_each": 4.0}]),
+    ("clients", {}, {}, [
+        {"product": "pika", "version": "1.2", "connections": 1, "least_heartbeat": 0},
+        {"product": "pika", "version": "1.3", "user": "shop", "least_heartbeat": 60},
+    ]),
+]  # fmt: skip
+
+
+def span_of(name: str, times: dict[str, int]) -> Span:
+    return span(END - 1, QUESTIONS[name].seconds, **times)
+
+
+def tables() -> dict[str, list[Row]]:
+    return {name: MADE.get(name, []) for name in TABLES if name not in ("frames", "events")}

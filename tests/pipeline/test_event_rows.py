@@ -1,0 +1,160 @@
+"""Rows of events: all that a trace gives, in its order, with what others need to settle it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from amqproxy.amqp091.methods import BasicGetOk
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.observed import observed
+from amqproxy.pipeline import event_rows, frame_rows
+from amqproxy.pipeline.event_rows import SCHEMA, event_batches
+from amqproxy.pipeline.schema import EVENTS, FRAMES
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.note import Note
+from amqproxy.taps.observer import ObserverSettings
+from amqproxy.taps.record import encoded, json_mapping
+from amqproxy.taps.trace import events as trace_events
+from tests.capture import golden, shared_captures
+
+pytestmark = pytest.mark.once
+
+TYPES = {
+    "MessagePublished": "publish",
+    "MessageReturned": "return",
+    "PublishesSettled": "publishes-settled",
+    "DeliveriesSettled": "deliveries-settled",
+    "RequestSent": "request",
+    "RequestAnswered": "request",
+    "RequestUnanswered": "request",
+    "ConnectionOpened": "connection",
+    "ConnectionClosed": "connection",
+    "BlockingStarted": "connection",
+    "BlockingEnded": "connection",
+    "ChannelOpened": "channel",
+    "ChannelClosed": "channel",
+    "FlowChanged": "channel",
+}
+
+
+def rows_of(source: Any, **options: Any) -> list[dict[str, Any]]:
+    return pa.Table.from_batches(event_batches(source, **options), SCHEMA).to_pylist()
+
+
+def traced(path: Path) -> tuple[dict[int, list[tuple[Any, Note]]], list[Finding]]:
+    """The events of each stream with their notes, and the findings."""
+    found: dict[int, list[tuple[Any, Note]]] = {}
+
+    def listener_of(stream: int, connection: str) -> Any:
+        return lambda events, note: found.setdefault(stream, []).extend((event, note) for event in events)
+
+    settings = ObserverSettings(messages=False, findings=True, digests=True, body=8)
+    reports = list(observed(read_decoded(path, leg="both"), settings, listener_of=listener_of))
+    return found, [each for each in reports if isinstance(each, Finding)]
+
+
+def expected(event: Any, note: Note) -> dict[str, Any]:
+    """What a row must have at least, of one event."""
+    kind = type(event).__name__
+    row = {"ts_ns": event.ts_ns, "channel": event.channel, "epoch": event.epoch}
+    if isinstance(event, trace_events.HistoryLost):
+        row |= {"type": "connection" if event.sender is None else "lost", "text": event.reason}
+        return row
+    row["type"] = "get" if isinstance(getattr(event, "method", None), BasicGetOk) else TYPES.get(kind, "deliver")
+    fields = {name: getattr(event, name) for name in event.__struct_fields__}
+    for name in ("number", "size", "awaits", "confirm_tag", "queue", "latency_ns", "tag", "is_unknown_tag"):
+        if name in fields:
+            row[name] = fields[name]
+    if "properties" in fields:
+        method, properties = fields["method"], fields["properties"]
+        row |= {"exchange": method.exchange, "routing_key": method.routing_key, "message_id": properties.message_id}
+        row |= {"body": event.body or None, "delivery_mode": properties.delivery_mode}
+        row["digest"] = event.digest.hex() or None
+        present = properties.present()
+        plain = json.loads(encoded(json_mapping(present)))
+        row |= {"properties": plain or None, "headers": plain.get("headers")}
+    if "spans" in fields:
+        names = ("first", "last", "ts_ns", "consumer_tag")
+        row["spans"] = [{name: getattr(span, name) for name in names} for span in event.spans]
+        row["outcome"] = str(event.outcome)
+    if "request" in fields:
+        row["method"] = event.request and event.request.name
+    if "by" in fields:
+        row |= {"by": event.by and str(event.by), "code": event.code, "text": event.text, "method": event.method}
+    if note.rules or note.verdict:
+        row |= {"verdict": note.verdict or None, "rules": list(note.rules) or None, "tags": list(note.tags) or None}
+    return row
+
+
+def seen(row: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {
+        name: json.loads(row[name]) if name in ("properties", "headers") and row[name] else row[name] for name in names
+    }
+
+
+def check(path: Path) -> Iterator[str]:
+    found, findings = traced(path)
+    rows = rows_of(path, leg="both", body=8, rows=7)
+    yield from (row["type"] for row in rows)
+    for stream, noted in found.items():
+        of_stream = [row for row in rows if row["stream"] == stream]
+        assert [row["seq"] for row in of_stream] == list(range(len(of_stream)))
+        assert len({row["connection_id"] for row in of_stream}) == 1
+        wanted = [
+            expected(event, note)
+            for event, note in noted
+            if not isinstance(getattr(event, "reply", None), BasicGetOk)  # the message is an event of its own
+        ]
+        got = [row for row in of_stream if row["type"] != "finding"]
+        assert len(got) == len(wanted)
+        for row, want in zip(got, wanted, strict=True):
+            assert seen(row, list(want)) == want
+    told = [(each.kind, each.ts_ns, each.count, each.stream) for each in findings]
+    assert [
+        (row["kind"], row["ts_ns"], row["count"], row["stream"]) for row in rows if row["type"] == "finding"
+    ] == told
+    ids = {row["connection_id"] for row in rows if row["stream"] is not None}
+    assert len(ids) == len(found)
+
+
+def test_events_of_all_captures_are_rows_in_their_order() -> None:
+    types = {each for path in (*golden.captures(), *shared_captures.files()) for each in check(path)}
+    assert types >= {*TYPES.values(), "deliver", "get", "lost", "finding"}
+
+
+@pytest.mark.parametrize(("table", "columns"), [(EVENTS, SCHEMA), (FRAMES, frame_rows.SCHEMA)])
+def test_the_columns_are_those_that_are_declared(table: StructType, columns: pa.Schema) -> None:
+    declared = to_arrow_schema(table, timezone="UTC")
+    assert [(each.name, each.type, each.nullable) for each in declared] == [
+        (each.name, each.type, each.nullable) for each in columns
+    ]
+
+
+def test_what_does_not_fit_into_a_column_is_null_or_escaped() -> None:
+    assert event_rows._array([1, 1 << 63, None], pa.int64()).to_pylist() == [1, None, None]
+    assert event_rows._array(["a", b"\xff".decode("utf-8", "surrogateescape")], pa.utf8()).to_pylist() == ["a", "\\xff"]
+
+
+def test_a_file_that_is_bad_yields_its_good_part_and_what_was_lost(tmp_path: Path) -> None:
+    good = golden.FOLDER / "confirms.pcapng"
+    data = good.read_bytes()
+    cut, bad, empty = tmp_path / "cut.pcapng", tmp_path / "bad.pcapng", tmp_path / "empty.pcapng"
+    cut.write_bytes(data[: len(data) * 2 // 3])
+    bad.write_bytes(data[: len(data) * 2 // 3] + b"\xff" * 4096)
+    empty.write_bytes(b"")
+    for path, kind in ((cut, "cut-short"), (bad, "file"), (empty, "file"), (tmp_path / "gone.pcapng", "file")):
+        rows = rows_of([path, good])
+        (lost,) = [row for row in rows if row["type"] == "lost" and row["stream"] is None]
+        assert (lost["file"], lost["kind"]) == (str(path), kind), lost
+        assert sum(row["file"] == str(good) for row in rows) > 10
+        if path in (cut, bad):
+            assert sum(row["file"] == str(path) for row in rows) > 5
+            assert None not in (lost["ts_ns"], lost["time"], lost["offset"])

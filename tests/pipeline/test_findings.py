@@ -1,0 +1,118 @@
+"""Findings from the tables are those of `decode --findings`, on every capture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import SparkSession
+
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicConsumeOk,
+    ConnectionClose,
+    ConnectionCloseOk,
+    QueueBind,
+    QueueBindOk,
+)
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.observed import observed
+from amqproxy.pipeline.findings import ACROSS_CONNECTIONS, findings
+from amqproxy.pipeline.schema import FINDINGS
+from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
+from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
+from amqproxy.taps.observer import ObserverSettings
+from tests.capture import golden, shared_captures
+from tests.export.dialogue import Dialogue
+from tests.pipeline.captures_by_hand import capture_of, later
+from tests.pipeline.event_frames import events_of
+
+pytestmark = pytest.mark.once
+
+
+def one_message(stream: int) -> Dialogue:
+    made = Dialogue("web", stream=stream).publish("orders", "new", b"x")
+    made.client(ConnectionClose(reply_code=200), channel=0).server(ConnectionCloseOk(), channel=0)
+    return made
+
+
+def unread() -> list[Dialogue]:
+    """Two queues that nothing reads, one of them bound; one that is read; and what else passes while time goes by."""
+    producer = Dialogue("shop", stream=20).declare("unread").declare("read").declare("bound")
+    producer.client(QueueBind(queue="bound", exchange="orders", routing_key="copy")).server(QueueBindOk())
+    for key in ("unread", "unread", "read"):
+        producer.publish("", key, b"x")
+    later(producer, 1).publish("orders", "copy", b"y")
+    later(producer, 30).publish("", "unread", b"z")
+    for _ in range(10):
+        later(producer, 7).publish("orders", "nowhere", b"w").publish("orders", "copy", b"v")
+    consumer = Dialogue("mail", stream=21).client(BasicConsume(queue="read", consumer_tag="c"))
+    return [producer, consumer.server(BasicConsumeOk(consumer_tag="c"))]
+
+
+MADE = {
+    "churn.pcapng": [one_message(each) for each in range(12)],
+    "unread.pcapng": unread(),
+    "joined.pcapng": [*unread(), Dialogue(stream=30, is_joined=True).publish("", "x", b"?")],
+}
+
+
+def captures(folder: Path) -> list[Path]:
+    for name, dialogues in MADE.items():
+        (folder / name).write_bytes(capture_of(*dialogues))
+    return [*golden.captures(), *shared_captures.files(), *(folder / name for name in MADE)]
+
+
+def shown(finding: Finding) -> tuple[Any, ...]:
+    return (
+        *(finding.ts_ns, finding.connection, finding.channel, finding.kind, str(finding.severity), finding.text),
+        *(finding.count, finding.why, finding.remedy),
+    )
+
+
+def test_findings_of_all_captures_are_those_of_decode(spark: SparkSession, tmp_path: Path) -> None:
+    paths = captures(tmp_path)
+    found = findings(spark.createDataFrame(events_of(paths)).coalesce(2), across="chain")
+    assert found.schema.names == FINDINGS.names
+    assert [each.dataType for each in found.schema] == [each.dataType for each in FINDINGS]
+    rows = found.toArrow().to_pylist()
+    names = ("ts_ns", "connection", "channel", "kind", "severity", "text", "count", "why", "remedy")
+    settings = ObserverSettings(messages=False, findings=True)
+    kinds: Counter[str] = Counter()
+    for path in paths:
+        ours = Counter(tuple(row[name] for name in names) for row in rows if row["chain"] == str(path))
+        theirs = Counter(shown(each) for each in observed(read_decoded(path), settings) if isinstance(each, Finding))
+        assert ours == theirs, path.name
+        kinds.update(row["kind"] for row in rows if row["chain"] == str(path))
+    assert {kind: kinds[kind] for kind in ACROSS_CONNECTIONS} == {"connection-per-message": 1, "unconsumed-queue": 2}
+    churn = next(row for row in rows if row["kind"] == "connection-per-message")
+    assert (churn["user"], churn["client"], churn["virtual_host"]) == ("web", "pika", "/")
+    assert churn["evidence"].count("connection_id") == 10
+
+
+def test_who_reads_a_queue_may_be_seen_elsewhere_and_later_rows_are_found_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A queue that is read through another host's proxy is read, if both have one broker."""
+    for name, dialogues in (("here", unread()[:1]), ("there", unread()[1:])):
+        (tmp_path / name).write_bytes(capture_of(*dialogues))
+    events = spark.createDataFrame(events_of([tmp_path / "here", tmp_path / "there"])).coalesce(1).cache()
+    of_each = [row for row in findings(events, across="chain").collect() if row.kind == "unconsumed-queue"]
+    named = events.replace('{"product":"RabbitMQ"}', '{"cluster_name":"rabbit@b"}', ["server_properties"])
+    of_all = [row for row in findings(named).collect() if row.kind == "unconsumed-queue"]
+    assert {row.text.split()[1] for row in of_each} == {"unread", "read", "bound"}
+    assert {row.text.split()[1] for row in of_all} == {"unread", "bound"}
+    last = max(row.ts_ns for row in of_all)
+    later_rows = findings(named, since_ns=last).collect()
+    assert {row.ts_ns for row in later_rows if row.kind == "unconsumed-queue"} == {last}
+
+
+def test_these_are_all_that_look_across_connections() -> None:
+    assert (ConnectionPerMessage, UnconsumedQueue) == PROCESS_DETECTORS

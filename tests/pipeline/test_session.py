@@ -1,0 +1,80 @@
+"""The Spark session: quiet and local, and a clear word where it cannot start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.real.require import require, require_module
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.once
+
+START = """
+from amqproxy.pipeline import session
+spark = session.session("local[1]", is_archived=False)
+print(spark.range(7).count(), spark.conf.get("spark.driver.host"), spark.sparkContext.uiWebUrl)
+session.stop(spark)
+"""
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    require_module("pyspark", package="'amqproxy[pipeline]'")
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+def test_a_session_of_tests_counts(spark: SparkSession) -> None:
+    assert spark.range(5).count() == 5
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_starting_says_nothing_and_listens_nowhere_else(tmp_path: Path) -> None:
+    java = require("java", package="openjdk-17-jre-headless")
+    ended = python(START, PATH=f"{Path(java).parent}:/usr/bin:/bin", XDG_CACHE_HOME=str(tmp_path), HOME=str(tmp_path))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "7 127.0.0.1 None\n", "")
+
+
+def test_without_java_the_remedy_is_named(tmp_path: Path) -> None:
+    ended = python(START, PATH=str(tmp_path))
+    assert "there is no `java` in PATH" in ended.stderr
+    assert "apt-get install openjdk-17-jre-headless" in ended.stderr
+
+
+def test_an_old_java_is_told(tmp_path: Path) -> None:
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.20\" 2023-07-18' >&2\nexit 1\n")
+    old.chmod(0o755)
+    ended = python(START, JAVA_HOME=str(tmp_path), PATH="/usr/bin:/bin", XDG_CACHE_HOME=str(tmp_path))
+    assert "SparkUnavailable: Spark needs Java 17 or newer" in ended.stderr
+    assert "is version 11.0.20" in ended.stderr
+
+
+def test_one_process_makes_the_archive_which_the_others_use_when_it_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("java", package="openjdk-17-jre-headless")
+    from amqproxy.pipeline import session
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first, second = session._archive_options(), session._archive_options()
+    assert first[0].startswith(f"-XX:ArchiveClassesAtExit={tmp_path}/amqproxy/spark-")
+    assert second == []
+    archive = Path(first[0].partition("=")[2])
+    archive.write_bytes(bytes(100))
+    assert session._archive_options() == []
+    archive.write_bytes(bytes.fromhex("a8ab0bf0") + bytes(100))
+    assert session._archive_options()[0] == f"-XX:SharedArchiveFile={archive}"
+
+
+def test_without_pyspark_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; import amqproxy.pipeline.session"
+    assert "pip install 'amqproxy[pipeline]'" in python(code).stderr

@@ -1,0 +1,305 @@
+"""What became of everything, by Spark: it equals the truth, a plain loop, and what `decode --messages` finds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as sf
+
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.observed import observed
+from amqproxy.pipeline import schema
+from amqproxy.pipeline.event_rows import event_batches
+from amqproxy.pipeline.settle import OPEN, Settled, settle
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.observer import ObserverSettings
+from tests.capture import golden, shared_captures
+from tests.pipeline.settle_oracle import Oracle
+from tests.pipeline.simulation import Truth, write_capture
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(autouse=True)
+def _without_compiling(spark: SparkSession) -> Iterator[None]:
+    """So few rows are not worth the code that Spark would generate and compile for each plan."""
+    names = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: spark.conf.get(name) for name in names}
+    for name, value in names.items():
+        spark.conf.set(name, value)
+    yield
+    for name, was in before.items():
+        spark.conf.set(name, was)
+
+
+WINDOW_NS = 60_000_000_000
+"""Longer than a simulation."""
+
+SHORT_NS = 500_000_000
+"""Shorter than a simulation, so that some deliveries come later, and counting begins anew."""
+
+Row = dict[str, Any]
+
+
+NAMES = ("messages", "deliveries", "requests", "connections", "channels", "errors")
+
+
+def _tables(settled: Settled) -> dict[str, list[Row]]:
+    """The rows of all tables."""
+    found = {}
+    for name in NAMES:
+        rows = getattr(settled, name).select(sf.to_json(sf.struct("*"))).collect()
+        found[name] = [json.loads(row) for (row,) in rows]
+    settled.release()
+    return found
+
+
+def _events(path: Path, chain: str) -> pa.Table:
+    return pa.Table.from_batches(list(event_batches(path, chain=chain)))
+
+
+def _written(spark: SparkSession, path: Path, tables: Iterable[pa.Table]) -> DataFrame:
+    pq.write_table(pa.concat_tables(tables), path)
+    return spark.read.parquet(str(path))
+
+
+def _oracle(events: pa.Table, window_ns: int) -> Oracle:
+    return Oracle(window_ns).run(events.to_pylist())
+
+
+# --- the truth, and a plain loop
+
+
+def _message_of(row: Row) -> tuple[Any, ...]:
+    names = ("connection", "channel", "ts_ns", "exchange", "routing_key", "message_id", "size", "outcome", "latency_ns")
+    return (*(row.get(name) for name in names), "route" in row)
+
+
+def _true_message(each: Any) -> tuple[Any, ...]:
+    names = ("connection", "channel", "ts_ns", "exchange", "routing_key", "message_id", "size", "outcome", "latency_ns")
+    return (*(getattr(each, name) for name in names), each.is_returned)
+
+
+_DELIVERY = ("connection", "channel", "ts_ns", "kind", "queue", "redelivered", "outcome", "latency_ns", "requeue")
+
+
+def _check_truth(tables: dict[str, list[Row]], truths: Sequence[Truth]) -> None:
+    published = Counter(_true_message(each) for truth in truths for each in truth.published)
+    assert Counter(map(_message_of, tables["messages"])) == published
+    delivered = Counter(
+        tuple(getattr(each, name) for name in _DELIVERY) for truth in truths for each in truth.delivered
+    )
+    assert Counter(tuple(row.get(name) for name in _DELIVERY) for row in tables["deliveries"]) == delivered
+    assert len(tables["connections"]) == sum(truth.connections for truth in truths)
+    assert len(tables["channels"]) == sum(truth.channels for truth in truths)
+    _check_links(tables, truths)
+
+
+def _check_links(tables: dict[str, list[Row]], truths: Sequence[Truth]) -> None:
+    """Each delivery that is linked is linked to its publish; and all are that can be."""
+    came_from: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for truth in truths:
+        for each in truth.delivered:
+            came_from[each.connection, each.channel, each.ts_ns, each.queue].append(each)
+    linked = 0
+    for row in tables["deliveries"]:
+        candidates = came_from[row["connection"], row["channel"], row["ts_ns"], row["queue"]]
+        expected = {each.published.ts_ns for each in candidates}
+        if "published_ns" in row:
+            linked += 1
+            assert row["published_ns"] in expected
+            assert row["transit_ns"] == row["ts_ns"] - row["published_ns"] <= WINDOW_NS
+        elif row.get("message_id"):
+            assert all(row["ts_ns"] - each > WINDOW_NS for each in expected)
+    assert linked > len(tables["deliveries"]) / 2
+
+
+def _check_oracle(tables: dict[str, list[Row]], oracles: Iterable[Oracle]) -> None:
+    messages: Counter[Any] = Counter()
+    deliveries: Counter[Any] = Counter()
+    counts: Counter[Any] = Counter()
+    channels: Counter[Any] = Counter()
+    key = ("connection_id", "channel", "epoch", "number", "ts_ns", "outcome", "settled_ns")
+    for oracle in oracles:
+        messages.update((*(row[name] for name in key), row["route"]) for row in oracle.messages)
+        for row in oracle.deliveries:
+            publish = row.get("publish", {})
+            link = tuple(publish.get(name) for name in ("connection_id", "channel", "epoch", "number", "ts_ns"))
+            counted = row.get("redelivery_count", int(row["redelivered"]))
+            deliveries[*(row[name] for name in key), row["settled_requeue"], counted, *link] += 1
+        counts.update(oracle.counts)
+        channels.update(oracle.channel_counts)
+    assert Counter((*map(row.get, key), row.get("route")) for row in tables["messages"]) == messages
+    names = (*(name if name != "number" else "delivery_tag" for name in key), "requeue", "redelivery_count")
+    link = ("published_connection_id", "published_channel", "published_epoch", "published_number", "published_ns")
+    assert Counter(tuple(map(row.get, (*names, *link))) for row in tables["deliveries"]) == deliveries
+    found = {
+        (row["connection_id"], what): row[what]
+        for row in tables["connections"]
+        for what in ("published", "delivered")
+        if row[what]
+    }
+    assert found == counts
+    of_channels = {
+        (row["connection_id"], row["channel"], row["epoch"], what): row[what]
+        for row in tables["channels"]
+        for what in ("published", "delivered")
+        if row[what]
+    }
+    assert of_channels == channels
+
+
+def test_it_equals_the_truth_and_a_plain_loop(spark: SparkSession, tmp_path: Path) -> None:
+    truths = write_capture(tmp_path / "made.pcapng", range(40, 43), steps=1000, connections=6)
+    events = _events(tmp_path / "made.pcapng", "made")
+    settled = settle(_written(spark, tmp_path / "events.parquet", [events]), age_ns=0, window_ns=WINDOW_NS)
+    for name in NAMES:
+        assert getattr(settled, name).dtypes == _dtypes(spark, schema.TABLES[name])
+    assert settled.open.dtypes == _dtypes(spark, OPEN)
+    tables = _tables(settled)
+    _check_truth(tables, truths)
+    _check_oracle(tables, [_oracle(events, WINDOW_NS)])
+    outcomes = Counter(row["outcome"] for name in ("messages", "deliveries") for row in tables[name])
+    assert not {"confirmed", "nacked", "committed", "rolled back", "sent", "open", "unknown"} - set(outcomes)
+    assert not {"acked", "rejected", "recovered", "auto-acked"} - set(outcomes)
+
+
+def _dtypes(spark: SparkSession, table: Any) -> list[tuple[str, str]]:
+    return spark.createDataFrame([], table).dtypes
+
+
+# --- batches
+
+_CASES = st.lists(
+    st.tuples(st.integers(0, 10_000), st.integers(1, 120), st.integers(1, 4), st.floats(0, 1), st.floats(0, 1)),
+    min_size=12,
+    max_size=12,
+)
+
+
+@settings(
+    max_examples=1,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(cases=_CASES)
+def test_batches_give_what_one_gives_wherever_they_are_divided(
+    spark: SparkSession, tmp_path: Path, cases: list[tuple[int, int, int, float, float]]
+) -> None:
+    batches: list[list[pa.Table]] = [[], [], []]
+    oracles = []
+    for number, (seed, steps, connections, one, other) in enumerate(cases):
+        path = tmp_path / f"{number}.pcapng"
+        write_capture(path, range(seed, seed + 1), steps=steps, connections=connections)
+        events = _events(path, f"chain-{number}")
+        oracles.append(_oracle(events, SHORT_NS))
+        first, second = sorted(int(share * events.num_rows) for share in (one, other))
+        for batch, rows in zip(batches, (events[:first], events[first:second], events[second:]), strict=True):
+            batch.append(rows)
+    found: dict[str, list[Row]] = defaultdict(list)
+    carried = None
+    for number, batch in enumerate(batches):
+        events = _written(spark, tmp_path / f"batch-{number}.parquet", batch)
+        settled = settle(events, carried, age_ns=0 if number == 2 else None, window_ns=SHORT_NS)
+        path = tmp_path / f"open-{number}"
+        if number < 2:
+            settled.open.write.parquet(str(path))
+            carried = spark.read.parquet(str(path))
+        for name, rows in _tables(settled).items():
+            found[name] += rows
+    whole = _written(spark, tmp_path / "whole.parquet", [each for batch in batches for each in batch])
+    for name, rows in _tables(settle(whole, age_ns=0, window_ns=SHORT_NS)).items():
+        assert _counted(found[name]) == _counted(rows), name
+    _check_oracle(found, oracles)
+
+
+def _counted(rows: list[Row]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+# --- what decode --messages finds
+
+
+def test_messages_are_those_of_decode_messages(spark: SparkSession, tmp_path: Path) -> None:
+    captures = [*golden.captures(), *shared_captures.files()]
+    tables = [_events(path, path.name) for path in captures]
+    found = _tables(settle(_written(spark, tmp_path / "events.parquet", tables), age_ns=0))
+    rebuilt: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, rebuild in (("messages", _publish), ("deliveries", _delivery), ("requests", _request)):
+        for row in found[name]:
+            rebuilt[row["chain"]][_line(rebuild(row))] += 1
+    for path in captures:
+        expected = Counter(
+            _line(json.loads(record.to_json()))
+            for record in observed(read_decoded(path), ObserverSettings())
+            if isinstance(record, MessageRecord) and record.type in ("publish", "deliver", "get", "request")
+        )
+        assert rebuilt[path.name] == expected, path.name
+
+
+def _line(record: Row) -> str:
+    return json.dumps({name: value for name, value in record.items() if name != "stream"}, sort_keys=True)
+
+
+def _record(row: Row, sender: str, type: str, **more: Any) -> Row:
+    seconds = None if "latency_ns" not in row else row["latency_ns"] / 1e9
+    found = {
+        **{name: row.get(name) for name in ("ts_ns", "connection", "outcome", "size", "exchange", "routing_key")},
+        "from": sender,
+        "channel": row.get("channel") or None,
+        "type": type,
+        "seconds": seconds,
+        **{name: more[name] or None for name in more},
+    }
+    if "properties" in row:
+        found["properties"] = json.loads(row["properties"])
+    if "rules" in row or "verdict" in row:
+        found |= {name: row.get(name) for name in ("rules", "tags", "verdict")}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _publish(row: Row) -> Row:
+    """A return of a publish that nothing becomes of is a line of its own there."""
+    has_return = "return_code" in row and row["outcome"] != "sent"
+    return _record(
+        row,
+        "client",
+        "publish",
+        number=row["number"],
+        confirm_tag=row.get("confirm_tag"),
+        mandatory=row["mandatory"],
+        code=row["return_code"] if has_return else None,
+        reason=row["return_text"] if has_return else None,
+    )
+
+
+def _delivery(row: Row) -> Row:
+    found = _record(row, "server", row["kind"], redelivered=row["redelivered"])
+    more = ("delivery_tag", "consumer_tag", "queue", "requeue")
+    return found | {name: row[name] for name in more if name in row}
+
+
+def _request(row: Row) -> Row:
+    found = _record(row, row["sender"], "request", method=row.get("method"), reply=row.get("reply"))
+    for name in ("exchange", "routing_key"):
+        found.pop(name, None)
+    for name in ("arguments", "reply_arguments"):
+        if name in row:
+            found[name] = json.loads(row[name])
+    return found
