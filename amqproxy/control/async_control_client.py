@@ -76,6 +76,14 @@ class AsyncControlClient:
         except OSError as error:
             raise gone(self._path, error) from None
 
+    async def send(self, request: str, **keys: Any) -> None:
+        """Send a request whose response comes among the events, as one without `event`: while these are followed."""
+        try:
+            self._writer.write(request_line(request, keys))
+            await self._writer.drain()
+        except OSError as error:
+            raise gone(self._path, error) from None
+
     async def events(self) -> AsyncIterator[ResponseMapping]:
         """As `ControlClient.events`."""
         while (event := await self._read()) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from weakref import WeakSet
 
 from amqproxy.amqp091.errors import ProtocolError
@@ -25,16 +26,28 @@ class Hub:
         self._own = own
         self._apply = apply
         self._added: list[Tap] = []
+        self._failed: dict[int, Callable[[Exception], None]] = {}
         self._lost: WeakSet[TappedSession] = WeakSet()
 
-    def add(self, tap: Tap) -> None:
-        """Show a tap what passes from here on."""
+    def add(self, tap: Tap, failed: Callable[[Exception], None] | None = None) -> None:
+        """Show a tap what passes from here on. `failed` is called when it fails, and is therefore removed."""
+        if failed is not None:
+            self._failed[id(tap)] = failed
         self._change([*self._added, tap])
 
     def remove(self, tap: Tap) -> None:
         """Show it no more; it may be gone already."""
+        self._failed.pop(id(tap), None)
         if tap in self._added:
             self._change([each for each in self._added if each is not tap])
+
+    def _lose(self, tap: Tap, failure: Exception) -> None:
+        """A tap has failed."""
+        failed = self._failed.get(id(tap))
+        self.remove(tap)
+        if failed is not None:
+            with contained("tap not ended"):
+                failed(failure)
 
     def _change(self, added: list[Tap]) -> None:
         was_observed, self._added = bool(self._added), added
@@ -57,7 +70,14 @@ class Hub:
         self._show(session, lambda tap: tap.saw_protocol_header(session, data))
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        self._show(session, lambda tap: tap.saw_frames(session, sender, frames, note))
+        if self._own is not None:
+            self._show_own(session, lambda tap: tap.saw_frames(session, sender, frames, note))
+        for tap in self._added:
+            try:
+                tap.saw_frames(session, sender, frames, note)
+            except Exception as failure:  # a context for each chunk would cost more than what it contains
+                with self._containing(tap):
+                    raise failure
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._show(session, lambda tap: tap.saw_gap(session, frames))
@@ -69,9 +89,15 @@ class Hub:
         self._show(session, lambda tap: tap.saw_end(session, reason))
 
     def _show(self, session: TappedSession, show: Callable[[Tap], None]) -> None:
+        self._show_own(session, show)
+        for tap in self._added:
+            with self._containing(tap):
+                show(tap)
+
+    def _show_own(self, session: TappedSession, show: Callable[[Tap], None]) -> None:
         if self._own is not None and session not in self._lost:
             with contained("tap failed", then=lambda _: self._lost.add(session), connection=session.name):
                 show(self._own)
-        for tap in self._added:
-            with contained("tap failed", then=lambda _, failed=tap: self.remove(failed)):  # type: ignore[misc]
-                show(tap)
+
+    def _containing(self, tap: Tap) -> AbstractContextManager[None]:
+        return contained("tap failed", then=lambda failure: self._lose(tap, failure))

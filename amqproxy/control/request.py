@@ -20,6 +20,9 @@ MAX_LINE = 8 * 1024 * 1024
 MOST_BODY = 1024 * 1024
 """Bytes of a body that are shown at most."""
 
+MOST_SHOWN = 1000
+"""Messages of a queue that are shown at most, or skipped."""
+
 Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
 """How many bytes of a body are shown."""
 
@@ -175,16 +178,18 @@ class Resume(Request, frozen=True, tag="resume"):
 
 
 class Subscribe(Request, frozen=True, tag="subscribe"):
-    """Send an event for each frame, or for each message, finding, or both, from here on.
+    """Send an event for each frame, or for each message, finding, or both; or all as packets, from here on.
 
     `filter` is a CEL expression: only the commands for which it holds; `body` is how many bytes of a body are shown.
+    Packets are whole.
     Events begin now, or with what the ring still has. With a `credit`, so many batches of events are sent before `more`
-    is asked for. What is older than `max_age`, in seconds, when its turn comes is skipped.
+    is asked for. What is older than `max_age`, in seconds, when its turn comes is skipped, if it came after this.
     """
 
     frames: bool = False
     messages: bool = False
     findings: bool = False
+    packets: bool = False
     filter: str | None = None
     body: Excerpt = 0
     since: Literal["now", "start"] = msgspec.field(default="now", name="from")
@@ -192,20 +197,59 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
     max_age: Annotated[float, msgspec.Meta(gt=0, le=3600)] | None = None
 
     def __post_init__(self) -> None:
-        if not (self.frames or self.messages or self.findings):
-            raise ValueError("subscribe to `frames`, `messages` or `findings`")
-        if self.frames and (self.messages or self.findings):
-            raise ValueError("subscribe to `frames`, or to `messages` and `findings`")
+        kinds = self.frames, self.messages or self.findings, self.packets
+        if not any(kinds):
+            raise ValueError("subscribe to `frames`, `messages`, `findings` or `packets`")
+        if sum(kinds) > 1:
+            raise ValueError("subscribe to `frames`, or to `messages` and `findings`, or to `packets`")
+        if self.packets and self.body:
+            raise ValueError("`packets` are whole: they have no `body`")
         if self.filter is not None and not (self.frames or self.messages):
             raise ValueError("`filter` selects `frames` or `messages`")
-        if self.max_age is not None and self.since == "start":
-            raise ValueError("what the ring has is old: `max_age` does not go with `from` the start")
 
 
 class More(Request, frozen=True, tag="more"):
-    """Let so many batches more be sent to a subscription with a `credit`."""
+    """Let so many batches more be sent to a subscription with a `credit`.
+
+    With a `max_age`, in seconds, what is older than that by now is skipped, if it came after the subscription.
+    """
 
     credit: Credit
+    max_age: Annotated[float, msgspec.Meta(ge=0, le=3600)] | None = None
+
+
+class StartRecording(Request, frozen=True, tag="record-start"):
+    """Record what passes from here on. `settings` are keys of [record] in the config, in place of the proxy's own."""
+
+    settings: dict[str, Any] = {}
+
+
+class StopRecording(Request, frozen=True, tag="record-stop"):
+    """End the recording, and complete its last file."""
+
+
+class ShowRecording(Request, frozen=True, tag="record-status"):
+    """Say how the recording stands, or how the last one did."""
+
+
+class ListBrokerQueues(Request, frozen=True, tag="broker-queues"):
+    """List the queues of the integrated broker, in one virtual host or in all."""
+
+    vhost: str | None = None
+
+
+class ListBrokerConnections(Request, frozen=True, tag="broker-connections"):
+    """List the clients of the integrated broker."""
+
+
+class ShowBrokerMessages(Request, frozen=True, tag="broker-messages"):
+    """Show what waits in a queue of the integrated broker, from the next message on, and leave it there."""
+
+    queue: str
+    vhost: str = "/"
+    skip: Annotated[int, msgspec.Meta(ge=0, le=MOST_SHOWN)] = 0
+    count: Annotated[int, msgspec.Meta(ge=1, le=MOST_SHOWN)] = 50
+    body: Excerpt = 1024
 
 
 AnyRequest = (
@@ -229,6 +273,12 @@ AnyRequest = (
     | CloseSession
     | Pause
     | Resume
+    | ListBrokerQueues
+    | ListBrokerConnections
+    | ShowBrokerMessages
+    | StartRecording
+    | StopRecording
+    | ShowRecording
     | Subscribe
     | More
 )
@@ -237,6 +287,29 @@ _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
 
 REQUESTS: tuple[str, ...] = tuple(each.__struct_config__.tag for each in get_args(AnyRequest))
 """The names of all requests."""
+
+BROKER_REQUESTS = frozenset(
+    each.__struct_config__.tag for each in (ListBrokerQueues, ListBrokerConnections, ShowBrokerMessages)
+)
+"""Those that only an integrated broker can answer."""
+
+PROXY_REQUESTS = frozenset(
+    each.__struct_config__.tag
+    for each in (
+        ListRules,
+        GetRules,
+        SetRules,
+        CheckRules,
+        ShadowRule,
+        EnforceRule,
+        ListHeld,
+        WatchHeld,
+        Release,
+        Pause,
+        Resume,
+    )
+)
+"""Those that a broker by itself cannot answer."""
 
 
 class _Addressed(msgspec.Struct):

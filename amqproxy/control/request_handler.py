@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -11,8 +11,11 @@ import trio
 from amqproxy import __version__
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.control import session_control
+from amqproxy.control.broker_control import BrokerControl
 from amqproxy.control.held_commands import HeldCommand, held_command
+from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import (
+    BROKER_REQUESTS,
     PROTOCOL,
     REQUESTS,
     AnyRequest,
@@ -21,6 +24,8 @@ from amqproxy.control.request import (
     EnforceRule,
     GetRules,
     Hello,
+    ListBrokerConnections,
+    ListBrokerQueues,
     ListChannels,
     ListConnections,
     ListConsumers,
@@ -34,8 +39,12 @@ from amqproxy.control.request import (
     Resume,
     SetRules,
     ShadowRule,
+    ShowBrokerMessages,
+    ShowRecording,
     ShowStats,
     ShowTopology,
+    StartRecording,
+    StopRecording,
     Subscribe,
     WatchHeld,
 )
@@ -84,19 +93,26 @@ class RequestHandler:
     """Answers requests about one proxy. `reload` returns the changed keys that need a restart, or raises `NotReloaded`.
 
     `now` is our clock, `time` the time of day, both in seconds. `statistics` are of the process, if any are kept.
-    `rules` are what an operator may do to them.
+    `rules` are what an operator may do to them, and so is `recording`, if this proxy can record. `broker` shows the
+    integrated one, if there is one. `listen` are the addresses where clients connect.
     """
 
     def __init__(
         self,
         registry: SessionRegistry,
-        reload: Callable[[], tuple[str, ...]],
+        reload: Callable[[], Awaitable[tuple[str, ...]]],
         *,
         now: Callable[[], float],
         time: Callable[[], float],
         statistics: Statistics | None = None,
         rules: RuleControl | None = None,
+        recording: RecordingControl | None = None,
+        broker: BrokerControl | None = None,
+        listen: Sequence[str] = (),
     ) -> None:
+        self._listen = list(listen)
+        self._broker_control = broker
+        self._recording = recording
         self._statistics = statistics
         self._registry = registry
         self._rule_control = rules or RuleControl(registry)
@@ -108,23 +124,37 @@ class RequestHandler:
     async def answered(self, request: AnyRequest) -> Response | ListResponse:
         """The response, as `answer` has it. Rules, which may be many, are read in a thread, from one request at a time:
         no client of the proxy waits for that."""
+        if isinstance(request, StartRecording | StopRecording | ShowRecording):
+            if self._recording is None:
+                raise RequestError("not-observable", "this proxy does not record")
+            return await self._recording.answer(request)
+        if isinstance(request, Reload):
+            return await self._reloaded()
         if not isinstance(request, CheckRules):
             return self.answer(request)
         control = self._rule_control
         found = await trio.to_thread.run_sync(control.read, request, limiter=self._readers, abandon_on_cancel=True)
         return control.apply(found) if isinstance(request, SetRules) else found.answer
 
+    async def _reloaded(self) -> Response:
+        try:
+            restart = await self._reload()
+        except NotReloaded as fault:
+            raise RequestError("not-reloaded", str(fault)) from None
+        return {"rules": len(self._registry.rules.rules), "restart": list(restart)}
+
     def answer(self, request: AnyRequest) -> Response | ListResponse:
         """The response. `RequestError` if the request cannot be carried out."""
         match request:
-            case Reload():
-                try:
-                    restart = self._reload()
-                except NotReloaded as fault:
-                    raise RequestError("not-reloaded", str(fault)) from None
-                return {"rules": len(self._registry.rules.rules), "restart": list(restart)}
             case Hello():
-                return {"protocol": PROTOCOL, "version": __version__, "requests": list(REQUESTS)}
+                left_out = BROKER_REQUESTS if self._broker_control is None else frozenset()
+                requests = [name for name in REQUESTS if name not in left_out]
+                return {
+                    "protocol": PROTOCOL,
+                    "version": __version__,
+                    "requests": requests,
+                    "listen": self._listen,
+                }
             case ListConnections():
                 return ListResponse("connections", map(connection_entry, list(self._registry.sessions.values())))
             case ListChannels():
@@ -166,8 +196,14 @@ class RequestHandler:
             case Resume():
                 session_control.resume(self._find_session(request.session), request)
                 return {}
+            case ListBrokerQueues() | ListBrokerConnections() | ShowBrokerMessages():
+                if self._broker_control is None:
+                    raise RequestError("not-observable", "this proxy has no integrated broker")
+                return ListResponse(*self._broker_control.entries(request))
             case Subscribe() | More():
                 raise RequestError("not-observable", "only a connection can subscribe")
+            case Reload() | StartRecording() | StopRecording() | ShowRecording():
+                raise RequestError("not-observable", "this takes its time: ask `answered`")
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
         """What waits under that number; None when it does no more, or only for its time."""

@@ -6,15 +6,18 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import trio
 
+from amqproxy.control.held_commands import HeldCommand
 from amqproxy.control.hub import Hub
+from amqproxy.control.packet_subscription import PacketSubscription
+from amqproxy.control.record_subscription import RecordSubscription
 from amqproxy.control.request import MAX_LINE, AnyRequest, More, Subscribe, WatchHeld, id_of, parse
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.request_handler import ListResponse, RequestHandler, Response
+from amqproxy.control.request_handler import ListResponse, Response
 from amqproxy.control.subscription import Subscription
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.control.work_share import WorkShare
@@ -67,20 +70,36 @@ GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 """What is raised when a client of the socket has closed it, or takes no answer."""
 
 
+class Handler(Protocol):
+    """Answers requests: a `RequestHandler`, or a `BrokerRequestHandler`."""
+
+    async def answered(self, request: AnyRequest) -> Response | ListResponse:
+        """The response. `RequestError` if the request cannot be carried out."""
+
+    def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
+        """What waits under that number; None when it does no more."""
+
+
 class ControlService:
     """Serves the clients of the control socket."""
 
     def __init__(
-        self, handler: RequestHandler, hub: Hub | None = None, metrics: Metrics | None = None, ring: int = 0
+        self,
+        handler: Handler,
+        hub: Hub | None = None,
+        metrics: Metrics | None = None,
+        ring: int = 0,
+        *,
+        keeps_newest: bool = False,
     ) -> None:
         """Clients may follow what passes where there are a `hub` and `metrics`; with a `ring`, of so many bytes, also
-        what has passed before."""
+        what has passed before. One that `keeps_newest` does so even where those who follow do not come to read it."""
         self._handler = handler
         self._hub = hub
         self._metrics = metrics
         self._clients: set[_ControlConnection] = set()
         self._keeps_ring = bool(ring)
-        self._ring = TapRing(ring or LIVE_RING)
+        self._ring = TapRing(ring or LIVE_RING, may_close=not keeps_newest)
         self._followers = 0
         self._share = WorkShare()
         if hub is not None and ring:
@@ -114,7 +133,8 @@ class ControlService:
             raise RequestError("not-observable", "this proxy has nothing to follow")
         if request.since == "start" and not self._keeps_ring:
             raise RequestError("no-ring", "what has passed is not kept: that needs a `ring` in [control]")
-        subscription = Subscription(request, self._ring, self._metrics, wake)
+        kind = PacketSubscription if request.packets else RecordSubscription
+        subscription: Subscription = kind(request, self._ring, self._metrics, wake)
         self._followers += 1
         if self._followers == 1 and not self._keeps_ring:
             self._hub.add(self._ring)
@@ -153,7 +173,7 @@ class _ControlConnection:
     def __init__(
         self,
         stream: trio.SocketStream,
-        handler: RequestHandler,
+        handler: Handler,
         has_room: Callable[[], bool],
         subscribe: Callable[[Subscribe, Callable[[], None]], AbstractContextManager[Subscription]],
         share: WorkShare,
@@ -243,7 +263,7 @@ class _ControlConnection:
             if isinstance(request, More):
                 if self._subscription is None:
                     raise RequestError("not-subscribed", "there is no subscription to send more of")
-                self._subscription.grant(request.credit)
+                self._subscription.grant(request.credit, request.max_age)
                 await self.send_response(_ok_response(request, {}))
                 return
             if isinstance(request, WatchHeld):

@@ -1,75 +1,43 @@
-"""What one client of the control socket follows: frames, messages or findings, as they happen."""
+"""What one client of the control socket follows of what sessions relay."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
-from amqproxy.amqp091.frame import Frame
 from amqproxy.control.request import MAX_CREDIT, Subscribe
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.tap_ring import Cursor, Entry, TapRing
-from amqproxy.proxy.record_source import RecordSource
-from amqproxy.rules.matching.filters import Filter, compiled
-from amqproxy.taps.findings.finding import Finding
-from amqproxy.taps.frame_chunk import FrameChunk
-from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.metrics import Metrics
-from amqproxy.taps.observer import ObserverSettings
-from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
-
-MAX_FOLLOWED = 10_000
-"""Records that wait for a client; the oldest are dropped, and their number is sent."""
-
-MAX_FOLLOWED_BYTES = 16 * 1024 * 1024
-"""The same in bytes."""
-
-MAX_PENDING_BYTES = 16 * 1024 * 1024
-"""Bytes of messages whose outcome a client waits for."""
-
-MAX_FILTERED_BODY = 1024 * 1024
-"""Bytes of a body that a filter looks at; a message with a larger one is shown."""
-
-FRAMES_A_LOOK = 64
-"""Frames of one chunk that are looked at before others have their turn."""
 
 READER = "tail"
 """The name under which dropped records are counted."""
 
-_SKIPPED = "too slow: not all that passed was looked at"
 
-
-class Subscription:
-    """Records for one client, made from what a ring has of what sessions relay: by its own filter, at its own pace.
+class Subscription(ABC):
+    """Events for one client, made from what a ring has, at its own pace.
 
     `wake` is called when there is more. With a `credit`, so many batches may be sent before `grant` gives more.
-    `RequestError` when the filter is wrong.
     """
 
-    def __init__(self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        request: Subscribe,
+        ring: TapRing,
+        metrics: Metrics,
+        wake: Callable[[], None],
+        on_missed: Callable[[Entry], None] | None = None,
+    ) -> None:
+        """`on_missed` is called with each entry that is overwritten or too old before it was looked at."""
         self._ring = ring
         self._wake = wake
-        self._metrics = metrics
-        self._queue = RecordQueue(
-            MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
-        )
-        observed = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
-        self._source = RecordSource(
-            self._queue,
-            None if request.frames else observed,
-            None if request.filter is None else _filter(request.filter),
-            memory=MAX_PENDING_BYTES,
-            body_limit=MAX_FILTERED_BODY,
-            body=request.body,
-            clock=lambda: self._now_ns,
-        )
-        self._cursor = Cursor(ring, from_start=request.since == "start")
+        self._dropped = metrics.records_dropped.labels(READER)
+        self._cursor = Cursor(ring, from_start=request.since == "start", on_missed=on_missed)
         self._max_age_ns = None if request.max_age is None else round(request.max_age * 1e9)
-        self._skipped = 0
-        self._entry: Entry | None = None
-        self._rest: deque[Frame] = deque()
-        self._now_ns = time.time_ns()
+        self._oldest_ns: int | None = None
+        """What is from before is not wanted any more."""
+        self._began = ring.end
         self.credit = request.credit
 
     @property
@@ -77,78 +45,52 @@ class Subscription:
         """Is there credit for another batch?"""
         return self.credit is None or self.credit > 0
 
-    def grant(self, batches: int) -> None:
-        """So many batches more may be sent. `RequestError` where they are not counted."""
+    def grant(self, batches: int, max_age: float | None = None) -> None:
+        """So many batches more may be sent; with a `max_age`, of what is no older than that by now.
+
+        `RequestError` where they are not counted.
+        """
         if self.credit is None:
             raise RequestError("no-credit", "the subscription has no `credit`: everything is sent")
         self.credit = min(self.credit + batches, MAX_CREDIT)
+        if max_age is not None:
+            self._oldest_ns = time.time_ns() - round(max_age * 1e9)
         self._wake()
 
+    @abstractmethod
     def look(self) -> bool:
-        """Make records of some of what the ring has; False when there is nothing more: `wake` is called then.
+        """Look at some of what the ring has; False when there is nothing more: `wake` is called then.
 
         What this client was too slow for is skipped, and what is older than it wants.
         """
-        if self._rest:
-            self._show_some()
-            return True
-        oldest = None if self._max_age_ns is None else time.time_ns() - self._max_age_ns
-        skipped = self._cursor.skipped(oldest)
-        if skipped:
-            self._skipped += skipped
-            self._metrics.records_dropped.labels(READER).inc(skipped)
-            self._source.note_gap(_SKIPPED)
-        entry = self._cursor.take()
-        if entry is None:
-            self._now_ns = time.time_ns()
-            self._ring.call_once(self._wake)
-            return False
-        self._now_ns = entry.ts_ns
-        if isinstance(entry.frames, FrameChunk):
-            self._entry, self._rest = entry, deque(entry.frames.unmade())
-            self._show_some()
-        else:
-            entry.show(self._source.tap)
-        return True
 
-    def _show_some(self) -> None:
-        """Show the next frames of a chunk, of which there may be many."""
-        assert self._entry is not None
-        some = [self._rest.popleft() for _ in range(min(FRAMES_A_LOOK, len(self._rest)))]
-        self._source.tap.saw_frames(self._entry.session, self._entry.sender, some, self._entry.note)
-
+    @abstractmethod
     def events(self) -> Iterator[bytes]:
-        """What was recorded since the last call, each as a line of JSON without its end, and how much was lost."""
-        skipped, self._skipped = self._skipped, 0
-        if skipped:
-            yield b'{"event":"lost","count":%d}' % skipped
-        for record in self._queue.take_records():
-            yield b'{"event":"%b","record":%b}' % (_kind(record), record.to_json())
-        lost = self._queue.take_dropped()
-        if lost:
-            yield b'{"event":"lost","count":%d}' % lost
+        """What has become ready since the last call, each as a line of JSON without its end."""
 
-    async def report_overdue(self) -> None:
-        """Make records of messages that have been open for long. To be called once in each OVERDUE_INTERVAL."""
-        if self._cursor.is_at_end:
-            self._now_ns = time.time_ns()
-        await self._source.report_overdue()
-        self._wake()
+    async def report_overdue(self) -> None:  # noqa: B027 - only some know what is overdue
+        """Show what has been open for long. To be called once in each OVERDUE_INTERVAL."""
 
     def close(self) -> None:
-        """Make no more records."""
-        self._queue.close()
+        """Look at no more."""
+        self._cursor.close()
         self._ring.forget(self._wake)
 
+    def _skip(self) -> int:
+        """Skip what was overwritten, and what is too old: how many frames and others that were.
 
-def _filter(expression: str) -> Filter:
-    try:
-        return compiled(expression)
-    except ValueError as error:
-        raise RequestError("wrong-filter", str(error)) from None
+        It is to be called again first where the cursor `is_skipping`.
+        """
+        oldest = None
+        if self._cursor.next >= self._began:  # what was there before is wanted
+            oldest = self._oldest_ns
+            if self._max_age_ns is not None:
+                oldest = max(oldest or 0, time.time_ns() - self._max_age_ns)
+        return self._cursor.skipped(oldest)
 
-
-def _kind(record: PrintedRecord) -> bytes:
-    if isinstance(record, Finding):
-        return b"finding"
-    return b"message" if isinstance(record, MessageRecord) else b"frame"
+    def _next_entry(self) -> Entry | None:
+        """The next entry, which is not skipped; None when there is nothing more: `wake` is called then."""
+        entry = self._cursor.take()
+        if entry is None:
+            self._ring.call_once(self._wake)
+        return entry

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.supervision import contained
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap, TappedSession
@@ -23,9 +25,23 @@ DECODED_FACTOR = 16
 """How many times its own bytes a method or header takes, at most, about, once a reader has decoded it."""
 
 
+MOST_SKIPPED = 256
+"""Entries that are skipped for their age at a time."""
+
+MOST_MISSED = 256
+"""Sessions of which it is noted at once what was missed; of others it is when they show something again."""
+
+
+class Missed(NamedTuple):
+    """Frames of one sender that passed while no reader came: how many, and their bytes."""
+
+    frames: int
+    size: int
+
+
 class Entry(NamedTuple):
     """What a session has shown at one time: frames with their note, or else the client's header, how many frames were
-    not shown, a violation, or the end. `before` is how many frames and others had been shown by then.
+    not shown, what was missed, a violation, or the end. `before` is how many frames and others had been shown by then.
     """
 
     ts_ns: int
@@ -33,9 +49,14 @@ class Entry(NamedTuple):
     sender: Peer
     frames: Sequence[Frame]
     note: Note
-    event: bytes | int | ProtocolError | str | None
+    event: bytes | int | Missed | ProtocolError | str | None
     before: int
     cost: int
+
+    @property
+    def length(self) -> int:
+        """How many frames and others these are."""
+        return self.event.frames if isinstance(self.event, Missed) else len(self.frames) or 1
 
     def show(self, tap: Tap) -> None:
         """Show a tap what was shown."""
@@ -47,6 +68,8 @@ class Entry(NamedTuple):
                 tap.saw_protocol_header(self.session, self.event)
             case int():
                 tap.saw_gap(self.session, self.event)
+            case Missed():
+                tap.saw_gap(self.session, self.event.frames)
             case ProtocolError():
                 tap.saw_violation(self.session, self.sender, self.event)
             case _:
@@ -57,13 +80,19 @@ class TapRing:
     """A tap that keeps what it is shown in `memory` bytes; the oldest is overwritten.
 
     What it costs the relay is to keep the bytes: frames are made of them, and records of these, by those who read.
+
+    A ring that `may_close` does so when it is full of what none of its readers has read, if all of these know what to
+    do with what is `Missed`: until one of them has come to the end, frames are only counted. So what can be read is in
+    one piece, and what cannot costs next to nothing.
     """
 
     requires_decoding = False
     may_miss_frames = True
 
-    def __init__(self, memory: int, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, memory: int, clock: Callable[[], int] = time.time_ns, *, may_close: bool = False) -> None:
         self.memory = memory
+        self.may_close = may_close
+        self.is_closed = False
         self.entries: dict[int, Entry] = {}
         self.first = self.end = 0
         """The number of the oldest entry that is kept, and of the next to come."""
@@ -72,6 +101,10 @@ class TapRing:
         self._size = 0
         self._clock = clock
         self._waiting: list[Callable[[], None]] = []
+        self._cursors: list[Cursor] = []
+        self._told: list[Cursor] = []
+        """Those that want to know what is overwritten."""
+        self._missed: dict[TappedSession, dict[tuple[Peer, Note], Missed]] = {}
 
     @property
     def overwritten(self) -> int:
@@ -88,11 +121,25 @@ class TapRing:
         if wake in self._waiting:
             self._waiting.remove(wake)
 
+    def join(self, cursor: Cursor) -> None:
+        """It reads; it is shown what is overwritten, if it wants to know."""
+        self._set_cursors([*self._cursors, cursor])
+
+    def leave(self, cursor: Cursor) -> None:
+        """Do so no more."""
+        self._set_cursors([each for each in self._cursors if each is not cursor])
+
+    def _set_cursors(self, cursors: list[Cursor]) -> None:
+        self._cursors = cursors
+        self._told = [each for each in cursors if each.is_told]
+
     def clear(self) -> None:
         """There is no reader any more."""
         self.entries.clear()
         self.first = self.end
         self._size = 0
+        self._missed.clear()
+        self.is_closed = False
 
     # --- what sessions show
 
@@ -100,6 +147,9 @@ class TapRing:
         self._add(session, CLIENT, (), NOTHING, data, ENTRY_COST)
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        if self.may_close and self._closes():
+            self._count(session, sender, frames, note)
+            return
         if isinstance(frames, FrameChunk):
             frames = frames.unmade()
             cost = ENTRY_COST + len(frames.data)
@@ -124,52 +174,136 @@ class TapRing:
         sender: Peer,
         frames: Sequence[Frame],
         note: Note,
-        event: bytes | int | ProtocolError | str | None,
+        event: bytes | int | Missed | ProtocolError | str | None,
         cost: int,
     ) -> None:
+        if self._missed and not isinstance(event, Missed):
+            self._note_missed(session)
         entries = self.entries
         entries[self.end] = Entry(self._clock(), session, sender, frames, note, event, self.shown, cost)
         self.end += 1
-        self.shown += len(frames) or 1
+        self.shown += event.frames if isinstance(event, Missed) else len(frames) or 1
         self._size += cost
         while self._size > self.memory and entries:
-            self._size -= entries.pop(self.first).cost
+            overwritten = entries.pop(self.first)
+            self._size -= overwritten.cost
             self.first += 1
+            for cursor in self._told:
+                if cursor.next < self.first:
+                    with contained("reader failed", then=lambda _, failed=cursor: self.leave(failed)):  # type: ignore[misc]
+                        cursor.miss(overwritten)
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             for wake in waiting:
                 wake()
 
+    # --- what passed without a reader
+
+    def _closes(self) -> bool:
+        """Is the ring closed now?"""
+        cursors = self._cursors
+        if not self.is_closed:
+            first = self.first
+            if self._size < self.memory or len(self._told) != len(cursors) or not cursors:
+                return False
+            for cursor in cursors:
+                if cursor.next > first:
+                    return False
+            self.is_closed = True
+            return True
+        if len(self._told) == len(cursors):
+            end = self.end
+            for cursor in cursors:
+                if cursor.next >= end:
+                    break
+            else:
+                return True
+        self.is_closed = False
+        for session in list(islice(self._missed, MOST_MISSED)):
+            self._note_missed(session)
+        return False
+
+    def _count(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note) -> None:
+        """Count frames that are missed."""
+        size = len(frames.data) if isinstance(frames, FrameChunk) else sum([frame.length() for frame in frames])
+        of_session = self._missed.get(session)
+        if of_session is None:
+            of_session = self._missed[session] = {}
+        key = sender, _ON_LEG[note.leg]
+        before = of_session.get(key, _NOTHING_MISSED)
+        of_session[key] = Missed(before.frames + len(frames), before.size + size)
+
+    def _note_missed(self, session: TappedSession) -> None:
+        """Add what was missed of a session."""
+        for (sender, note), missed in self._missed.pop(session, {}).items():
+            self._add(session, sender, (), note, missed, ENTRY_COST)
+
+
+_NOTHING_MISSED = Missed(0, 0)
+_ON_LEG = {"": NOTHING, **{leg: Note(leg=leg) for leg in ("client", "upstream")}}
+
 
 class Cursor:
-    """Where one reader is in a ring: at its end, or `from_start`."""
+    """Where one reader is in a ring: at its end, or `from_start`.
 
-    def __init__(self, ring: TapRing, *, from_start: bool = False) -> None:
+    With `on_missed`, that is called with each entry that was not taken: when it is overwritten, or skipped for its age.
+    """
+
+    def __init__(
+        self, ring: TapRing, *, from_start: bool = False, on_missed: Callable[[Entry], None] | None = None
+    ) -> None:
         self._ring = ring
-        self._next = ring.first if from_start else ring.end
+        self.next = ring.first if from_start else ring.end
         self._read = ring.overwritten if from_start else ring.shown
+        self._on_missed = on_missed
+        self.is_skipping = False
+        """Is there more to be skipped, before anything else is taken?"""
+        ring.join(self)
+
+    @property
+    def is_told(self) -> bool:
+        """Is it called with what is missed?"""
+        return self._on_missed is not None
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+        self._ring.leave(self)
 
     @property
     def is_at_end(self) -> bool:
         """Has all been read?"""
-        return self._next >= self._ring.end
+        return self.next >= self._ring.end
 
     def take(self) -> Entry | None:
         """The next entry that there still is, which is read now; None at the end. Ask for `skipped` before it."""
-        entry = self._ring.entries.get(self._next)
+        entry = self._ring.entries.get(self.next)
         if entry is not None:
-            self._next += 1
-            self._read = entry.before + (len(entry.frames) or 1)
+            self.next += 1
+            self._read = entry.before + entry.length
         return entry
 
     def skipped(self, before_ns: int | None = None) -> int:
-        """Skip what has been overwritten, and what is from `before_ns`: how many frames and others that are."""
+        """Skip what has been overwritten, and what is from before `before_ns`: how many frames and others that are.
+
+        It `is_skipping` after that, where this would have taken long.
+        """
         ring = self._ring
-        self._next = max(self._next, ring.first)
+        self.next = max(self.next, ring.first)
+        self.is_skipping = False
         if before_ns is not None:
-            while (entry := ring.entries.get(self._next)) is not None and entry.ts_ns < before_ns:
-                self._next += 1
-        entry = ring.entries.get(self._next)
+            stop = self.next + MOST_SKIPPED
+            while (entry := ring.entries.get(self.next)) is not None and entry.ts_ns < before_ns:
+                if self.next >= stop:
+                    self.is_skipping = True
+                    break
+                self.miss(entry)
+        entry = ring.entries.get(self.next)
         skipped_to = ring.shown if entry is None else entry.before
         lost, self._read = skipped_to - self._read, skipped_to
         return lost
+
+    def miss(self, entry: Entry) -> None:
+        """The next entry, which is this one, will not be taken."""
+        self.next += 1
+        if self._on_missed is not None:
+            self._on_missed(entry)

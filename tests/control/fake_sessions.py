@@ -41,7 +41,7 @@ class FakeSessions:
         self.fault = ""
         self.restart: tuple[str, ...] = ()
 
-    def reload(self) -> tuple[str, ...]:
+    async def reload(self) -> tuple[str, ...]:
         if self.fault:
             raise NotReloaded(self.fault)
         return self.restart

@@ -93,3 +93,17 @@ def test_where_the_proxys_own_fails_in_a_session_that_is_lost_for_it_and_for_no_
             hub.saw_frames(session, CLIENT, PUBLISH)
     assert (len(own.seen), len(added.seen)) == (2, 4)
     assert [each["event"] for each in log if each["log_level"] == "error"] == ["tap failed"] * 2
+
+
+def test_who_added_a_tap_is_told_that_it_failed() -> None:
+    failures: list[Exception] = []
+    applied: list[Tap | None] = []
+    hub = Hub(None, applied.append)
+    failing = Failing()
+    with capture_logs():
+        for _ in range(2):
+            hub.add(failing, failures.append)
+            hub.saw_frames(Session(), CLIENT, PUBLISH)
+            hub.saw_frames(Session(), CLIENT, PUBLISH)
+    assert [type(each) for each in failures] == [ZeroDivisionError] * 2
+    assert applied == [hub, None] * 2

@@ -55,12 +55,12 @@ async def release(proxy: FakeSessions, **keys: Any) -> None:
 
 async def test_reload(autojump_clock: MockClock) -> None:
     async with opened() as proxy:
-        assert proxy.handler.answer(Reload()) == {"rules": 1, "restart": []}
+        assert await proxy.handler.answered(Reload()) == {"rules": 1, "restart": []}
         proxy.restart = ("limits.connections",)
-        assert proxy.handler.answer(Reload()) == {"rules": 1, "restart": ["limits.connections"]}
+        assert await proxy.handler.answered(Reload()) == {"rules": 1, "restart": ["limits.connections"]}
         proxy.fault = "rules[0]: no"
         with pytest.raises(RequestError, match="no") as wrong:
-            proxy.handler.answer(Reload())
+            await proxy.handler.answered(Reload())
         assert wrong.value.name == "not-reloaded"
 
 
@@ -112,6 +112,7 @@ async def test_hello_names_the_version_and_every_request() -> None:
         answer = proxy.handler.answer(Hello())
         assert (answer["protocol"], answer["version"]) == (1, __version__)
         assert {"hello", "connections", "stats", "subscribe", "close"} <= set(answer["requests"])
+        assert "broker-queues" not in answer["requests"]  # there is no integrated broker
 
 
 async def test_connections() -> None:

@@ -550,7 +550,6 @@ async def test_batches_are_sent_as_there_is_credit(tmp_path: Path) -> None:
         ([b'{"request":"subscribe","frames":true}', b'{"request":"more","credit":1}'], "no-credit"),
         ([b'{"request":"more","credit":0}'], "malformed"),
         ([b'{"request":"subscribe","frames":true,"from":"start"}'], "no-ring"),
-        ([b'{"request":"subscribe","frames":true,"from":"start","max_age":1}'], "malformed"),
     ],
 )
 async def test_what_there_is_no_more_of(lines: list[bytes], error: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from amqproxy.amqp091.methods import BasicAck, BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
-from amqproxy.control.tap_ring import ENTRY_COST, Cursor, TapRing
+from amqproxy.control.tap_ring import ENTRY_COST, Cursor, Entry, Missed, TapRing
 from amqproxy.taps.frame_chunk import FrameChunk
 from tests.proxy.recording_tap import Audience
 from tests.taps.sessions import Session
@@ -113,6 +113,74 @@ def test_what_is_read_and_what_is_lost_is_all_there_was(room: int, turns: list[i
                 got += 1
         assert got + lost == shown
         assert sum(entry.cost for entry in ring.entries.values()) <= ring.memory
+
+
+def chunk(frames: int) -> FrameChunk:
+    return FrameChunk(frames * frames_of(1, BasicAck(1))[0].raw, 0)
+
+
+def test_a_ring_is_closed_until_what_is_in_it_was_read() -> None:
+    """It has what passed first, in one piece, and what passed from then on; between them, it is counted."""
+    ring = TapRing(10 * (ENTRY_COST + len(chunk(1).data)), may_close=True)
+    told: list[Entry] = []
+    cursor = Cursor(ring, on_missed=told.append)
+    other = Session(2)
+    for number in range(30):
+        ring.saw_frames(other if number % 2 else SESSION, CLIENT, chunk(1))
+    assert ring.is_closed
+    assert (len(ring.entries), told) == (10, [])
+    for _ in range(9):
+        cursor.take()
+    ring.saw_frames(other, SERVER, chunk(5))
+    assert ring.is_closed
+    cursor.take()
+    ring.saw_frames(SESSION, CLIENT, chunk(2))
+    assert not ring.is_closed
+    found = []
+    while (entry := cursor.take()) is not None:
+        found.append((entry.session, entry.sender, entry.event, entry.length))
+    size = len(chunk(1).data)
+    assert found == [
+        (SESSION, CLIENT, Missed(10, 10 * size), 10),
+        (other, CLIENT, Missed(10, 10 * size), 10),
+        (other, SERVER, Missed(5, 5 * size), 5),
+        (SESSION, CLIENT, None, 2),
+    ]
+    assert (ring.shown, cursor.skipped(), told) == (37, 0, [])
+
+
+def test_a_ring_is_not_closed_for_who_follows_nor_for_who_is_not_told() -> None:
+    ring = TapRing(10 * (ENTRY_COST + len(chunk(1).data)), may_close=True)
+    missed: list[Entry] = []
+    slow, fast = (Cursor(ring, on_missed=on_missed) for on_missed in (missed.append, missed.append))
+    for _ in range(30):
+        ring.saw_frames(SESSION, CLIENT, chunk(1))
+        fast.take()
+    assert not ring.is_closed
+    assert len(missed) == 20
+    fast.close()
+    for _ in range(30):
+        ring.saw_frames(SESSION, CLIENT, chunk(1))
+    assert ring.is_closed
+    plain = Cursor(ring)
+    ring.saw_frames(SESSION, CLIENT, chunk(1))
+    assert not ring.is_closed
+    plain.close()
+    slow.close()
+    for _ in range(30):
+        ring.saw_frames(SESSION, CLIENT, chunk(1))
+    assert not ring.is_closed
+
+
+def test_a_session_that_ends_tells_what_was_missed_of_it_first() -> None:
+    ring, tap = TapRing(3 * (ENTRY_COST + len(chunk(1).data)), may_close=True), Audience()
+    Cursor(ring, on_missed=lambda entry: None)
+    for _ in range(5):
+        ring.saw_frames(SESSION, CLIENT, chunk(1))
+    ring.saw_end(SESSION, "over")
+    *_, missed, end = ring.entries.values()
+    missed.show(tap)
+    assert (tap.seen, end.event) == (["2 frames not shown"], "over")
 
 
 def test_who_waits_is_woken_once() -> None:

@@ -1,4 +1,4 @@
-"""What one client of the control socket follows."""
+"""A subscription to records."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, ConfirmSelect
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.control import subscription as module
+from amqproxy.control import record_subscription as module
+from amqproxy.control.record_subscription import FRAMES_A_LOOK, RecordSubscription
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.subscription import FRAMES_A_LOOK, Subscription
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
@@ -30,7 +30,7 @@ class Followed:
         self.woken = 0
         self.session = Session()
         self.ring = TapRing(ring)
-        self.subscription = Subscription(Subscribe(**request), self.ring, self.metrics, self._wake)
+        self.subscription = RecordSubscription(Subscribe(**request), self.ring, self.metrics, self._wake)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -142,8 +142,8 @@ def test_after_a_loss_nothing_is_guessed() -> None:
 def test_from_the_start_of_the_ring() -> None:
     ring = Followed(frames=True)
     ring.saw(BasicPublish(routing_key="before"))
-    late = Subscription(Subscribe(frames=True, since="start"), ring.ring, ring.metrics, lambda: None)
-    now = Subscription(Subscribe(frames=True), ring.ring, ring.metrics, lambda: None)
+    late = RecordSubscription(Subscribe(frames=True, since="start"), ring.ring, ring.metrics, lambda: None)
+    now = RecordSubscription(Subscribe(frames=True), ring.ring, ring.metrics, lambda: None)
     ring.saw(BasicPublish(routing_key="after"))
     for each, keys in [(late, ["before", "after"]), (now, ["after"])]:
         while each.look():
@@ -156,7 +156,7 @@ def test_a_record_has_the_time_when_it_passed() -> None:
     times = iter([5_000, 7_000])
     followed = Followed(frames=True)
     followed.ring = TapRing(1 << 20, lambda: next(times))
-    subscription = Subscription(Subscribe(frames=True), followed.ring, followed.metrics, lambda: None)
+    subscription = RecordSubscription(Subscribe(frames=True), followed.ring, followed.metrics, lambda: None)
     followed.saw(BasicAck(1))
     followed.saw(BasicAck(2))
     while subscription.look():
@@ -169,7 +169,7 @@ def test_what_is_too_old_is_skipped() -> None:
     times = iter([now - 5 * 10**9, now])
     followed = Followed(frames=True)
     ring = TapRing(1 << 20, lambda: next(times))
-    subscription = Subscription(Subscribe(frames=True, max_age=1.0), ring, followed.metrics, lambda: None)
+    subscription = RecordSubscription(Subscribe(frames=True, max_age=1.0), ring, followed.metrics, lambda: None)
     for number in (1, 2):
         ring.saw_frames(followed.session, CLIENT, frames_of(1, BasicAck(number)))
     while subscription.look():

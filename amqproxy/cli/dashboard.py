@@ -1,0 +1,135 @@
+"""`amqproxy dashboard`: what passes through proxies, or is in captures, in a browser."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from amqproxy.cli.failure import FAILED, MISUSED, Failure
+
+Flag = Annotated[bool, Parameter(negative="")]
+Files = Annotated[list[Path], Parameter(negative="")]
+Names = Annotated[list[str], Parameter(negative="")]
+
+
+def dashboard(
+    *,
+    connect: Files = [],  # noqa: B006 - cyclopts reads it, nothing changes it
+    capture: Files = [],  # noqa: B006
+    tables: str | None = None,
+    listen: str | None = None,
+    read_only: Flag = False,
+    token_file: Path | None = None,
+    password_file: Path | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    host: Names = [],  # noqa: B006
+    ring: str | None = None,
+    config: Path | None = None,
+    log_format: Literal["text", "json"] | None = None,
+    log_level: Literal["debug", "info", "warning", "error"] | None = None,
+) -> None:
+    """Show what passes through running proxies, or what is in captures or tables, in a browser, until Ctrl-C.
+
+    `amqproxy run --dashboard` starts one beside a proxy. Flags override [dashboard] in the config file. Needs
+    pip install "amqproxy[dashboard]".
+
+    Parameters
+    ----------
+    connect
+        The control socket of a proxy. May be given more than once.
+    capture
+        A capture file, or a directory of them. May be given more than once.
+    tables
+        Tables that `amqproxy pipeline` has made, for the screen Analytics: a directory, or s3://BUCKET/PATH. Needs
+        pip install "amqproxy[analytics]".
+    listen
+        HOST:PORT for browsers [127.0.0.1:8672]. Port 0 takes a free one.
+    read_only
+        Only show: close, pause, release, record and change nothing.
+    token_file
+        A file with a token that a browser has to show. This or a password is needed where other machines are let in.
+    password_file
+        A file with the password that people log in with.
+    certificate
+        A certificate in PEM: the dashboard then speaks HTTPS.
+    key
+        The key of the certificate, in PEM, without a password.
+    host
+        A name under which browsers reach it, besides the address. May be given more than once.
+    ring
+        How much of what has passed is kept, for each proxy or capture [64MiB].
+    config
+        A .toml, .yaml or .yml file with a [dashboard], and a [control] that names the proxy's socket.
+    log_format
+        How the log on standard error is written [text].
+    log_level
+        The least important events to log [info].
+    """
+    from amqproxy import log, preflight
+    from amqproxy.cli.flags import merged, merged_dashboard
+    from amqproxy.config import Config, split_address
+    from amqproxy.config_file import load
+    from amqproxy.dashboard_process import secrets_of
+
+    files = {"token_file": token_file, "password_file": password_file, "certificate": certificate, "key": key}
+    given: dict[str, object] = {name: str(file) for name, file in files.items() if file}
+    chosen = {"listen": listen, "read_only": read_only, "hosts": host, "ring": ring, "tables": tables}
+    given |= {name: value for name, value in chosen.items() if value}
+    settings = merged(load(config) if config else Config(), None, None, None, log_format, log_level)
+    sockets = [*connect]
+    if not (connect or capture) and settings.control is not None:
+        sockets.append(Path(settings.control.path))
+    wanted = merged_dashboard(settings.dashboard, given)
+    if not (sockets or capture or wanted.tables):
+        raise Failure(
+            "dashboard: name a proxy's socket with --connect, a --capture, --tables, or a --config with them", MISUSED
+        )
+    fault = preflight.missing_extra("dashboard", preflight.DASHBOARD)
+    if fault is not None:
+        raise Failure(f"dashboard: {fault}", FAILED)
+    fault = preflight.missing_extra("analytics", preflight.ANALYTICS) if wanted.tables else None
+    if fault is not None:
+        raise Failure(f"dashboard: --tables {fault}", FAILED)
+    secrets = secrets_of(wanted)
+    from dashboard.server import Unsafe, serve
+    from dashboard.settings import Settings
+
+    address, port = split_address(wanted.listen)
+    shown = Settings(
+        connect=tuple(sockets),
+        captures=tuple(capture),
+        tables=wanted.tables or None,
+        host=address,
+        port=port,
+        read_only=wanted.read_only,
+        token=secrets.get("token"),
+        password=secrets.get("password"),
+        certificate=Path(wanted.certificate) if wanted.certificate else None,
+        key=Path(wanted.key) if wanted.key else None,
+        ring=wanted.ring,
+        hosts=wanted.hosts,
+    )
+    with log.started(settings.log), _ending_in_peace():
+        try:
+            serve(shown)
+        except Unsafe as error:
+            raise Failure(f"dashboard: {error}", MISUSED) from None
+        except OSError as error:
+            raise Failure(f"dashboard: cannot listen on {wanted.listen}: {error.strerror or error}", FAILED) from None
+
+
+@contextmanager
+def _ending_in_peace() -> Iterator[None]:
+    """A signal ends it, which is what it is for; uvicorn raises it again when all has ended."""
+    handlers = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)

@@ -1,0 +1,134 @@
+"""The integrated broker as the control socket shows it: its queues, what waits in them, and its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.connection.client_connection import ClientConnection
+from amqproxy.broker.message import Message
+from amqproxy.broker.queues.paged_messages import UNREADABLE
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.vhost import VirtualHost
+from amqproxy.control.held_commands import shown_body
+from amqproxy.control.request import ListBrokerConnections, ListBrokerQueues, ShowBrokerMessages
+from amqproxy.control.request_error import RequestError
+from amqproxy.control.session_entries import shown_text
+from amqproxy.taps.record import json_mapping
+
+BrokerRequest = ListBrokerQueues | ListBrokerConnections | ShowBrokerMessages
+
+Entry = dict[str, Any]
+
+
+class BrokerControl:
+    """Answers requests about a broker. What `is_hidden` are bodies and properties, where rules redact any."""
+
+    def __init__(self, broker: Broker, is_hidden: Callable[[], bool] = lambda: False) -> None:
+        self._broker = broker
+        self._is_hidden = is_hidden
+
+    def entries(self, request: BrokerRequest) -> tuple[str, Iterator[Any]]:
+        """What a response lists, and under which name. `RequestError` where it cannot."""
+        match request:
+            case ListBrokerQueues():
+                return "queues", self._queues(request.vhost)
+            case ListBrokerConnections():
+                return "connections", self._connections()
+            case ShowBrokerMessages():
+                return "messages", self._messages(request)
+
+    def _queues(self, vhost: str | None) -> Iterator[Entry]:
+        for each in list(self._broker.vhosts.values()):
+            if vhost in (None, each.name):
+                for queue in list(each.queues.values()):
+                    if not queue.is_deleted:
+                        yield queue_entry(each, queue)
+
+    def _connections(self) -> Iterator[Entry | None]:
+        for each in list(self._broker.connections):
+            is_open = isinstance(each, ClientConnection) and each.vhost is not None and not each.is_over
+            yield connection_entry(each) if isinstance(each, ClientConnection) and is_open else None
+
+    def _messages(self, request: ShowBrokerMessages) -> Iterator[Entry]:
+        vhost = self._broker.vhosts.get(request.vhost)
+        queue = None if vhost is None else vhost.queues.get(request.queue)
+        if queue is None:
+            raise RequestError("no-queue", f"there is no queue {request.queue!r} in the virtual host {request.vhost!r}")
+        is_hidden = self._is_hidden()
+        try:
+            # At once: the queue goes on, and is not to change meanwhile.
+            found = list(islice(queue, request.skip, request.skip + request.count))
+            shown = [
+                message_entry(request.skip + place, message, -1 if is_hidden else request.body)
+                for place, message in enumerate(found)
+            ]
+        except UNREADABLE as error:
+            raise RequestError("unreadable", f"what waits on the disk cannot be read: {error}") from None
+        return iter(shown)
+
+
+def queue_entry(vhost: VirtualHost, queue: Queue) -> Entry:
+    """A queue. `entered` and `left` are counts of messages: of two samples, the difference is a rate."""
+    policy, operator_policy = queue.policy_names
+    return {
+        "vhost": vhost.name,
+        "name": shown_text(queue.name),
+        "type": queue.type,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "exclusive": queue.exclusive_to is not None,
+        "arguments": json_mapping(queue.arguments),
+        "policy": policy,
+        "operator_policy": operator_policy,
+        "messages": queue.message_count + queue.unacked,
+        "ready": queue.message_count,
+        "unacked": queue.unacked,
+        "ready_bytes": queue.body_bytes,
+        "consumers": len(queue.consumers),
+        "entered": queue.entered,
+        "left": queue.left,
+    }
+
+
+def connection_entry(connection: ClientConnection) -> Entry:
+    """A client of the broker; behind a proxy, it is one of the proxy's connections."""
+    properties = connection.client_properties
+    channels = list(connection.channels.values())
+    return {
+        "connection": connection.name,
+        "user": shown_text(connection.user.name),
+        "vhost": "" if connection.vhost is None else connection.vhost.name,
+        "product": shown_text(properties.get("product", "")),
+        "product_version": shown_text(properties.get("version", "")),
+        "platform": shown_text(properties.get("platform", "")),
+        "name": shown_text(properties.get("connection_name", "")),
+        "channel_max": connection.protocol.channel_max,
+        "frame_max": connection.protocol.frame_max,
+        "heartbeat": connection.protocol.heartbeat,
+        "blocked": connection.is_blocked,
+        "channels": len(channels),
+        "consumers": sum(len(channel.deliveries.consumers) for channel in channels),
+        "unacked": sum(len(channel.deliveries.unacked) for channel in channels),
+        "exclusive_queues": len(connection.exclusive_queues),
+    }
+
+
+def message_entry(place: int, message: Message, excerpt: int) -> Entry:
+    """A message that waits, the next one in `place` 0; without what it has to say where the `excerpt` is negative."""
+    entry: Entry = {
+        "place": place,
+        "exchange": shown_text(message.exchange),
+        "routing_key": shown_text(message.routing_key),
+        "size": message.size,
+    }
+    if excerpt < 0:
+        return {**entry, "redacted": True}
+    try:
+        properties = json_mapping(message.properties.present())
+    except ProtocolError:
+        properties = {}
+    return {**entry, "properties": properties, "body": shown_body(message.body, excerpt)}

@@ -1,0 +1,165 @@
+"""Answers requests about a broker that runs by itself: it has most of what a proxy has, and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from amqproxy import __version__
+from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.served_connection import ServedConnection
+from amqproxy.control.broker_control import BrokerControl
+from amqproxy.control.broker_entries import (
+    chosen_consumers,
+    served_channels,
+    served_consumers,
+    served_entry,
+    session_entry,
+    topology_entries,
+)
+from amqproxy.control.recording_control import RecordingControl
+from amqproxy.control.request import (
+    PROTOCOL,
+    PROXY_REQUESTS,
+    REQUESTS,
+    AnyRequest,
+    CloseSession,
+    Hello,
+    ListBrokerConnections,
+    ListBrokerQueues,
+    ListChannels,
+    ListConnections,
+    ListConsumers,
+    ListSessions,
+    Reload,
+    ShowBrokerMessages,
+    ShowRecording,
+    ShowStats,
+    ShowTopology,
+    StartRecording,
+    StopRecording,
+)
+from amqproxy.control.request_error import RequestError
+from amqproxy.control.request_handler import ListResponse, Response
+from amqproxy.control.session_entries import Entry
+from amqproxy.control.statistics import Statistics
+from amqproxy.log import logger
+
+LACKING = "this is a broker by itself: only a proxy has rules, holds commands and pauses connections"
+
+
+class ServedBroker(Protocol):
+    """What the handler needs of a `BrokerServer`."""
+
+    broker: Broker
+    served: dict[int, ServedConnection]
+
+
+class BrokerRequestHandler:
+    """Answers requests about one broker. `reload` reads again what can be; `time` is the time of day in seconds.
+
+    `listen` are the addresses where clients connect.
+    """
+
+    def __init__(
+        self,
+        server: ServedBroker,
+        reload: Callable[[], Awaitable[None]],
+        *,
+        time: Callable[[], float],
+        statistics: Statistics,
+        recording: RecordingControl,
+        listen: Sequence[str] = (),
+    ) -> None:
+        self._server = server
+        self._reload = reload
+        self._time = time
+        self._statistics = statistics
+        self._recording = recording
+        self._broker_control = BrokerControl(server.broker)
+        self._listen = list(listen)
+
+    async def answered(self, request: AnyRequest) -> Response | ListResponse:
+        """The response. `RequestError` if the request cannot be carried out, or if only a proxy can."""
+        match request:
+            case Reload():
+                await self._reload()
+                return {"rules": 0, "restart": []}
+            case StartRecording() | StopRecording() | ShowRecording():
+                return await self._recording.answer(request)
+            case _:
+                return self.answer(request)
+
+    def answer(self, request: AnyRequest) -> Response | ListResponse:
+        """The same for what takes no time."""
+        served = self._server.served
+        match request:
+            case Hello():
+                requests = [name for name in REQUESTS if name not in PROXY_REQUESTS]
+                return {"protocol": PROTOCOL, "version": __version__, "requests": requests, "listen": self._listen}
+            case ListConnections():
+                return ListResponse("connections", map(served_entry, list(served.values())))
+            case ListSessions():
+                return ListResponse("sessions", map(session_entry, list(served.values())))
+            case ListChannels():
+                return ListResponse("channels", self._of_each(request.session, served_channels))
+            case ListConsumers():
+                return ListResponse("consumers", self._of_each(request.session, served_consumers))
+            case ShowTopology():
+                return ListResponse("topology", self._topology(request.vhost), {"forgotten": 0})
+            case ShowStats():
+                return ListResponse("metrics", self._statistics.samples(), {"stats": self._statistics.process()})
+            case ListBrokerQueues() | ListBrokerConnections() | ShowBrokerMessages():
+                return ListResponse(*self._broker_control.entries(request))
+            case CloseSession():
+                self._close(request)
+                return {}
+            case _:
+                raise RequestError("not-observable", LACKING)
+
+    def held(self, session: object, number: int, excerpt: int) -> None:
+        """None: a broker holds no command."""
+
+    def _of_each(
+        self, number: int | None, entries: Callable[[ServedConnection], Iterator[Entry]]
+    ) -> Iterator[Entry | None]:
+        """The entries of one connection, or of each; None between them, as there may be many without any."""
+        chosen = list(self._server.served.values()) if number is None else [self._find(number)]
+        return _listed(chosen, self._server.served, entries)
+
+    def _topology(self, vhost: str | None) -> Iterator[Entry | None]:
+        yield from topology_entries(self._server.broker, vhost, self._time())
+        yield from chosen_consumers(list(self._server.served.values()), vhost)
+
+    def _find(self, number: int) -> ServedConnection:
+        served = self._server.served.get(number)
+        if served is None:
+            raise RequestError("no-session", f"there is no session {number}")
+        return served
+
+    def _close(self, request: CloseSession) -> None:
+        connection = self._find(request.session).connection
+        if connection.vhost is None or connection.is_over:
+            raise RequestError("not-open", f"session {request.session} has no open connection")
+        number, now = request.channel, current_time()
+        if number is not None and number not in connection.channels:
+            raise RequestError("no-channel", f"session {request.session} has no open channel {number}")
+        logger().info("closing", client=connection.name, channel=number, reason=request.text, by="operator")
+        self._server.broker.work.quantum.begin()
+        if number is None:
+            connection.close(request.text, now)
+        else:
+            connection.end_channel(number, PreconditionFailed(request.text), now)
+
+
+def _listed(
+    chosen: Sequence[ServedConnection],
+    served: Mapping[int, Any],
+    entries: Callable[[ServedConnection], Iterator[Entry]],
+) -> Iterator[Entry | None]:
+    for each in chosen:
+        if each.number in served:
+            yield from entries(each)
+        yield None

@@ -1,0 +1,127 @@
+"""A subscription to records: of frames, or of messages and findings, as they happen."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from amqproxy.amqp091.frame import Frame
+from amqproxy.control.request import Subscribe
+from amqproxy.control.request_error import RequestError
+from amqproxy.control.subscription import READER, Subscription
+from amqproxy.control.tap_ring import Entry, TapRing
+from amqproxy.proxy.record_source import RecordSource
+from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.observer import ObserverSettings
+from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
+
+MAX_FOLLOWED = 10_000
+"""Records that wait for a client; the oldest are dropped, and their number is sent."""
+
+MAX_FOLLOWED_BYTES = 16 * 1024 * 1024
+"""The same in bytes."""
+
+MAX_PENDING_BYTES = 16 * 1024 * 1024
+"""Bytes of messages whose outcome a client waits for."""
+
+MAX_FILTERED_BODY = 1024 * 1024
+"""Bytes of a body that a filter looks at; a message with a larger one is shown."""
+
+FRAMES_A_LOOK = 64
+"""Frames of one chunk that are looked at before others have their turn."""
+
+_SKIPPED = "too slow: not all that passed was looked at"
+
+
+class RecordSubscription(Subscription):
+    """Records for one client, selected by its own filter. `RequestError` when the filter is wrong."""
+
+    def __init__(self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None]) -> None:
+        super().__init__(request, ring, metrics, wake)
+        self._queue = RecordQueue(
+            MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
+        )
+        observed = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
+        self._source = RecordSource(
+            self._queue,
+            None if request.frames else observed,
+            None if request.filter is None else _filter(request.filter),
+            memory=MAX_PENDING_BYTES,
+            body_limit=MAX_FILTERED_BODY,
+            body=request.body,
+            clock=lambda: self._now_ns,
+        )
+        self._skipped = 0
+        self._entry: Entry | None = None
+        self._rest: deque[Frame] = deque()
+        self._now_ns = time.time_ns()
+
+    def look(self) -> bool:
+        """Make records of some of what the ring has."""
+        if self._rest:
+            self._show_some()
+            return True
+        skipped = self._skip()
+        if skipped:
+            self._skipped += skipped
+            self._dropped.inc(skipped)
+            self._source.note_gap(_SKIPPED)
+        if self._cursor.is_skipping:
+            return True
+        entry = self._next_entry()
+        if entry is None:
+            self._now_ns = time.time_ns()
+            return False
+        self._now_ns = entry.ts_ns
+        if isinstance(entry.frames, FrameChunk):
+            self._entry, self._rest = entry, deque(entry.frames.unmade())
+            self._show_some()
+        else:
+            entry.show(self._source.tap)
+        return True
+
+    def _show_some(self) -> None:
+        """Show the next frames of a chunk, of which there may be many."""
+        assert self._entry is not None
+        some = [self._rest.popleft() for _ in range(min(FRAMES_A_LOOK, len(self._rest)))]
+        self._source.tap.saw_frames(self._entry.session, self._entry.sender, some, self._entry.note)
+
+    def events(self) -> Iterator[bytes]:
+        """What was recorded since the last call, and how much was lost."""
+        skipped, self._skipped = self._skipped, 0
+        if skipped:
+            yield b'{"event":"lost","count":%d}' % skipped
+        for record in self._queue.take_records():
+            yield b'{"event":"%b","record":%b}' % (_kind(record), record.to_json())
+        lost = self._queue.take_dropped()
+        if lost:
+            yield b'{"event":"lost","count":%d}' % lost
+
+    async def report_overdue(self) -> None:
+        """Make records of messages that have been open for long."""
+        if self._cursor.is_at_end:
+            self._now_ns = time.time_ns()
+        await self._source.report_overdue()
+        self._wake()
+
+    def close(self) -> None:
+        super().close()
+        self._queue.close()
+
+
+def _filter(expression: str) -> Filter:
+    try:
+        return compiled(expression)
+    except ValueError as error:
+        raise RequestError("wrong-filter", str(error)) from None
+
+
+def _kind(record: PrintedRecord) -> bytes:
+    if isinstance(record, Finding):
+        return b"finding"
+    return b"message" if isinstance(record, MessageRecord) else b"frame"

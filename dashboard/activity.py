@@ -1,0 +1,177 @@
+"""How much happened, and how long it took, in intervals of time: from the trace of what passed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.taps.message_recorder import NORMAL_CODES
+from amqproxy.taps.metrics import LATENCY_BUCKETS
+from amqproxy.taps.trace.events import (
+    ChannelClosed,
+    ConnectionClosed,
+    ConnectionOpened,
+    DeliveriesSettled,
+    MessageDelivered,
+    MessagePublished,
+    MessageReturned,
+    PublishesSettled,
+    Settlement,
+    TraceEvent,
+)
+
+MAX_INTERVALS = 3600
+"""Intervals that are kept: where more time passed, the first are forgotten, or all become longer."""
+
+SECOND = 1_000_000_000
+
+_SETTLED = {
+    Settlement.CONFIRMED: "confirmed",
+    Settlement.NACKED: "nacked",
+    Settlement.ACKED: "acked",
+    Settlement.REJECTED: "rejected",
+}
+
+
+class Interval(msgspec.Struct):
+    """What happened in one interval. Latencies are counted by `LATENCY_BUCKETS`, and beyond the last of them."""
+
+    methods: Counter[str] = msgspec.field(default_factory=Counter)
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+    confirm: list[int] = msgspec.field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
+    ack: list[int] = msgspec.field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
+
+    def absorb(self, other: Interval) -> None:
+        """Add another interval."""
+        self.methods.update(other.methods)
+        self.counts.update(other.counts)
+        for mine, theirs in ((self.confirm, other.confirm), (self.ack, other.ack)):
+            for place, count in enumerate(theirs):
+                mine[place] += count
+
+
+class Activity:
+    """Counts what passes by the second in which it did.
+
+    Where there are too many of these, all become longer, or, of what `is_live`, the oldest go.
+    """
+
+    def __init__(self, *, is_live: bool = False) -> None:
+        self._is_live = is_live
+        self.seconds = 1
+        """How long an interval is."""
+        self.intervals: dict[int, Interval] = {}
+        self._current = Interval()
+        self._place = -1
+
+    def count_frames(self, ts_ns: int, sender: str, frames: Sequence[Frame], size: int) -> None:
+        """Count frames of one peer, of `size` bytes in all."""
+        interval = self._at(ts_ns)
+        interval.counts[f"bytes.{sender}"] += size
+        interval.counts["frames"] += len(frames)
+        indexes = Counter([frame.index for frame in frames if frame.kind == METHOD])
+        for index, count in indexes.items():
+            interval.methods[BY_INDEX[index].name] += count
+
+    def count_error(self, ts_ns: int) -> None:
+        """Count bytes that could not be read."""
+        self._at(ts_ns).counts["errors"] += 1
+
+    def count_events(self, events: Iterable[TraceEvent]) -> None:
+        """Count what happened."""
+        for event in events:
+            match event:
+                case MessagePublished():
+                    self._at(event.ts_ns).counts["published"] += 1
+                case MessageDelivered():
+                    self._at(event.ts_ns).counts["delivered"] += 1
+                case MessageReturned():
+                    self._at(event.ts_ns).counts["returned"] += 1
+                case PublishesSettled():
+                    self._settle(event, self._at(event.ts_ns).confirm)
+                case DeliveriesSettled():
+                    self._settle(event, self._at(event.ts_ns).ack)
+                case ConnectionOpened():
+                    self._at(event.ts_ns).counts["opened"] += 1
+                case ChannelClosed() | ConnectionClosed():
+                    counts = self._at(event.ts_ns).counts
+                    if event.code not in NORMAL_CODES:
+                        counts["errors"] += 1
+                    if isinstance(event, ConnectionClosed):
+                        counts["closed"] += 1
+                case _:
+                    pass
+
+    def _settle(self, event: PublishesSettled | DeliveriesSettled, buckets: list[int]) -> None:
+        name = _SETTLED.get(event.outcome)
+        if name is None:
+            return
+        counts = self._at(event.ts_ns).counts
+        for span in event.spans:
+            counts[name] += span.count
+            buckets[bucket_of((event.ts_ns - span.ts_ns) / 1e9)] += span.count
+
+    def samples(self, most: int = MAX_INTERVALS) -> list[dict[str, Any]]:
+        """The last intervals, each as a sample: see `sample_of`."""
+        return [
+            sample_of(place * self.seconds, self.seconds, self.intervals[place])
+            for place in sorted(self.intervals)[-most:]
+        ]
+
+    def _at(self, ts_ns: int) -> Interval:
+        place = ts_ns // (SECOND * self.seconds)
+        if place == self._place:
+            return self._current
+        found = self.intervals.get(place)
+        if found is None:
+            found = self.intervals[place] = Interval()
+            if len(self.intervals) > MAX_INTERVALS:
+                if self._is_live:
+                    del self.intervals[min(self.intervals)]
+                else:
+                    self._lengthen()
+                    return self._at(ts_ns)
+        self._place, self._current = place, found
+        return found
+
+    def _lengthen(self) -> None:
+        """Make intervals twice as long."""
+        self.seconds *= 2
+        before, self.intervals = self.intervals, {}
+        for place in sorted(before):
+            self.intervals.setdefault(place // 2, Interval()).absorb(before[place])
+        self._place = -1
+
+
+def bucket_of(seconds: float) -> int:
+    """The place of a latency among the buckets."""
+    for place, bound in enumerate(LATENCY_BUCKETS):
+        if seconds <= bound:
+            return place
+    return len(LATENCY_BUCKETS)
+
+
+def sample_of(start: float, seconds: float, interval: Interval) -> dict[str, Any]:
+    """What an interval shows, as rates a second; `confirm` and `ack` are how many took so long."""
+    counts = interval.counts
+    return {
+        "ts": start,
+        "seconds": seconds,
+        "frames": counts["frames"] / seconds,
+        "methods": {name: count / seconds for name, count in interval.methods.items()},
+        "bytes": {sender: counts[f"bytes.{sender}"] / seconds for sender in ("client", "server")},
+        "messages": {
+            name: counts[name] / seconds
+            for name in ("published", "confirmed", "nacked", "returned", "delivered", "acked", "rejected")
+        },
+        "opened": counts["opened"] / seconds,
+        "closed": counts["closed"] / seconds,
+        "errors": counts["errors"] / seconds,
+        "confirm": interval.confirm,
+        "ack": interval.ack,
+    }

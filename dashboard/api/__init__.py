@@ -1,0 +1,1 @@
+"""REST, a router for each kind of thing; all paths are below /api/v1."""

@@ -1,0 +1,161 @@
+"""Captures that can be opened, or played to a broker: those that were named, and recordings of the proxies."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Path as PathParameter
+from pydantic import Field
+
+from amqproxy.capture.files import captures_in
+from amqproxy.capture.warnings import CaptureError
+from amqproxy.replay.target import TargetError
+from dashboard.api.actions import Body
+from dashboard.api.control import ActorOf, asked, can
+from dashboard.api.dependencies import MAX_INTEGER, SourcesOf
+from dashboard.api.responses import json_response
+from dashboard.problem import Problem
+from dashboard.replays import MAX_DIFFERENCES, Replay, ReplayPlan, Replays, TooManyReplays
+from dashboard.sources import Sources, TooManySources
+
+router = APIRouter(tags=["captures"])
+
+MAX_LISTED = 1000
+"""Captures that are listed; of more, the newest."""
+
+
+MAX_CLIENTS = 1000
+
+
+class OpenBody(Body):
+    """The path of a capture, as it was listed."""
+
+    path: Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class ReplayBody(OpenBody):
+    """What to play, and to whom: an AMQP URL, or HOST:PORT. With `loop` 0 it is played until it is ended."""
+
+    to: Annotated[str, Field(min_length=1, max_length=4096)]
+    speed: Annotated[float, Field(gt=0, le=1e6)] | Literal["max"] = 1.0
+    clients: Annotated[int, Field(ge=1, le=MAX_CLIENTS)] = 1
+    loop: Annotated[int, Field(ge=0, le=1_000_000)] = 1
+
+
+def replays_of(request: Request) -> Replays:
+    """The replays of the application that was asked."""
+    found = request.app.state.replays
+    assert isinstance(found, Replays)
+    return found
+
+
+ReplaysOf = Annotated[Replays, Depends(replays_of)]
+NumberOf = Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]
+
+
+@router.get("/captures")
+async def list_captures(sources: SourcesOf) -> Response:
+    """The captures that can be opened, the newest first, and which sources show them already."""
+    found = await asyncio.to_thread(_listed, await directories(sources), sources.settings.captures)
+    shown = {str(path.resolve()): each.id for each in sources.sources.values() if (path := getattr(each, "path", None))}
+    for each in found:
+        each["source"] = shown.get(each["path"])
+    return json_response({"captures": found})
+
+
+@router.post("/captures/open")
+async def open_capture(sources: SourcesOf, actor: ActorOf, body: OpenBody) -> Response:
+    """Show one of the captures that are listed, as one more source."""
+    path = await _listed_path(sources, body.path)
+    try:
+        source = sources.open_capture(path)
+    except TooManySources as error:
+        raise Problem(409, str(error)) from None
+    actor.log("capture-open", source, "done", path=body.path)
+    return json_response(source.describe(read_only=sources.settings.read_only))
+
+
+@router.post("/captures/replay", status_code=202)
+async def replay(sources: SourcesOf, replays: ReplaysOf, actor: ActorOf, body: ReplayBody) -> Response:
+    """Play the client side of one of the captures that are listed to a broker: `amqproxy replay`."""
+
+    def on_end(replay: Replay) -> None:
+        actor.log("replay", None, str(replay.state), path=body.path, to=replay.target, replay=replay.number)
+
+    plan = ReplayPlan(
+        path=await _listed_path(sources, body.path),
+        url=body.to if "://" in body.to else f"amqp://{body.to}",
+        speed=None if body.speed == "max" else body.speed,
+        clients=body.clients,
+        loops=body.loop,
+    )
+    try:
+        started = replays.start(plan, actor.name, on_end)
+    except TooManyReplays as error:
+        raise Problem(409, str(error)) from None
+    except ValueError as error:  # of `urlsplit`, too
+        detail = str(error) if isinstance(error, TargetError) else "the URL cannot be read"
+        raise Problem(400, f"to: {detail}") from None
+    actor.log("replay", None, "started", path=body.path, to=started.target, replay=started.number)
+    return json_response(started.describe(), 202)
+
+
+@router.get("/captures/replays")
+async def list_replays(
+    replays: ReplaysOf, differences: Annotated[int, Query(ge=0, le=MAX_DIFFERENCES)] = 100
+) -> Response:
+    """The replays, the newest first: how they stand, and the first `differences` of each."""
+    return json_response({"replays": [each.describe(differences) for each in reversed(replays.replays.values())]})
+
+
+@router.delete("/captures/replays/{number}")
+async def end_replay(replays: ReplaysOf, number: NumberOf, actor: ActorOf) -> Response:
+    """End a replay: what was played by then is reported."""
+    found = replays.replays.get(number)
+    if found is None:
+        raise Problem(404, f"there is no replay {number}")
+    if found.is_running:
+        actor.log("replay-end", None, "done", replay=number)
+        await found.end()
+    return json_response(found.describe())
+
+
+async def _listed_path(sources: Sources, path: str) -> Path:
+    """The capture at this path, if it is listed."""
+    listed = await asyncio.to_thread(_listed, await directories(sources), sources.settings.captures)
+    if path not in {each["path"] for each in listed}:
+        raise Problem(404, "there is no such capture among those that are listed")
+    return Path(path)
+
+
+async def directories(sources: Sources) -> set[Path]:
+    """Where captures are looked for: directories that were named, and those that proxies record into."""
+    found = {path for path in sources.settings.captures if path.is_dir()}
+    proxies = [each for each in sources.sources.values() if can(each, "record-status")]
+    answers = await asyncio.gather(*(asked(each, "record-status") for each in proxies), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, dict) and (directory := answer["recording"].get("directory")):
+            found.add(Path(directory))
+    return found
+
+
+def _listed(directories: set[Path], files: tuple[Path, ...]) -> list[dict[str, Any]]:
+    paths = {path for path in files if path.is_file()}
+    for directory in directories:
+        try:
+            paths |= set(captures_in(directory))
+        except CaptureError:
+            continue
+    found: list[tuple[float, dict[str, Any]]] = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        entry = {"path": str(path.resolve()), "name": path.name, "size": status.st_size, "changed_at": status.st_mtime}
+        found.append((-status.st_mtime, entry))
+    found.sort(key=lambda each: (each[0], each[1]["path"]))
+    return [entry for _, entry in found[:MAX_LISTED]]

@@ -1,0 +1,118 @@
+"""Connections, as the proxy lists them and as what passed shows them; and what they have set up."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from fastapi import Path as PathParameter
+
+from dashboard.api.control import asked, can
+from dashboard.api.dependencies import MAX_INTEGER, SourceOf
+from dashboard.api.responses import json_response
+from dashboard.connections import SeenConnection
+from dashboard.problem import Problem
+from dashboard.source import Source
+
+router = APIRouter(tags=["connections"])
+
+SessionOf = Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]
+SessionQuery = Annotated[int | None, Query(ge=0, le=MAX_INTEGER)]
+
+MAX_LISTED = 10_000
+"""Connections of one response; of more, the newest."""
+
+
+async def open_connections(source: Source) -> dict[int, dict[str, Any]]:
+    """What the proxy knows of those that are open, by their numbers; none of a capture, or of one that is gone."""
+    if not can(source, "connections"):
+        return {}
+    try:
+        listed = await asked(source, "connections")
+    except Problem:
+        return {}
+    return {int(each["session"]): each for each in listed["connections"]}
+
+
+def described(seen: SeenConnection | None, entry: dict[str, Any] | None) -> dict[str, Any]:
+    """One connection: the proxy's entry as it is, and in `seen` what passed shows, as far as it did."""
+    shown = None if seen is None else seen.to_dict()
+    if entry is not None:
+        same = seen is not None and seen.connection == entry["connection"]
+        return {**entry, "is_open": True, "seen": shown if same else None}
+    assert seen is not None
+    handshake = seen.handshake or {}
+    client = handshake.get("client_properties") or {}
+    found = {
+        "session": seen.stream,
+        "connection": seen.connection,
+        "connected_at": None if seen.is_joined else seen.since_ns / 1e9,
+        "state": "open" if seen.is_open else "closed",
+        "blocked": seen.is_blocked,
+        "user": handshake.get("user"),
+        "vhost": handshake.get("virtual_host"),
+        "mechanism": handshake.get("mechanism"),
+        "product": client.get("product"),
+        "product_version": client.get("version"),
+        "platform": client.get("platform"),
+        "name": client.get("connection_name"),
+        "channel_max": handshake.get("channel_max"),
+        "frame_max": handshake.get("frame_max"),
+        "heartbeat": handshake.get("heartbeat"),
+        "channels": seen.channels,
+        "bytes": seen.bytes,
+    }
+    return {**found, "is_open": seen.is_open, "seen": shown}
+
+
+@router.get("/sources/{source}/connections")
+async def list_connections(source: SourceOf) -> Response:
+    """The open connections of a proxy, and those that have ended, as far as they are known; by their numbers."""
+    entries = await open_connections(source)
+    seen = source.observed.connections.seen
+    if source.requests is not None and entries:  # what the proxy does not list is over
+        gone = {number for number, each in seen.items() if each.is_open and number not in entries}
+    else:
+        gone = set()
+    numbers = sorted(entries.keys() | (seen.keys() - gone))[-MAX_LISTED:]
+    return json_response({"connections": [described(seen.get(each), entries.get(each)) for each in numbers]})
+
+
+@router.get("/sources/{source}/connections/{session}")
+async def show_connection(source: SourceOf, session: SessionOf) -> Response:
+    """One connection, with its channels and consumers where it is open."""
+    entry = (await open_connections(source)).get(session)
+    seen = source.observed.connections.seen.get(session)
+    if entry is None and seen is None:
+        raise Problem(404, f"there is no connection {session}")
+    found = described(seen, entry)
+    for name in ("channels", "consumers"):
+        listed = await asked(source, name, session=session) if entry is not None and can(source, name) else {name: None}
+        found[f"{name}_list"] = listed[name]
+    return json_response(found)
+
+
+@router.get("/sources/{source}/channels")
+async def list_channels(source: SourceOf, session: SessionQuery = None) -> Response:
+    """The open channels."""
+    return json_response(await asked(source, "channels", session=session))
+
+
+@router.get("/sources/{source}/consumers")
+async def list_consumers(source: SourceOf, session: SessionQuery = None) -> Response:
+    """The consumers."""
+    return json_response(await asked(source, "consumers", session=session))
+
+
+@router.get("/sources/{source}/topology")
+async def show_topology(
+    source: SourceOf, vhost: Annotated[str | None, Query(max_length=1000)] = None, deleted: bool = False
+) -> Response:
+    """Exchanges, queues, bindings and consumers, as clients made or used them."""
+    return json_response(await asked(source, "topology", vhost=vhost, deleted=deleted or None))
+
+
+@router.get("/sources/{source}/stats")
+async def show_stats(source: SourceOf) -> Response:
+    """The process, and all that it counts."""
+    return json_response(await asked(source, "stats"))

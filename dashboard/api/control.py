@@ -1,0 +1,88 @@
+"""Requests to a proxy's control socket on behalf of a browser, and the log of those that change something."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from amqproxy.control import RequestError
+from amqproxy.log import logger
+from dashboard.problem import Problem
+from dashboard.source import Source
+
+_STATUS = {
+    "unreachable": 503,
+    "busy": 503,
+    "malformed": 400,
+    "too-long": 413,
+    "no-session": 404,
+    "no-channel": 404,
+    "no-rule": 404,
+    "not-held": 404,
+    "wrong-rules": 400,
+    "wrong-edit": 400,
+    "wrong-filter": 400,
+}
+"""Of errors of the control socket; all others are conflicts with how things stand."""
+
+
+def can(source: Source, request: str) -> bool:
+    """Does the source understand this request?"""
+    return source.requests is not None and request in source.understood
+
+
+async def asked(source: Source, request: str, **keys: Any) -> dict[str, Any]:
+    """The response of a proxy, without `ok`. `Problem` for what it refuses."""
+    if source.requests is None:
+        raise Problem(404, f"{source.name} is a capture: there is no proxy to ask")
+    if source.understood and request not in source.understood:
+        raise Problem(
+            404, f"{source.name} does not know the request {request!r}: it is a broker by itself, or of another version"
+        )
+    try:
+        response = await source.requests.ask(request, **keys)
+    except RequestError as error:
+        raise Problem(_STATUS.get(error.name, 409), str(error), error=error.name) from None
+    return {name: value for name, value in response.items() if name != "ok"}
+
+
+class Actor:
+    """Who changes something: it is logged, and not at all where the dashboard only shows."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def does(self, source: Source, request: str, **keys: Any) -> dict[str, Any]:
+        """Ask the proxy to do something; the log has who did, and what."""
+        fields = {name: value for name, value in keys.items() if isinstance(value, int | str) and name != "text"}
+        outcome = "refused"
+        try:
+            response = await asked(source, request, **keys)
+            outcome = "done"
+        finally:
+            self.log(request, source, outcome, **fields)
+        return response
+
+    def log(self, action: str, source: Source | None, outcome: str, **fields: Any) -> None:
+        """Note an action in the log, and which source it was done to, if it was to one."""
+        if source is not None:
+            fields = {"source": source.name, **fields}
+        logger().info("dashboard action", action=action, by=self.name, outcome=outcome, **fields)
+
+
+def actor_of(request: Request) -> Actor:
+    """Who asks, where something may be changed."""
+    if request.app.state.settings.read_only:
+        raise Problem(403, "this dashboard only shows: it changes nothing")
+    return Actor(who(request))
+
+
+def who(request: Request) -> str:
+    """Who asks: how they have logged in, and from where."""
+    address = request.client.host if request.client else "?"
+    name = getattr(request.state, "login", None)
+    return f"{name} at {address}" if name else address
+
+
+ActorOf = Annotated[Actor, Depends(actor_of)]

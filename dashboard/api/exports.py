@@ -1,0 +1,193 @@
+"""What is shown, as a file: a capture, JSON lines, CSV, a test, a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from amqproxy.capture.decoded import Decoded
+from amqproxy.export.columns import columns
+from amqproxy.export.packets import ExportedPackets
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.record import Record
+from amqproxy.views.columns import Columns, header_line, separated_lines
+from dashboard.api.dependencies import MAX_INTEGER, SourceOf
+from dashboard.api.queries import ListQueryOf, frame_selection, message_selection
+from dashboard.frame_query import entries_for
+from dashboard.list_query import ListQuery
+from dashboard.message_ring import MessageRow
+from dashboard.message_selection import MessageSelection
+from dashboard.problem import Problem
+from dashboard.pytest_export import pytest_of
+from dashboard.ring_reading import selected
+from dashboard.row_writer import RowWriter
+from dashboard.rule_export import rule_of
+from dashboard.source import Source
+
+router = APIRouter(tags=["exports"])
+
+BODY = 64 * 1024
+"""Bytes of a body frame that JSON lines have."""
+
+PIECE = 64 * 1024
+"""Bytes that are sent at a time."""
+
+What = Literal["frames", "messages", "findings"]
+Format = Literal["pcapng", "jsonl", "csv", "pytest", "rule"]
+
+_TYPES: dict[str, tuple[str, str]] = {
+    "pcapng": ("application/x-pcapng", "pcapng"),
+    "jsonl": ("application/x-ndjson", "jsonl"),
+    "csv": ("text/csv; charset=utf-8", "csv"),
+    "pytest": ("text/x-python; charset=utf-8", "py"),
+    "rule": ("application/yaml; charset=utf-8", "yaml"),
+}
+
+
+@router.get("/sources/{source}/export")
+async def export(
+    source: SourceOf,
+    query: ListQueryOf,
+    format: Format,
+    what: What = "frames",
+    seq: Annotated[list[Annotated[int, Query(ge=0, le=MAX_INTEGER)]] | None, Query(max_length=1000)] = None,
+    all: bool = True,
+) -> Response:
+    """What is selected, as a file. `limit` applies with `all=false`. `seq` are the messages of a test or a rule."""
+    if all:
+        query = msgspec.structs.replace(query, limit=MAX_INTEGER)
+    make = _MAKERS.get((format, "" if format in ("pcapng", "pytest", "rule") else what))
+    assert make is not None
+    media_type, suffix = _TYPES[format]
+    name = f"amqproxy-{what if format in ('jsonl', 'csv') else format}-{source.id}.{suffix}"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(_batched(make(source, query, seq or [])), media_type=media_type, headers=headers)
+
+
+def _batched(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same in larger pieces: each costs a change of threads."""
+    gathered: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        gathered.append(piece)
+        size += len(piece)
+        if size >= PIECE:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    yield b"".join(gathered)
+
+
+Maker = Callable[[Source, ListQuery, list[int]], Iterator[bytes]]
+"""Makes the pieces of a file; it is called in the event loop, the pieces are made in a thread."""
+
+
+def _pcapng(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    entries, selection = entries_for(source.ring, query), frame_selection(source, query)
+    return _packets(source.name, (each for each in selected(entries, selection, query) if each.leg != "upstream"))
+
+
+def _packets(name: str, decoded: Iterator[Decoded]) -> Iterator[bytes]:
+    packets = ExportedPackets()
+    yield packets.begin(f"exported from {name}")
+    yield from packets.write(packets.see(decoded))
+
+
+def _frame_lines(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    entries, selection = entries_for(source.ring, query), frame_selection(source, query)
+    return _lines_of(selected(entries, selection, query))
+
+
+def _lines_of(decoded: Iterator[Decoded]) -> Iterator[bytes]:
+    writer = RowWriter(BODY)
+    for each in decoded:
+        yield writer.lines(each)
+
+
+def _frame_table(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    return _table(_frame_lines(source, query, seqs), columns(messages=False, findings=False), Record)
+
+
+def _message_rows(source: Source, query: ListQuery, *, findings: bool = False) -> Iterator[MessageRow]:
+    ring = source.observed.findings if findings else source.observed.messages
+    return _rows_of(ring.snapshot(), message_selection(source, query), query)
+
+
+def _rows_of(rows: list[MessageRow], selection: MessageSelection, query: ListQuery) -> Iterator[MessageRow]:
+    left = query.limit
+    for row in rows:
+        is_within = (query.after is None or row.seq > query.after) and (query.before is None or row.seq < query.before)
+        if is_within and left and query.holds(row.ts_ns) and selection.shows(row):
+            left -= 1
+            yield row
+
+
+def _message_lines(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    return (row.json + b"\n" for row in _message_rows(source, query))
+
+
+def _finding_lines(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    return (row.json + b"\n" for row in _message_rows(source, query, findings=True))
+
+
+def _message_table(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    return _table(_message_lines(source, query, seqs), columns(messages=True, findings=False), MessageRecord)
+
+
+def _finding_table(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    return _table(_finding_lines(source, query, seqs), columns(messages=False, findings=True), Finding)
+
+
+def _table(
+    lines: Iterator[bytes], names: tuple[str, ...], kind: type[Record] | type[MessageRecord] | type[Finding]
+) -> Iterator[bytes]:
+    """A line of names, then the same in columns."""
+    chosen = Columns(names, [kind])
+    render = separated_lines(chosen, ",", is_for_spreadsheets=True)
+    yield f"{header_line(chosen, ',')}\n".encode()
+    for line in lines:
+        for each in render(line):
+            yield f"{each}\n".encode(errors="backslashreplace")
+
+
+def _chosen_rows(source: Source, query: ListQuery, seqs: list[int]) -> list[MessageRow]:
+    """The messages of these numbers, or of the query."""
+    if not seqs:
+        return list(_message_rows(source, query))
+    rows = source.observed.messages.rows
+    missing = [seq for seq in seqs if seq not in rows]
+    if missing:
+        raise Problem(404, f"there is no message {missing[0]}")
+    return [rows[seq] for seq in seqs]
+
+
+def _pytest(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    rows = _chosen_rows(source, query, seqs)
+    return (line.encode() for line in pytest_of(rows))
+
+
+def _rule(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
+    row = next((each for each in _chosen_rows(source, query, seqs) if each.content is not None), None)
+    if row is None or row.content is None:
+        raise Problem(404, "there is no command among what is selected, or it is not kept any more")
+    content = row.content
+    client = source.observed.connections.client_of(row.stream, row.connection, row.frame)
+    lines = list(rule_of(content.method, content.properties, client.user, client.vhost))
+    return (line.encode() for line in lines)
+
+
+_MAKERS: dict[tuple[str, str], Maker] = {
+    ("pcapng", ""): _pcapng,
+    ("pytest", ""): _pytest,
+    ("rule", ""): _rule,
+    ("jsonl", "frames"): _frame_lines,
+    ("jsonl", "messages"): _message_lines,
+    ("jsonl", "findings"): _finding_lines,
+    ("csv", "frames"): _frame_table,
+    ("csv", "messages"): _message_table,
+    ("csv", "findings"): _finding_table,
+}

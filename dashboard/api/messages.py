@@ -1,0 +1,130 @@
+"""Messages with what became of them, their bodies, and findings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict
+from pydantic import Field as PydanticField
+
+from amqproxy.taps.record import arguments, encoded, json_mapping
+from dashboard.api.dependencies import SeqOf, SourceOf
+from dashboard.api.queries import ListQueryOf, message_selection
+from dashboard.api.responses import json_response, page_response
+from dashboard.body_views import Form, NotInForm, body_view
+from dashboard.message_query import find_messages
+from dashboard.message_ring import Content, MessageRing, MessageRow
+from dashboard.problem import Problem
+from dashboard.source import Source
+
+router = APIRouter(tags=["messages"])
+
+
+@router.get("/sources/{source}/messages")
+async def list_messages(source: SourceOf, query: ListQueryOf) -> Response:
+    """Messages and requests, in the order in which it was known what became of them; the newest last."""
+    ring = source.observed.messages
+    selection, rows = message_selection(source, query), ring.snapshot()
+    first, end = ring.first_seq, ring.next_seq  # what comes meanwhile is not looked at
+    return page_response(await asyncio.to_thread(find_messages, rows, selection, query), first, end)
+
+
+@router.get("/sources/{source}/findings")
+async def list_findings(source: SourceOf, query: ListQueryOf) -> Response:
+    """What an expert would point out; the newest last."""
+    ring = source.observed.findings
+    selection, rows = message_selection(source, query), ring.snapshot()
+    first, end = ring.first_seq, ring.next_seq  # what comes meanwhile is not looked at
+    return page_response(await asyncio.to_thread(find_messages, rows, selection, query), first, end)
+
+
+@router.get("/sources/{source}/messages/{seq}")
+async def show_message(source: SourceOf, seq: SeqOf) -> Response:
+    """One message: its record, and all of its method and properties. `body` says how much of it is kept."""
+    row = row_of(source.observed.messages, seq)
+    content = row.content
+    shown: dict[str, object] = {}
+    if content is not None:
+        shown = {
+            "method": content.method.name,
+            "arguments": arguments(content.method),
+            "properties": json_mapping(content.properties.present()),
+            "body": {"size": content.size, "kept": len(content.body)},
+        }
+    return json_response(b'{"record":%b,"content":%b}' % (row.to_json(), encoded(shown or None)))
+
+
+class BodyQuery(BaseModel):
+    """How to show a body; `schema` is of Avro in JSON, or a .proto file, of which `message` is one of the messages."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    form: Form = PydanticField(default="auto", alias="as")
+    schema_: Annotated[str, PydanticField(alias="schema", max_length=1024 * 1024)] = ""
+    message: Annotated[str, PydanticField(max_length=1000)] = ""
+
+
+@router.get("/sources/{source}/messages/{seq}/body")
+async def show_body(source: SourceOf, seq: SeqOf, form: Annotated[Form, Query(alias="as")] = "auto") -> Response:
+    """A body in the form in which it is readable, or in another one."""
+    return await body_response(source, seq, BodyQuery.model_validate({"as": form}))
+
+
+@router.post("/sources/{source}/messages/{seq}/body")
+async def show_body_by_schema(source: SourceOf, seq: SeqOf, body: BodyQuery) -> Response:
+    """The same, by a schema."""
+    return await body_response(source, seq, body)
+
+
+@router.get("/sources/{source}/messages/{seq}/body/raw")
+async def download_body(source: SourceOf, seq: SeqOf) -> Response:
+    """The bytes, as far as they are kept, as a file."""
+    content = content_of(source, seq)
+    headers = {"content-disposition": f'attachment; filename="message-{seq}.bin"'}
+    return Response(content.body, media_type="application/octet-stream", headers=headers)
+
+
+async def body_response(source: Source, seq: int, query: BodyQuery) -> Response:
+    """A body as it is asked for, with how much of it is kept."""
+    content = content_of(source, seq)
+    try:
+        view = await asyncio.to_thread(
+            body_view,
+            content.body,
+            query.form,
+            content_type=content.properties.content_type or "",
+            content_encoding=content.properties.content_encoding or "",
+            schema=query.schema_,
+            message=query.message,
+        )
+    except NotInForm as error:
+        raise Problem(422, str(error)) from None
+    kept = len(content.body)
+    return json_response(
+        {
+            "as": view.form,
+            "text": view.text,
+            "unpacked": view.unpacked,
+            "is_cut": view.is_cut or kept < content.size,
+            "size": content.size,
+            "kept": kept,
+        }
+    )
+
+
+def content_of(source: Source, seq: int) -> Content:
+    """The command of this message."""
+    content = row_of(source.observed.messages, seq).content
+    if content is None or not content.method.carries_content:
+        raise Problem(404, f"message {seq} has no body, or it is not kept any more")
+    return content
+
+
+def row_of(ring: MessageRing, seq: int) -> MessageRow:
+    """The row of this number."""
+    row = ring.rows.get(seq)
+    if row is None:
+        raise Problem(404, f"there is no message {seq}: {ring.first_seq} to {ring.next_seq - 1} are kept")
+    return row

@@ -1,0 +1,61 @@
+"""How much happens, how long it takes, and what stands out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.metrics import LATENCY_BUCKETS
+from dashboard.api.dependencies import SourceOf
+from dashboard.api.responses import json_response
+
+router = APIRouter(tags=["overview"])
+
+TOP = 10
+"""Kinds of findings that are shown."""
+
+
+@router.get("/sources/{source}/overview")
+async def show_overview(source: SourceOf, minutes: Annotated[int, Query(ge=1, le=60)] = 60) -> Response:
+    """Samples, a second each where there is a proxy: rates, gauges, latencies by bucket. And the kinds of findings.
+
+    `bounds` are the upper bounds of the buckets in seconds; the last bucket has none. Of a capture the samples are by
+    its own time, and may be longer.
+    """
+    activity = source.observed.activity
+    if source.requests is not None:
+        samples = list(source.samples)[-60 * minutes :]
+    else:
+        samples = activity.samples()
+    return json_response(
+        {
+            "bounds": LATENCY_BUCKETS,
+            "samples": samples,
+            "findings": top_findings(source.observed.newest, source.observed.kinds),
+            "rows": {"first": source.ring.first_seq, "next": source.ring.next_seq},
+            "messages": source.observed.messages.next_seq,
+            "lost": source.lost,
+        }
+    )
+
+
+def top_findings(newest: Mapping[str, Finding], kinds: Counter[str]) -> list[dict[str, object]]:
+    """The kinds that were found most, the worst first, each with the newest finding of it."""
+    ranked = sorted(newest.values(), key=lambda each: (-each.severity.rank, -kinds[each.kind], each.kind))
+    return [
+        {
+            "kind": each.kind,
+            "severity": each.severity,
+            "count": kinds[each.kind],
+            "text": each.text,
+            "why": each.why,
+            "remedy": each.remedy,
+            "ts_ns": each.ts_ns,
+            "stream": each.stream,
+        }
+        for each in ranked[:TOP]
+    ]

@@ -1,0 +1,82 @@
+"""What the lists of the API have in common: which of their rows are asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query
+
+from amqproxy.rules.matching.tokens import TextError
+from amqproxy.views.time_window import moment
+from dashboard.api.dependencies import MAX_INTEGER, SourceOf
+from dashboard.frame_selection import FrameSelection, Place
+from dashboard.list_query import ListQuery
+from dashboard.message_selection import MessageSelection
+from dashboard.problem import Problem
+from dashboard.source import Source
+
+MAX_ROWS = 10_000
+"""Rows of one response."""
+
+MAX_EXPRESSION = 10_000
+"""Characters of a filter."""
+
+Text = Annotated[str | None, Query(max_length=MAX_EXPRESSION)]
+Seq = Annotated[int | None, Query(ge=-1, le=MAX_INTEGER)]
+Channel = Annotated[int | None, Query(ge=0, le=65535)]
+
+
+def list_query(
+    source: SourceOf,
+    filter: Text = None,
+    connection: Text = None,
+    channel: Channel = None,
+    before: Seq = None,
+    after: Seq = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 500,
+    start: Text = None,
+    end: Text = None,
+) -> ListQuery:
+    """The query of a request."""
+    ring = source.ring
+    first_ns = ring.entries[ring.first].ts_ns if ring.entries else 0
+    return ListQuery(
+        filter=filter or None,
+        place=Place(connection=connection or None, channel=channel),
+        before=before,
+        after=after,
+        limit=limit,
+        start_ns=time_ns("start", start, first_ns),
+        end_ns=time_ns("end", end, first_ns),
+    )
+
+
+ListQueryOf = Annotated[ListQuery, Depends(list_query)]
+
+
+def time_ns(name: str, text: str | None, first_ns: int) -> int | None:
+    """A time as `--start` takes it, or in nanoseconds since 1970."""
+    if not text:
+        return None
+    if text.isascii() and text.isdecimal() and 15 <= len(text) <= 19:
+        return int(text)
+    try:
+        return moment(text).at(first_ns)
+    except (ValueError, OverflowError) as error:
+        raise Problem(400, f"{name}: {error}") from None
+
+
+def frame_selection(source: Source, query: ListQuery) -> FrameSelection:
+    """What chooses the frames."""
+    try:
+        return FrameSelection(query.filter, query.place, source.observed.connections.client_of)
+    except TextError as error:
+        raise Problem(400, str(error), at=error.at) from None
+
+
+def message_selection(source: Source, query: ListQuery) -> MessageSelection:
+    """What chooses the messages."""
+    try:
+        return MessageSelection(query.filter, query.place, source.observed.connections.client_of)
+    except TextError as error:
+        raise Problem(400, str(error), at=error.at) from None

@@ -1,0 +1,83 @@
+"""Rules: what they do, and editing them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import yaml
+from fastapi import APIRouter, Response
+from fastapi import Path as PathParameter
+from pydantic import Field
+
+from dashboard.api.actions import Body
+from dashboard.api.control import ActorOf, asked
+from dashboard.api.dependencies import SourceOf
+from dashboard.api.queries import ListQueryOf, frame_selection
+from dashboard.api.responses import json_response
+from dashboard.frame_query import entries_for
+from dashboard.rule_trial import try_rules
+
+router = APIRouter(tags=["rules"])
+
+MAX_RULES_TEXT = 4 * 1024 * 1024
+
+
+class RulesBody(Body):
+    """Rules as a text, in the format of a config file; `name` is what errors call it."""
+
+    text: Annotated[str, Field(max_length=MAX_RULES_TEXT)]
+    format: Literal["toml", "yaml", "json"] = "yaml"
+    name: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w. -]+$")] = "rules"
+
+
+class ModeBody(Body):
+    """Whether a rule acts, or only counts what it would do."""
+
+    mode: Literal["enforce", "shadow"]
+
+
+@router.get("/sources/{source}/rules")
+async def list_rules(source: SourceOf) -> Response:
+    """The rules in force with what they have done, and as a config has them: as values, and as YAML for an editor."""
+    counted = await asked(source, "rules")
+    config = await asked(source, "rules-get")
+    text = yaml.safe_dump({"rules": config["rules"]}, sort_keys=False, allow_unicode=True, width=120)
+    return json_response(
+        {"rules": counted["rules"], "config": config["rules"], "source": config["source"], "text": text}
+    )
+
+
+@router.put("/sources/{source}/rules")
+async def set_rules(source: SourceOf, actor: ActorOf, body: RulesBody) -> Response:
+    """Put rules in the place of those in force, until the config file is read again."""
+    response = await actor.does(source, "rules-set", text=body.text, format=body.format, name=body.name)
+    return json_response(response)
+
+
+@router.post("/sources/{source}/rules/check")
+async def check_rules(source: SourceOf, actor: ActorOf, body: RulesBody) -> Response:
+    """Check rules as the proxy would; nothing changes. A script in them is run: so it takes the right to act."""
+    response = await asked(source, "rules-check", text=body.text, format=body.format, name=body.name)
+    return json_response(response)
+
+
+@router.post("/sources/{source}/rules/try")
+async def show_trial(source: SourceOf, actor: ActorOf, query: ListQueryOf, body: RulesBody) -> Response:
+    """What rules would have done to what passed, as far as it is still here; in a process of its own.
+
+    A script in them is run: so it takes the right to act.
+    """
+    selection = frame_selection(source, query)
+    entries = entries_for(source.ring, query)
+    actor.log("rules-try", source, "begun")
+    async with source.trial:
+        return json_response(await try_rules(entries, selection, query, body.text, body.format))
+
+
+@router.post("/sources/{source}/rules/{name}/mode")
+async def switch_rule(
+    source: SourceOf, name: Annotated[str, PathParameter(max_length=1000)], actor: ActorOf, body: ModeBody
+) -> Response:
+    """Have a rule act, or only count what it would do, until the config file is read again."""
+    request = "rules-enforce" if body.mode == "enforce" else "rules-shadow"
+    return json_response(await actor.does(source, request, rule=name))

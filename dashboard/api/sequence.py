@@ -1,0 +1,78 @@
+"""Ladders: who sent what to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Query, Response
+
+from amqproxy.views.ladder_svg import ladder_svg
+from dashboard.api.dependencies import SourceOf
+from dashboard.api.queries import ListQueryOf, frame_selection
+from dashboard.api.responses import json_response
+from dashboard.frame_query import entries_for
+from dashboard.ring import RingEntry
+from dashboard.ring_reading import selected
+from dashboard.sequence import ladder_json, ladder_of
+
+router = APIRouter(tags=["sequence"])
+
+MAX_FRAMES = 200_000
+"""Frames that are looked at for one ladder."""
+
+MAX_SECONDS = 3.0
+"""After so long, the ladder is of what was looked at by then."""
+
+MAX_ROWS = 5_000
+
+_PICTURE = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    "content-disposition": 'inline; filename="sequence.svg"',
+}
+"""The picture has its style in it; it has no scripts, and none would run."""
+
+
+@router.get("/sources/{source}/sequence")
+async def show_sequence(
+    source: SourceOf,
+    query: ListQueryOf,
+    rows: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 500,
+    format: Literal["json", "svg"] = "json",
+) -> Response:
+    """Who sent what to whom, on a connection, or on all; repetition is folded. `limit` does not apply, `rows` does.
+
+    It `is_cut` where it took so long that not all was looked at: `start` and `connection` make it less.
+    """
+    query = msgspec.structs.replace(query, limit=MAX_FRAMES)
+    selection = frame_selection(source, query)
+    entries = entries_for(source.ring, query)
+
+    def draw() -> Response:
+        in_time = _InTime(entries)
+        ladder = ladder_of(selected(in_time, selection, query), rows)
+        if format == "json":
+            return json_response({**ladder_json(ladder), "is_cut": in_time.is_cut})
+        return Response("\n".join(ladder_svg(ladder)), media_type="image/svg+xml", headers=_PICTURE)
+
+    return await asyncio.to_thread(draw)
+
+
+class _InTime:
+    """Entries, until it takes too long: then it `is_cut`."""
+
+    def __init__(self, entries: Iterable[RingEntry], clock: Callable[[], float] = time.monotonic) -> None:
+        self._entries = entries
+        self._clock = clock
+        self.is_cut = False
+
+    def __iter__(self) -> Iterator[RingEntry]:
+        stop_at = self._clock() + MAX_SECONDS
+        for entry in self._entries:
+            if self._clock() >= stop_at:
+                self.is_cut = True
+                return
+            yield entry

@@ -1,0 +1,86 @@
+"""Logging in and out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from amqproxy.log import logger
+from dashboard.auth import COOKIE, LOGIN_SECONDS, Logins, TooManyFailures, cookie_of
+from dashboard.problem import Problem
+
+router = APIRouter(tags=["session"])
+
+Secret = Annotated[str | None, Field(max_length=10_000)]
+
+
+class LoginBody(BaseModel):
+    """The token, or the password."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: Secret = None
+    password: Secret = None
+
+
+class Session(BaseModel):
+    """Whether one has to log in, and has; and whether anything can be changed here."""
+
+    needs_login: bool
+    is_logged_in: bool
+    read_only: bool
+
+
+def logins_of(request: Request) -> Logins:
+    """The logins of the application that was asked."""
+    found = request.app.state.logins
+    assert isinstance(found, Logins)
+    return found
+
+
+def session_of(request: Request, *, is_logged_in: bool | None = None) -> Session:
+    """Whether a login is needed, and there is one."""
+    logins = logins_of(request)
+    if is_logged_in is None:
+        is_logged_in = logins.login_of(request.headers) is not None
+    return Session(
+        needs_login=logins.is_needed, is_logged_in=is_logged_in, read_only=request.app.state.settings.read_only
+    )
+
+
+@router.get("/session")
+async def show_session(request: Request) -> Session:
+    """How you stand."""
+    return session_of(request)
+
+
+@router.post("/session")
+async def log_in(request: Request, response: Response, body: LoginBody) -> Session:
+    """Log in; the cookie lasts for some hours."""
+    logins = logins_of(request)
+    address = request.client.host if request.client else "?"
+    cookie = None
+    for secret in {each for each in (body.token, body.password) if each}:
+        try:
+            cookie = cookie or await logins.log_in(secret)
+        except TooManyFailures as error:
+            raise Problem(429, str(error)) from None
+    if cookie is None:
+        if not logins.is_needed:
+            return session_of(request)
+        logger().warning("dashboard login refused", client=address)
+        raise Problem(401, "this is not the token, nor the password")
+    logger().info("dashboard login", client=address)
+    is_secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, cookie, LOGIN_SECONDS, httponly=True, samesite="strict", secure=is_secure)
+    return session_of(request, is_logged_in=True)
+
+
+@router.delete("/session")
+async def log_out(request: Request, response: Response) -> Session:
+    """Log out."""
+    logins_of(request).log_out(cookie_of(request.headers))
+    response.delete_cookie(COOKIE)
+    return session_of(request, is_logged_in=not logins_of(request).is_needed)

@@ -1,0 +1,86 @@
+"""The FastAPI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from amqproxy import __version__
+from dashboard.api import (
+    actions,
+    analytics,
+    broker,
+    captures,
+    connections,
+    exports,
+    frames,
+    live,
+    messages,
+    overview,
+    rules,
+    sequence,
+    session,
+)
+from dashboard.api import sources as sources_api
+from dashboard.api_page import serve_api_page
+from dashboard.auth import LoginCheck, Logins
+from dashboard.collecting import keep_collections_short
+from dashboard.headers import HeaderChecks
+from dashboard.pages import serve_pages
+from dashboard.problem import PROBLEMS, Containment, handle_problems
+from dashboard.replays import Replays
+from dashboard.settings import Settings
+from dashboard.sources import Sources
+from dashboard.table_queries import TableQueries
+
+PREFIX = "/api/v1"
+
+ROUTED = (
+    *(session, sources_api, overview, connections, frames, messages, sequence),
+    *(rules, actions, captures, exports, broker, analytics, live),
+)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application; its sources are read while it runs."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        sources.start()
+        collecting = asyncio.create_task(keep_collections_short())
+        try:
+            yield
+        finally:
+            collecting.cancel()
+            await replays.stop()
+            await sources.stop()
+
+    sources = Sources(settings)
+    replays = Replays()
+    logins = Logins(settings)
+    app = FastAPI(
+        title="amqproxy dashboard",
+        version=__version__,
+        lifespan=lifespan,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        responses=PROBLEMS,
+    )
+    app.state.sources = sources
+    app.state.replays = replays
+    app.state.tables = None if settings.tables is None else TableQueries(settings.tables)
+    app.state.settings = settings
+    app.state.logins = logins
+    for each in ROUTED:
+        app.include_router(each.router, prefix=PREFIX)
+    handle_problems(app)
+    serve_api_page(app)
+    serve_pages(app)
+    app.add_middleware(Containment)
+    app.add_middleware(LoginCheck, logins=logins)
+    app.add_middleware(HeaderChecks, settings=settings)
+    return app

@@ -1,0 +1,64 @@
+"""A capture as a source: its files are read once, in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from amqproxy.capture.decode import BOTH_LEGS, read_decoded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
+from amqproxy.capture.files import captures_in
+from amqproxy.capture.warnings import CaptureError
+from dashboard.source import Source, SourceState
+
+PACKETS_AT_A_TIME = 256
+"""Packets that the thread reads before the event loop takes what was in them."""
+
+
+class CaptureSource(Source):
+    """The files of one capture, or of a directory; `size` is theirs, of which `read` bytes have been read."""
+
+    kind = "capture"
+
+    def __init__(self, id: int, path: Path, memory: int, on_change: Callable[[], None]) -> None:
+        super().__init__(id, path.name or str(path), memory, on_change, is_live=False)
+        self.path = path
+        self.warnings: list[str] = []
+
+    async def run(self) -> None:
+        decoded = one_leg(read_decoded(self.path, lambda each: self._warn(str(each)), leg=BOTH_LEGS))
+        self.become(SourceState.LIVE)
+        reason = ""
+        try:
+            while some := await asyncio.to_thread(lambda: list(islice(decoded, PACKETS_AT_A_TIME))):
+                await self.take(some)
+        except CaptureError as error:
+            reason = str(error)
+        self.observed.finish(self.ring.newest_ns)
+        self.ring.notify()
+        self.become(SourceState.ENDED, reason)
+
+    def _warn(self, text: str) -> None:
+        if len(self.warnings) < 100:
+            self.warnings.append(text)
+
+
+def one_leg(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
+    """What passed as clients sent and were sent it; of the upstream's leg, what was another there."""
+    for each in decoded:
+        if each.leg != "upstream" or is_upstream_only(each):
+            yield each
+
+
+def is_upstream_only(decoded: Decoded) -> bool:
+    """Did this pass on the upstream's leg alone, of a recording of both?"""
+    if isinstance(decoded, DecodedFrames):
+        return decoded.note.leg == "upstream"
+    return isinstance(decoded, SkippedBytes) and decoded.code is not None
+
+
+def captures_below(path: Path) -> list[Path]:
+    """The captures of a directory, or the one that this is."""
+    return captures_in(path) if path.is_dir() else [path]

@@ -1,0 +1,61 @@
+"""The dashboard as a child of `amqproxy run`, which tells it on standard input what to show.
+
+That is one line of JSON: `settings`, the file descriptor of the `listener`, and how to `log`. The end of standard input
+is the end of the proxy, and so of this process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from amqproxy import log
+from amqproxy.config import LogConfig
+from dashboard.server import SHUTDOWN_SECONDS, serve
+from dashboard.settings import Settings
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What to do."""
+
+    settings: Settings
+    listener: int
+    log: LogConfig
+
+
+def main() -> None:
+    task = parse(sys.stdin.buffer.readline())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which is for the proxy
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    with log.started(task.log), socket.socket(fileno=task.listener) as listener:
+        serve(task.settings, listener=listener)
+
+
+def parse(line: bytes) -> Task:
+    """The task in a line."""
+    return msgspec.json.decode(line, type=Task, dec_hook=_path)
+
+
+def _path(kind: type, value: Any) -> Any:
+    if kind is Path:
+        return Path(value)
+    raise TypeError(f"no {kind} is expected")
+
+
+def _end_with_input() -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(2 * SHUTDOWN_SECONDS)
+    os._exit(1)  # whatever hangs
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Rows of a ring that are asked for: some before one, some behind it, or in a span of time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from amqproxy.capture.decoded import Decoded, DecodedFrames
+from dashboard.frame_selection import FrameSelection, Selected
+from dashboard.list_query import ListQuery
+from dashboard.missing_frames import MissingFrames
+from dashboard.ring import Ring, RingEntry
+from dashboard.row_writer import RowWriter
+
+LOOK_AHEAD = 4096
+"""Entries behind the last row that is asked for, in which its command may be completed."""
+
+
+BLOCK_FRAMES = 20_000
+"""Frames of a block: blocks are searched whole, the newest first."""
+
+WARM_UP = 2048
+"""Entries before a block, of which commands may be under way where it begins."""
+
+SEARCH_SECONDS = 2.0
+"""After so long, what was found by then is the answer, with where to go on."""
+
+
+class Page(NamedTuple):
+    """Rows as JSON, the newest last; `has_more` is whether there may be others in the direction that was asked for.
+
+    These are before the row `searched`, or behind it where that was asked for.
+    """
+
+    rows: list[bytes]
+    has_more: bool
+    searched: int = 0
+
+
+def entries_for(ring: Ring, query: ListQuery) -> list[RingEntry]:
+    """The entries that may have the rows that are asked for; to be taken in the event loop."""
+    start = ring.first if query.start_ns is None else ring.number_at(query.start_ns)
+    stop = ring.end if query.end_ns is None else ring.number_at(query.end_ns)
+    if query.before is not None:
+        stop = min(stop, ring.number_of(query.before) + 1 + LOOK_AHEAD)
+    return ring.snapshot(start, stop)
+
+
+def find(
+    entries: Sequence[RingEntry],
+    selection: FrameSelection,
+    query: ListQuery,
+    clock: Callable[[], float] = time.monotonic,
+) -> Page:
+    """The rows that are asked for; it touches nothing but what it is given, and ends in time."""
+    stop_at = clock() + SEARCH_SECONDS
+    if query.after is not None:
+        return _find_forwards(entries, selection, query.after, query.limit, lambda: clock() > stop_at)
+    return _find_backwards(entries, selection, query, lambda: clock() > stop_at)
+
+
+def _find_forwards(
+    entries: Sequence[RingEntry], selection: FrameSelection, after: int, limit: int, is_over: Callable[[], bool]
+) -> Page:
+    """The first rows behind one."""
+    writer = RowWriter()
+    rows: list[bytes] = []
+    searched = after
+    looked_at = 0
+    for entry in entries:
+        if selection.chooses_all and entry.seq + entry.count - 1 <= after:
+            continue
+        for decoded, seqs in selection.select(entry, after):
+            rows += writer.rows(decoded, seqs)
+        searched = max(searched, entry.seq + entry.count - 1)
+        looked_at += entry.count
+        if len(rows) > limit:
+            break
+        if looked_at > BLOCK_FRAMES and searched > after:
+            looked_at = 0
+            if is_over():
+                return Page(rows[:limit], True, searched)
+    return Page(rows[:limit], len(rows) > limit, searched)
+
+
+def _find_backwards(
+    entries: Sequence[RingEntry], selection: FrameSelection, query: ListQuery, is_over: Callable[[], bool]
+) -> Page:
+    """The last rows before one, or of all: in blocks, the newest first."""
+    stop = len(entries)
+    end = entries[-1].seq + entries[-1].count if entries else 0
+    if query.before is not None and query.before < end:
+        end = query.before
+        while stop and entries[stop - 1].seq >= end:
+            stop -= 1
+    blocks: deque[list[Selected]] = deque()
+    count = 0
+    while stop and count <= query.limit:
+        if blocks and is_over():
+            break
+        start, frames = stop, 0
+        while start and frames < BLOCK_FRAMES:
+            start -= 1
+            frames += entries[start].count
+        found = list(_block(entries, start, stop, end, selection))
+        count += sum(len(each.seqs) for each in found)
+        blocks.appendleft(found)
+        stop, end = start, entries[start].seq
+    writer = RowWriter()
+    newest: deque[Selected] = deque()
+    left = query.limit + 1
+    for block in reversed(blocks):
+        for each in reversed(block):
+            if left > 0:
+                newest.appendleft(each)
+                left -= len(each.seqs)
+    rows = [row for decoded, seqs in newest for row in writer.rows(decoded, seqs)]
+    return Page(rows[-query.limit :], len(rows) > query.limit or stop > 0, end)
+
+
+def _block(
+    entries: Sequence[RingEntry], start: int, stop: int, end: int, selection: FrameSelection
+) -> Iterator[Selected]:
+    """What is shown of the entries from `start` to `stop`, of the rows before `end`."""
+    if not entries[start:stop]:
+        return
+    selection.forget()
+    begin = entries[start].seq
+    warm_up = 0 if selection.chooses_all else WARM_UP
+    behind = LOOK_AHEAD if selection.waits else 0
+    for number in range(max(0, start - warm_up), min(len(entries), stop + behind)):
+        for decoded, seqs in selection.select(entries[number]):
+            if seqs[0] >= end or seqs[-1] < begin:
+                continue
+            if seqs[0] >= begin and seqs[-1] < end:
+                yield Selected(decoded, seqs)
+            else:
+                yield _cut(decoded, seqs, begin, end)
+
+
+def _cut(decoded: Decoded | MissingFrames, seqs: Sequence[int], begin: int, end: int) -> Selected:
+    """What is shown, of the rows from `begin` to `end`."""
+    assert isinstance(decoded, DecodedFrames)  # all else has one row
+    chosen = [(seq, frame) for seq, frame in zip(seqs, decoded.frames, strict=True) if begin <= seq < end]
+    return Selected(msgspec.structs.replace(decoded, frames=[frame for _, frame in chosen]), [seq for seq, _ in chosen])

@@ -1,0 +1,196 @@
+"""Which frames of a ring are shown: those of a connection, of a channel, or of the commands that a filter lets by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.frame_filter import FrameFilter
+from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.rules.verdict import Stage
+from dashboard.missing_frames import MissingFrames
+from dashboard.ring import RingEntry
+
+MAX_STREAMS = 20_000
+"""Connections whose commands under way a selection follows; beyond that it begins anew with each."""
+
+MAX_HELD_FRAMES = 4096
+"""Frames of a command that are kept until it is known whether they are shown; of a longer one, its last."""
+
+
+class OnConnection(Protocol):
+    """What passed on a connection, or is about it."""
+
+    @property
+    def stream(self) -> int: ...
+
+    @property
+    def connection(self) -> str: ...
+
+
+ClientOf = Callable[[int, str, int], Client]
+"""What is known of the client of a connection, by its number, its name and the row from which on that is asked."""
+
+
+def named_client(stream: int, connection: str, seq: int) -> Client:
+    """A client of which nothing is known but its connection."""
+    return Client.named(stream, connection)
+
+
+class Selected(NamedTuple):
+    """What is shown of one packet, and the numbers of its rows."""
+
+    decoded: Decoded | MissingFrames
+    seqs: Sequence[int]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A connection, by its number or a part of its name, and perhaps a channel; any, where both are None."""
+
+    connection: str | None = None
+    channel: int | None = None
+
+    @property
+    def is_everywhere(self) -> bool:
+        return self.connection is None and self.channel is None
+
+    def has_connection(self, shown: OnConnection) -> bool:
+        """Is this on the connection?"""
+        wanted = self.connection
+        if wanted is None:
+            return True
+        number = wanted.removeprefix("#")
+        return str(shown.stream) == number or (not number.isdecimal() and wanted in shown.connection)
+
+
+class FrameSelection:
+    """Chooses frames of entries that are given in order. `ValueError` where the filter is wrong."""
+
+    def __init__(
+        self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
+    ) -> None:
+        self._filter: Filter | None = compiled(filter) if filter else None
+        self._place = place or Place()
+        self._client_of = client_of
+        self._streams: dict[int, _Stream] = {}
+
+    @property
+    def chooses_all(self) -> bool:
+        return self._filter is None and self._place.is_everywhere
+
+    @property
+    def waits(self) -> bool:
+        """Does it depend on what comes later whether a frame is shown?"""
+        return self._filter is not None and self._filter.condition.stage > Stage.METHOD
+
+    def forget(self) -> None:
+        """What is given next does not follow what was given so far."""
+        self._streams.clear()
+
+    def select(self, entry: RingEntry, after: int = -1) -> list[Selected]:
+        """What is shown of an entry, and of earlier ones that were waiting for it; only rows behind `after`."""
+        decoded = entry.fresh()
+        if isinstance(decoded, MissingFrames):  # what it was is not known
+            return [Selected(decoded, (entry.seq,))] if entry.seq > after else []
+        if not self._place.has_connection(decoded):
+            return []
+        if not isinstance(decoded, DecodedFrames):
+            return self._select_other(entry, decoded, after)
+        seqs: Sequence[int] = range(entry.seq, entry.seq + entry.count)
+        channel = self._place.channel
+        if self._filter is None and channel is None:
+            if after < entry.seq:
+                return [Selected(decoded, seqs)]
+            chosen = list(zip(seqs, decoded.frames, strict=True))
+        else:
+            chosen = [
+                (seq, frame)
+                for seq, frame in zip(seqs, decoded.frames, strict=True)
+                if channel is None or frame.channel == channel
+            ]
+            if self._filter is not None:
+                return self._filtered(entry, decoded, chosen, after)
+        chosen = [each for each in chosen if each[0] > after]
+        return [_selected(decoded, chosen)] if chosen else []
+
+    def _select_other(self, entry: RingEntry, decoded: Decoded, after: int) -> list[Selected]:
+        """What is no frame of 0-9-1: a filter shows what could not be read, as it does in `decode`."""
+        if isinstance(decoded, StreamEnded):
+            self._streams.pop(decoded.stream, None)
+            return []
+        if entry.seq <= after or (self._filter is not None and not isinstance(decoded, SkippedBytes)):
+            return []
+        channel = self._place.channel
+        if channel is not None and getattr(decoded, "channel", None) != channel:
+            return []
+        return [Selected(decoded, range(entry.seq, entry.seq + 1))]
+
+    def _filtered(
+        self, entry: RingEntry, decoded: DecodedFrames, frames: list[tuple[int, Frame]], after: int
+    ) -> list[Selected]:
+        assert self._filter is not None
+        stream = self._streams.get(decoded.stream)
+        if stream is None:
+            if len(self._streams) >= MAX_STREAMS:
+                self._streams.clear()
+            client = self._client_of(decoded.stream, decoded.connection, entry.seq)
+            stream = self._streams[decoded.stream] = _Stream(self._filter, client)
+        return [
+            Selected(each.decoded, [seq for seq in each.seqs if seq > after])
+            for each in stream.sift(decoded, frames)
+            if each.seqs[0] > after
+        ]
+
+
+class _Stream:
+    """One connection: its filter, and the frames of commands of which it is not known yet whether they are shown."""
+
+    def __init__(self, chosen: Filter, client: Client) -> None:
+        self._filter = FrameFilter(chosen, client)
+        self._waits = chosen.condition.stage > Stage.METHOD
+        self._held: dict[tuple[str, int], list[tuple[int, Frame, DecodedFrames]]] = {}
+
+    def sift(self, decoded: DecodedFrames, frames: list[tuple[int, Frame]]) -> list[Selected]:
+        """What is shown now, in the order in which it is let by."""
+        sender, seconds, tags = Peer(decoded.sender), decoded.ts_ns / 1e9, decoded.note.tags
+        sift = self._filter.sift
+        if not self._waits:
+            passing = set(map(id, sift(sender, [frame for _, frame in frames], seconds, tags)))
+            chosen = [each for each in frames if id(each[1]) in passing]
+            return [_selected(decoded, chosen)] if chosen else []
+        found: list[Selected] = []
+        now: list[tuple[int, Frame]] = []
+        for seq, frame in frames:
+            passed = sift(sender, (frame,), seconds, tags)
+            if frame.kind == HEARTBEAT:
+                now += [(seq, frame)] if passed else []
+                continue
+            place = (decoded.sender, frame.channel)
+            held = self._held.get(place)
+            if frame.kind == METHOD or held is None:
+                held = self._held[place] = []
+            if not passed:
+                held.append((seq, frame, decoded))
+                if len(held) > MAX_HELD_FRAMES:
+                    del held[0]
+                continue
+            for held_seq, held_frame, before in held:
+                if before is decoded:
+                    now.append((held_seq, held_frame))
+                else:
+                    found.append(_selected(before, [(held_seq, held_frame)]))
+            held.clear()
+            now.append((seq, frame))
+        if now:
+            found.append(_selected(decoded, now))
+        return found
+
+
+def _selected(decoded: DecodedFrames, frames: list[tuple[int, Frame]]) -> Selected:
+    return Selected(msgspec.structs.replace(decoded, frames=[frame for _, frame in frames]), [seq for seq, _ in frames])

@@ -1,0 +1,26 @@
+"""Which rows of a list are asked for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dashboard.frame_selection import Place
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """At most `limit` rows: the first ones behind `after`, else the last ones before `before`, or of all.
+
+    Times are in nanoseconds since 1970.
+    """
+
+    filter: str | None = None
+    place: Place = Place()
+    before: int | None = None
+    after: int | None = None
+    limit: int = 500
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+    def holds(self, ts_ns: int) -> bool:
+        """Is this within the time that is asked for?"""
+        return (self.start_ns is None or ts_ns >= self.start_ns) and (self.end_ns is None or ts_ns < self.end_ns)

@@ -1,0 +1,42 @@
+"""Messages and findings that are asked for: some before one, some behind it, or in a span of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from dashboard.frame_query import SEARCH_SECONDS, Page
+from dashboard.list_query import ListQuery
+from dashboard.message_ring import MessageRow
+from dashboard.message_selection import MessageSelection
+
+CHECKED = 256
+"""Rows that are looked at between two looks at the clock."""
+
+
+def find_messages(
+    rows: list[MessageRow],
+    selection: MessageSelection,
+    query: ListQuery,
+    clock: Callable[[], float] = time.monotonic,
+) -> Page:
+    """The rows that are asked for; it touches nothing but what it is given, and ends in time."""
+    stop_at = clock() + SEARCH_SECONDS
+    is_forwards = query.after is not None
+    ordered: Iterable[MessageRow] = rows if is_forwards else reversed(rows)
+    found: list[MessageRow] = []
+    has_more = False
+    searched = query.after if query.after is not None else query.before or 0
+    for looked_at, row in enumerate(ordered, 1):
+        if (query.before is not None and row.seq >= query.before) or (
+            query.after is not None and row.seq <= query.after
+        ):
+            continue
+        if query.holds(row.ts_ns) and selection.shows(row):
+            found.append(row)
+        searched = row.seq
+        if len(found) > query.limit or (looked_at % CHECKED == 0 and clock() > stop_at):
+            has_more = True
+            break
+    found = found[: query.limit]
+    return Page([row.to_json() for row in (found if is_forwards else reversed(found))], has_more, searched)

@@ -1,0 +1,154 @@
+"""The messages that a source has had most recently, with what became of them, numbered for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.trace.events import (
+    MessageDelivered,
+    MessagePublished,
+    MessageReturned,
+    RequestAnswered,
+    RequestSent,
+    RequestUnanswered,
+)
+
+MAX_ROWS = 200_000
+"""Rows of a ring."""
+
+FINDING = "finding"
+"""The type of a row that is no message."""
+
+ROW_COST = 512
+"""Bytes that a row takes, about, besides its JSON."""
+
+CONTENT_COST = 1024
+"""Bytes that a command takes, about, besides its body."""
+
+ContentEvent: TypeAlias = MessagePublished | MessageDelivered | MessageReturned
+RequestEvent: TypeAlias = RequestAnswered | RequestSent | RequestUnanswered
+
+
+class Content(msgspec.Struct, frozen=True, gc=False):
+    """The command that a message was: what filters ask about, and as much of its body as is kept.
+
+    `frame` is the row of the frame with which it was complete, about.
+    """
+
+    sender: Peer
+    method: Method
+    properties: Properties = NO_PROPERTIES
+    size: int = 0
+    body: bytes = b""
+    frame: int = 0
+
+    @classmethod
+    def of(cls, event: ContentEvent | RequestEvent, frame: int) -> Content:
+        """The command of an event."""
+        if isinstance(event, MessagePublished | MessageDelivered | MessageReturned):
+            sender = CLIENT if isinstance(event, MessagePublished) else SERVER
+            return cls(sender, event.method, event.properties, event.size or 0, event.body, frame)
+        if isinstance(event, RequestAnswered):
+            return cls(event.sender, event.request or event.reply, frame=frame)
+        return cls(event.sender, event.request, frame=frame)
+
+
+class MessageRow(msgspec.Struct, frozen=True, gc=False):
+    """A message or a finding, numbered `seq`; `frame` is the row of its frame, about, `until` of its outcome.
+
+    `json` is its record as a line, `shown` the same with what only the page is told, if there is such. The rest is what
+    lists ask about. `came_at` is on the clock that never goes back.
+    """
+
+    seq: int
+    frame: int
+    until: int
+    came_at: float
+    ts_ns: int
+    stream: int
+    connection: str
+    channel: int | None
+    type: str
+    outcome: str
+    code: int
+    tags: tuple[str, ...]
+    content: Content | None
+    json: bytes
+    cost: int
+    shown: bytes = b""
+
+    def to_json(self) -> bytes:
+        """The row: the record's object with its numbers."""
+        return b'{"seq":%d,"frame":%d,"until_frame":%d,%b' % (
+            self.seq,
+            self.frame,
+            self.until,
+            (self.shown or self.json)[1:],
+        )
+
+
+class MessageRing:
+    """Rows in `memory` bytes, and at most `rows` of them; the oldest are overwritten."""
+
+    def __init__(self, memory: int, rows: int = MAX_ROWS, clock: Callable[[], float] = time.monotonic) -> None:
+        self.memory = memory
+        self.max_rows = rows
+        self.rows: dict[int, MessageRow] = {}
+        self.first_seq = self.next_seq = 0
+        self.size = 0
+        self.newest_ns = 0
+        self._clock = clock
+
+    def append(
+        self, record: MessageRecord | Finding, frame: int, content: Content | None = None, *, shown: bytes = b""
+    ) -> MessageRow:
+        """Keep a message, or a finding, that became known with this frame."""
+        json = record.to_json()
+        type_, outcome, code = FINDING, "", 0
+        tags: tuple[str, ...] = ()
+        if isinstance(record, MessageRecord):
+            type_, outcome, code, tags = record.type, record.outcome, record.code or 0, record.tags or ()
+        row = MessageRow(
+            seq=self.next_seq,
+            frame=frame if content is None else content.frame,
+            until=frame,
+            came_at=self._clock(),
+            ts_ns=record.ts_ns,
+            stream=record.stream,
+            connection=record.connection,
+            channel=record.channel,
+            type=type_,
+            outcome=str(outcome),
+            code=code,
+            tags=tags,
+            content=content,
+            json=json,
+            shown=shown,
+            cost=ROW_COST + len(json) + len(shown) + (CONTENT_COST + len(content.body) if content else 0),
+        )
+        self.rows[row.seq] = row
+        self.next_seq += 1
+        self.size += row.cost
+        self.newest_ns = record.ts_ns
+        while (self.size > self.memory or len(self.rows) > self.max_rows) and len(self.rows) > 1:
+            self.size -= self.rows.pop(self.first_seq).cost
+            self.first_seq += 1
+        return row
+
+    def snapshot(self) -> list[MessageRow]:
+        """All rows, for a thread."""
+        return list(self.rows.values())
+
+    def backwards(self) -> Iterator[MessageRow]:
+        """All rows, the newest first."""
+        for seq in range(self.next_seq - 1, self.first_seq - 1, -1):
+            yield self.rows[seq]

@@ -1,0 +1,53 @@
+"""Which messages are shown: those of a connection, of a channel, or those for whose commands a filter holds."""
+
+from __future__ import annotations
+
+from amqproxy.rules.engine.command_filter import CommandFilter
+from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.taps.message_recorder import NORMAL_CODES
+from dashboard.frame_selection import ClientOf, Place, named_client
+from dashboard.message_ring import FINDING, MessageRow
+
+
+class MessageSelection:
+    """Chooses messages, and findings, to which no filter applies. `ValueError` where the filter is wrong.
+
+    As in `decode --messages`, what went wrong is always shown, and of a filter's failure that which it failed on.
+    """
+
+    def __init__(
+        self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
+    ) -> None:
+        self._filter: Filter | None = compiled(filter) if filter else None
+        self._place = place or Place()
+        self._client_of = client_of
+
+    def shows(self, row: MessageRow) -> bool:
+        """Is this one of them?"""
+        place = self._place
+        if place.channel is not None and (row.channel or 0) != place.channel:
+            return False
+        if not place.has_connection(row):
+            return False
+        if self._filter is None or row.type == FINDING:
+            return True
+        content = row.content
+        if content is None:
+            return _is_always_shown(row)
+        client = self._client_of(row.stream, row.connection, row.frame)
+        return CommandFilter(self._filter, client).selects(
+            content.sender,
+            row.channel or 0,
+            content.method,
+            content.properties,
+            content.size,
+            content.body,
+            ts_ns=row.ts_ns,
+            tags=row.tags,
+        )
+
+
+def _is_always_shown(row: MessageRow) -> bool:
+    if row.type in ("connection", "channel"):
+        return row.outcome == "closed" and row.code not in NORMAL_CODES
+    return True

@@ -1,0 +1,249 @@
+"""What happens in a source, from the trace of each of its connections: messages, findings, connections, figures."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from amqproxy.amqp091.methods import BasicGetOk, BasicReturn
+from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.process_inspector import ProcessInspector
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.note import Note
+from amqproxy.taps.observer import Observer, ObserverSettings, Report
+from amqproxy.taps.pending_messages import PendingBudget
+from amqproxy.taps.record import encoded
+from amqproxy.taps.session_trace import to_relieve
+from amqproxy.taps.trace.events import (
+    MessageDelivered,
+    MessagePublished,
+    MessageReturned,
+    RequestAnswered,
+    RequestSent,
+    RequestUnanswered,
+    TraceEvent,
+)
+from dashboard.activity import Activity
+from dashboard.connections import Connections, size_of
+from dashboard.frame_numbers import FrameNumbers
+from dashboard.message_ring import CONTENT_COST, Content, MessageRing
+from dashboard.missing_frames import MissingFrames
+from dashboard.ring import RingEntry
+
+KEPT_BODY = 256 * 1024
+"""Bytes of a body that are kept of a message."""
+
+SHOWN_BODY = 200
+"""Bytes of a body that a message's row has."""
+
+OPEN_MEMORY = 32 * 1024 * 1024
+"""Bytes that messages may take of which it is not known yet what becomes, and so the traces, and so the contents."""
+
+MAX_OBSERVERS = 20_000
+"""Connections that are traced; of one beyond that the frames are shown."""
+
+MAX_FINDINGS = 5_000
+
+OBSERVERS_A_STEP = 100
+"""Connections looked at in one step of a look for what has been open for long."""
+
+_SETTINGS = ObserverSettings(messages=True, findings=True, body=SHOWN_BODY, kept_body=KEPT_BODY)
+
+Key: TypeAlias = tuple[int, int, str, int]
+"""A connection, a channel, a type of record, and the number or the tag of a message."""
+
+
+class Observation:
+    """Traces the connections of one source. What `is_live` is in the order in which it passed, and passes now."""
+
+    def __init__(self, memory: int, *, is_live: bool) -> None:
+        self.messages = MessageRing(memory)
+        self.findings = MessageRing(memory, MAX_FINDINGS)
+        self.kinds: Counter[str] = Counter()
+        """How often each kind of finding was reported."""
+        self.newest: dict[str, Finding] = {}
+        """The newest finding of each kind."""
+        self.connections = Connections()
+        self.activity = Activity(is_live=is_live)
+        self._settings = msgspec.structs.replace(_SETTINGS, is_ordered=is_live)
+        self._budget = PendingBudget(OPEN_MEMORY)
+        self._inspector = ProcessInspector()
+        self._observers: dict[int, Observer] = {}
+        self._numbers = FrameNumbers()
+        self._contents = _Contents(OPEN_MEMORY)
+        self._frame = 0
+
+    def take(self, entry: RingEntry) -> None:
+        """Take what passed."""
+        decoded = entry.fresh()
+        if isinstance(decoded, MissingFrames):
+            return  # each connection has its own
+        self._frame = max(0, entry.seq + entry.count - 1)
+        self.connections.take(decoded, entry.seq, entry.count)
+        if isinstance(decoded, DecodedFrames):
+            frames = decoded.frames
+            self.activity.count_frames(decoded.ts_ns, decoded.sender, frames, size_of(frames))
+            self.connections.learn(decoded, frames, entry.seq)
+        elif isinstance(decoded, SkippedBytes):
+            self.activity.count_error(decoded.ts_ns)
+        if decoded.leg != "upstream":
+            self._trace(decoded, entry.seq)
+
+    def note_gap(self, now_ns: int, reason: str) -> None:
+        """Something of all connections was missed: what is open is unknown."""
+        observers, self._observers = self._observers, {}
+        for observer in observers.values():
+            for peer in Peer:
+                self._keep(observer.gap(peer, now_ns, reason))
+        self._numbers.clear()
+
+    def finish(self, now_ns: int) -> None:
+        """Nothing more comes: report what is open."""
+        for observer in self._observers.values():
+            self._keep(observer.pending())
+        self._keep(self._inspector.look(now_ns))
+
+    def look(self, now_ns: int) -> Iterator[None]:
+        """Report what has been open for long; some connections a step, so that others have their turn."""
+        total = 0
+        for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
+            if number in self._observers:
+                self._keep(observer.overdue(now_ns))
+                total += observer.memory_used
+            if not looked_at % OBSERVERS_A_STEP:
+                yield
+        if total > OPEN_MEMORY:
+            for observer in to_relieve(self._observers.values(), OPEN_MEMORY):
+                self._keep(observer.gap(CLIENT, now_ns, "too much is open on all connections"))
+        self._keep(self._inspector.look(now_ns))
+
+    def _trace(self, decoded: Decoded, seq: int) -> None:
+        observer = self._observers.get(decoded.stream)
+        if observer is None:
+            is_foreign = isinstance(decoded, DecodedProtocolHeader) and decoded.protocol != NAME
+            if isinstance(decoded, StreamEnded) or is_foreign or len(self._observers) >= MAX_OBSERVERS:
+                return
+            observer = self._observers[decoded.stream] = self._new(decoded.stream, decoded.connection)
+        match decoded:
+            case DecodedFrames():
+                self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
+                self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
+            case DecodedProtocolHeader():
+                if decoded.sender == CLIENT:
+                    observer.feed_protocol_header(decoded.ts_ns)
+            case SkippedBytes():
+                self._keep(observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason))
+            case StreamEnded():
+                self._keep(observer.end(decoded.ts_ns, decoded.reason))
+                self._observers.pop(decoded.stream, None)
+                self._numbers.end(decoded.stream)
+
+    def _new(self, stream: int, connection: str) -> Observer:
+        def on_events(events: Sequence[TraceEvent], note: Note) -> None:
+            self.activity.count_events(events)
+            self.connections.note(stream, events)
+            self._contents.add(stream, events, self._frame)
+
+        return Observer(
+            stream,
+            connection,
+            self._settings,
+            budget=self._budget,
+            process_inspector=self._inspector,
+            on_events=on_events,
+        )
+
+    def _keep(self, reports: Sequence[Report]) -> None:
+        """Keep what is reported."""
+        for report in reports:
+            if isinstance(report, Finding):
+                self.kinds[report.kind] += 1
+                self.newest[report.kind] = report
+                self.findings.append(report, self._frame, shown=self._with_rows(report))
+            else:
+                self.messages.append(report, self._frame, self._contents.take(report))
+        self._contents.forget_requests()
+
+    def _with_rows(self, finding: Finding) -> bytes:
+        """The finding as JSON; frames that show it have their rows in `seq`, where these are known."""
+        if not finding.evidence:
+            return b""
+        shown = msgspec.to_builtins(finding)
+        for each, entry in zip(finding.evidence, shown["evidence"], strict=True):
+            stream = finding.stream if each.stream is None else each.stream
+            row = self._numbers.row_of(stream, each.sender, each.number)
+            if row is not None:
+                entry["seq"] = row
+        return encoded(shown)
+
+
+class _Contents:
+    """The commands of messages of which there is no record yet, in `memory` bytes; the oldest are forgotten."""
+
+    def __init__(self, memory: int) -> None:
+        self._memory = memory
+        self._open: OrderedDict[Key, Content] = OrderedDict()
+        self._size = 0
+        self._requests: deque[Content] = deque()
+        self._returns: list[Content] = []
+
+    def add(self, stream: int, events: Iterable[TraceEvent], frame: int) -> None:
+        """Take what happened on a connection with a frame, of which there will be records."""
+        for event in events:
+            match event:
+                case MessagePublished():
+                    self._keep((stream, event.channel, "publish", event.number), Content.of(event, frame))
+                case MessageDelivered():
+                    kind = "get" if isinstance(event.method, BasicGetOk) else "deliver"
+                    self._keep((stream, event.channel, kind, event.method.delivery_tag), Content.of(event, frame))
+                case MessageReturned():
+                    self._returns.append(Content.of(event, frame))
+                case RequestAnswered(reply=BasicGetOk()):
+                    pass  # the message has a record of its own
+                case RequestAnswered() | RequestSent() | RequestUnanswered():
+                    self._requests.append(Content.of(event, frame))
+                case _:
+                    pass
+
+    def take(self, record: MessageRecord) -> Content | None:
+        """The command of a record; None where it is of none, or it was forgotten."""
+        match record.type:
+            case "publish" | "deliver" | "get":
+                number = record.number if record.type == "publish" else record.delivery_tag
+                key = (record.stream, record.channel or 0, record.type, number or 0)
+                if record.outcome == "pending":  # there will be another one
+                    return self._open.get(key)
+                content = self._open.pop(key, None)
+                self._size -= 0 if content is None else _cost(content)
+                return content
+            case "request":
+                return self._requests.popleft() if self._requests else None
+            case "return":
+                for content in self._returns:
+                    method = content.method
+                    if isinstance(method, BasicReturn) and method.reply_code == record.code:
+                        self._returns.remove(content)
+                        return content
+        return None
+
+    def forget_requests(self) -> None:
+        """There are no more records of what was added just now."""
+        self._requests.clear()
+        self._returns.clear()
+
+    def _keep(self, key: Key, content: Content) -> None:
+        before = self._open.pop(key, None)
+        self._size += _cost(content) - (0 if before is None else _cost(before))
+        self._open[key] = content
+        while self._size > self._memory:
+            self._size -= _cost(self._open.popitem(last=False)[1])
+
+
+def _cost(content: Content) -> int:
+    return CONTENT_COST + len(content.body)

@@ -1,0 +1,81 @@
+"""What a proxy sends of its traffic, a piece of pcapng at a time, decoded as a capture is.
+
+Its connections are numbered as the sessions of the proxy, so that they are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from amqproxy.capture import pcapng
+from amqproxy.capture.byte_window import ByteWindow
+from amqproxy.capture.decode import Decoder
+from amqproxy.capture.decoded import Decoded, StreamEnded
+from amqproxy.capture.packet_comment import PREFIX
+from amqproxy.capture.packets import Dissector
+from amqproxy.capture.reassembly import Reassembler
+from amqproxy.capture.stream_events import Opened
+from amqproxy.capture.warnings import ignore_warning
+from dashboard.capture_source import is_upstream_only
+
+NAME = "proxy"
+
+_DESCRIBING = frozenset({pcapng.SECTION_HEADER, pcapng.INTERFACE_DESCRIPTION})
+_SESSION = re.compile(rf"{PREFIX}session (\d+)")
+
+
+class PacketDecoder:
+    """Decodes pieces of one recording, each of whole blocks; the first has those that describe it.
+
+    Both legs are in it; what passed on the upstream's as on the client's comes once.
+    """
+
+    def __init__(self) -> None:
+        self._description = b""
+        self._dissector = Dissector(NAME, ignore_warning)
+        self._reassembler = Reassembler(NAME, ignore_warning)
+        self._decoder = Decoder()
+        self._sessions: dict[int, int] = {}
+
+    def feed(self, data: bytes) -> Iterator[Decoded]:
+        """What passed in these blocks. `CaptureError` where they are no pcapng."""
+        end = _description_end(data)
+        if end:
+            self._description = data[:end]
+        window = ByteWindow(NAME, io.BytesIO(self._description + data[end:]), ignore_warning)
+        for packet in pcapng.packets(window):
+            segment = self._dissector.segment(packet)
+            if segment is None:
+                continue
+            for event in self._reassembler.feed(segment):
+                if isinstance(event, Opened):
+                    self._sessions[event.stream] = _session_of(event)
+                passed = self._decoder.feed(event)
+                for each in passed:
+                    if each.leg != "upstream" or is_upstream_only(each):
+                        yield msgspec.structs.replace(each, stream=self._sessions.get(each.stream, each.stream))
+                    if isinstance(each, StreamEnded):
+                        self._sessions.pop(each.stream, None)
+                if not passed and self._decoder.is_hopeless(event.stream):
+                    self._reassembler.ignore(event.stream)
+
+
+def _description_end(data: bytes) -> int:
+    """How many bytes at the beginning describe the section and its interfaces."""
+    at = 0
+    while at + 8 <= len(data) and int.from_bytes(data[at : at + 4], "little") in _DESCRIBING:
+        at += int.from_bytes(data[at + 4 : at + 8], "little") or len(data)
+    return min(at, len(data))
+
+
+def _session_of(opened: Opened) -> int:
+    """The session that a connection is of."""
+    for comment in opened.comments:
+        found = _SESSION.match(comment)
+        if found is not None:
+            return int(found[1])
+    return opened.stream

@@ -1,0 +1,42 @@
+"""The page: what `dashboard/ui` was built into, from `static`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import FileResponse, PlainTextResponse
+
+from dashboard.problem import Problem
+
+STATIC = Path(__file__).parent / "static"
+
+NOT_BUILT = (
+    "The dashboard's page is not built.\n\n"
+    "In a checkout:        python hatch_build.py\n"
+    "Installed from PyPI:  the package is broken; install it again\n\n"
+    "The API is there: /api/docs\n"
+)
+
+_FOREVER = "public, max-age=31536000, immutable"
+"""Of files whose names have a digest of what is in them."""
+
+
+def serve_pages(app: FastAPI, static: Path = STATIC) -> None:
+    """Serve the page for each path that is none of the API's, so that all of its URLs can be shared."""
+    root = static.resolve()
+
+    @app.get("/{path:path}", include_in_schema=False)
+    async def page(request: Request, path: str) -> Response:
+        if path == "api" or path.startswith("api/"):
+            raise Problem(404, "there is no such thing in the API: see /api/docs")
+        file = (root / path).resolve()
+        if path and file.is_relative_to(root) and file.is_file():
+            is_hashed = path.startswith("assets/")
+            return FileResponse(file, headers={"cache-control": _FOREVER if is_hashed else "no-cache"})
+        index = root / "index.html"
+        if "." in path.rpartition("/")[2]:
+            raise Problem(404, "there is no such file")
+        if not index.is_file():
+            return PlainTextResponse(NOT_BUILT, 503)
+        return FileResponse(index, headers={"cache-control": "no-cache"})

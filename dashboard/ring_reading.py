@@ -1,0 +1,32 @@
+"""What was decoded of a ring, as captures give it: for views and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from amqproxy.capture.decoded import Decoded, StreamEnded
+from dashboard.frame_selection import FrameSelection
+from dashboard.list_query import ListQuery
+from dashboard.missing_frames import MissingFrames
+from dashboard.ring import RingEntry
+
+
+def selected(entries: Iterable[RingEntry], selection: FrameSelection, query: ListQuery) -> Iterator[Decoded]:
+    """What is selected of these entries, and the ends of its connections; no more than is asked for, by `limit`."""
+    left = query.limit
+    for entry in entries:
+        decoded = entry.decoded
+        if isinstance(decoded, StreamEnded):
+            selection.select(entry)
+            if query.place.has_connection(decoded):
+                yield decoded
+            continue
+        for each, seqs in selection.select(entry, -1 if query.after is None else query.after):
+            if query.before is not None and seqs[0] >= query.before:
+                continue
+            if isinstance(each, MissingFrames):
+                continue
+            left -= len(seqs)
+            if left < 0:
+                return
+            yield each

@@ -1,0 +1,85 @@
+"""uvicorn, with the dashboard's application: what `amqproxy dashboard` runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from amqproxy.log import logger
+from dashboard.app import create_app
+from dashboard.settings import Settings
+
+MAX_REQUEST_HEADERS = 64 * 1024
+
+NICENESS = 5
+"""Where there is not enough of the processor for all, the proxy comes first: what is skipped is shown as skipped."""
+
+SHUTDOWN_SECONDS = 3
+
+
+class Unsafe(ValueError):
+    """The settings are not safe, or do not fit each other; the text has the remedy."""
+
+
+def serve(
+    settings: Settings, ready: Callable[[str], None] | None = None, *, listener: socket.socket | None = None
+) -> None:
+    """Serve until a signal ends it; `ready` is called with the URL first. `Unsafe`; `OSError` if it cannot listen.
+
+    A `listener` is that of the proxy that has started us, and has logged where it is.
+    """
+    problem = settings.problem()
+    if problem is not None:
+        raise Unsafe(problem)
+    os.nice(NICENESS)
+    if listener is not None:
+        uvicorn.Server(_config(settings)).run([listener])
+        return
+    listener = _listener(settings)
+    with listener:
+        url = url_of(settings, listener.getsockname()[1])
+        logger().info("dashboard", address=url)
+        if ready is not None:
+            ready(url)
+        uvicorn.Server(_config(settings)).run([listener])
+
+
+def url_of(settings: Settings, port: int) -> str:
+    """Where a browser finds it."""
+    scheme = "http" if settings.certificate is None else "https"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{port}/"
+
+
+def _config(settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        create_app(settings),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="websockets-sansio",
+        ws_max_size=64 * 1024,
+        ws_per_message_deflate=False,  # it is on this machine; and it would take most of the time
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        h11_max_incomplete_event_size=MAX_REQUEST_HEADERS,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+        lifespan="on",
+    )
+
+
+def _listener(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+        listener.listen(256)
+    except OSError:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,59 @@
+"""What a dashboard is asked to show, and where it listens."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+
+import msgspec
+
+DEFAULT_ADDRESS = "127.0.0.1:8672"
+
+DEFAULT_RING = 64 * 1024 * 1024
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a dashboard listens, what it shows, and what may be done with it.
+
+    `connect` are control sockets of proxies, `captures` are files and directories, each a source of its own. `tables`
+    are those of the pipeline, in a directory or a bucket. `ring` is how many bytes of each source are kept. With `port`
+    0 any free one is taken. `hosts` are names, besides its own, by which browsers may call it.
+    """
+
+    connect: tuple[Path, ...] = ()
+    captures: tuple[Path, ...] = ()
+    tables: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8672
+    read_only: bool = False
+    token: str | None = None
+    password: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    ring: int = DEFAULT_RING
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def needs_login(self) -> bool:
+        return self.token is not None or self.password is not None
+
+    def problem(self) -> str | None:
+        """Why this is not safe, with the remedy; None where it is."""
+        if not is_loopback(self.host) and not self.needs_login:
+            return (
+                f"{self.host} can be reached from other machines: give a token or a password "
+                "(--token-file, --password-file), or listen on 127.0.0.1"
+            )
+        if (self.certificate is None) != (self.key is None):
+            return "a certificate needs its key, and a key its certificate"
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Can this address be reached from this machine alone?"""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

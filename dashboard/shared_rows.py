@@ -1,0 +1,34 @@
+"""The newest rows of a ring as JSON, made once for all browsers that show all of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.row_writer import RowWriter
+
+if TYPE_CHECKING:
+    from dashboard.ring import RingEntry
+
+MAX_SHARED_ROWS = 8_192
+"""Rows that are kept; of those that come later in the ring, all browsers want the same."""
+
+
+class SharedRows:
+    """Rows by the numbers of their entries; the ones that were made first are forgotten."""
+
+    def __init__(self, rows: int = MAX_SHARED_ROWS) -> None:
+        self._writer = RowWriter()
+        self._rows: dict[int, list[bytes]] = {}
+        self._max_rows = rows
+        self.size = 0
+
+    def rows_of(self, number: int, entry: RingEntry) -> list[bytes]:
+        """The rows of an entry, which has this number in the ring."""
+        rows = self._rows.get(number)
+        if rows is None:
+            rows = self._writer.rows(entry.fresh(), range(entry.seq, entry.seq + entry.count))
+            self._rows[number] = rows
+            self.size += len(rows)
+            while self.size > self._max_rows and len(self._rows) > 1:
+                self.size -= len(self._rows.pop(next(iter(self._rows))))
+        return rows

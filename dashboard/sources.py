@@ -1,0 +1,104 @@
+"""All sources of a dashboard, by their numbers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from amqproxy.supervision import contained, describe
+from dashboard.capture_source import CaptureSource
+from dashboard.proxy_source import ProxySource
+from dashboard.settings import Settings
+from dashboard.source import OnSample, Source
+
+MAX_SOURCES = 64
+"""Proxies and captures that are open at once."""
+
+
+class TooManySources(Exception):
+    """No more can be opened."""
+
+
+class Sources:
+    """What a dashboard shows; listeners are called when how a source stands has changed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.sources: dict[int, Source] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._sample_listeners: list[OnSample] = []
+        self._next = 0
+        for path in settings.connect:
+            self._add(ProxySource(self._next, path, settings.ring, self._changed))
+        for path in settings.captures:
+            self._add(CaptureSource(self._next, path, settings.ring, self._changed))
+
+    def start(self) -> None:
+        """Read all of them."""
+        for source in self.sources.values():
+            self._start(source)
+
+    async def stop(self) -> None:
+        """Read none of them any more."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def open_capture(self, path: Path) -> Source:
+        """Read one more capture. `TooManySources` where there is no room for it."""
+        source = CaptureSource(self._next, path, self.settings.ring, self._changed)
+        self._add(source)
+        self._start(source)
+        self._changed()
+        return source
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What `/api/v1/sources` has."""
+        return [each.describe(read_only=self.settings.read_only) for each in self.sources.values()]
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when something has changed."""
+        self._listeners.append(listener)
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        """Do not call it any more."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def listen_to_samples(self, listener: OnSample) -> None:
+        """Call `listener` with each look at the counters of a source."""
+        self._sample_listeners.append(listener)
+
+    def forget_samples(self, listener: OnSample) -> None:
+        """Do not call it any more."""
+        if listener in self._sample_listeners:
+            self._sample_listeners.remove(listener)
+
+    def _on_sample(self, source: int, sample: dict[str, Any]) -> None:
+        for listener in self._sample_listeners:
+            listener(source, sample)
+
+    def _add(self, source: ProxySource | CaptureSource) -> None:
+        if len(self.sources) >= MAX_SOURCES:
+            raise TooManySources(f"{MAX_SOURCES} sources are open already")
+        if source.name in [each.name for each in self.sources.values()]:
+            source.name = str(source.path)
+        source.on_sample = self._on_sample
+        self.sources[source.id] = source
+        self._next += 1
+
+    def _start(self, source: Source) -> None:
+        self._tasks[source.id] = asyncio.create_task(_contained(source), name=f"source {source.id}")
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+async def _contained(source: Source) -> None:
+    """Read a source; whatever goes wrong with it, the others go on."""
+    with contained("source failed", source=source.name, then=lambda error: source.failed(describe(error))):
+        await source.run()

@@ -1,0 +1,50 @@
+"""The tables of the pipeline, asked in threads: a few at once, so that there is time for all else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from dashboard.problem import Problem
+
+if TYPE_CHECKING:
+    from amqproxy.pipeline.analytics import Analytics
+
+Answer = TypeVar("Answer")
+
+AT_ONCE = 2
+"""Queries that run at once; each has a bounded memory."""
+
+MAX_WAITING = 32
+"""Queries that wait for their turn."""
+
+
+class TableQueries:
+    """Asks one directory of tables."""
+
+    def __init__(self, path: str) -> None:
+        from amqproxy.pipeline.analytics import Analytics
+        from amqproxy.pipeline.reading import Reader
+
+        self.path = path
+        self._analytics = Analytics(Reader(path))
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+
+    async def ask(self, question: Callable[[Analytics], Answer]) -> Answer:
+        """The answer to a question. `Problem` where the tables cannot be read, or too much is asked for."""
+        from amqproxy.pipeline.reading import TooMuch, Unreadable
+
+        if self._waiting >= MAX_WAITING:
+            raise Problem(503, "too many questions about the tables wait already: ask again later")
+        self._waiting += 1
+        try:
+            async with self._turns:
+                return await asyncio.to_thread(question, self._analytics)
+        except TooMuch as error:
+            raise Problem(503, str(error)) from None
+        except Unreadable as error:
+            raise Problem(502, str(error)) from None
+        finally:
+            self._waiting -= 1

@@ -1,0 +1,196 @@
+/** What the server answers, as docs/dashboard.md and /api/docs describe it. */
+
+export interface Source {
+  id: number
+  name: string
+  kind: 'proxy' | 'capture'
+  state: 'connecting' | 'live' | 'retrying' | 'ended'
+  version?: string | null
+  since?: number | null
+  read_only?: boolean
+  can?: string[]
+  /** Where clients of the proxy connect. */
+  listeners?: string[]
+  /** Why it is not live, where it is not. */
+  reason?: string
+  /** How often the proxy has been started anew since. */
+  restarts?: number
+}
+
+export type Table = { [key: string]: Value }
+export type Value = null | boolean | number | string | Value[] | Table
+
+export type Peer = 'client' | 'server'
+
+export interface FrameRow {
+  seq: number
+  ts_ns: number
+  stream: number
+  connection: string
+  from: Peer
+  protocol?: string
+  channel?: number
+  type: string
+  method?: string
+  arguments?: Table
+  properties?: Table
+  size?: number
+  body?: Value
+  code?: number
+  reason?: string
+  offset?: number
+  lost?: number
+  /** Of a gap: how many frames. */
+  count?: number
+  rules?: string[]
+  tags?: string[]
+  verdict?: string
+  leg?: string
+  session?: number
+}
+
+export interface Field {
+  name: string
+  value: Value
+  start: number
+  end: number
+  children?: Field[]
+  /** The filter that finds all that have this value here. */
+  filter?: string | null
+}
+
+export interface FrameDetail {
+  record: FrameRow
+  /** base64 */
+  bytes: string
+  fields: Field[] | Field
+}
+
+export interface MessageRow {
+  seq: number
+  /** The frames of its command, and of its outcome. */
+  frame?: number | null
+  until_frame?: number | null
+  ts_ns: number
+  stream: number
+  connection: string
+  from?: Peer
+  channel?: number
+  type: string
+  outcome: string
+  seconds?: number
+  number?: number
+  confirm_tag?: number
+  delivery_tag?: number
+  multiple?: boolean
+  consumer_tag?: string
+  queue?: string
+  exchange?: string
+  routing_key?: string
+  mandatory?: boolean
+  redelivered?: boolean
+  requeue?: boolean
+  size?: number
+  properties?: Table
+  body?: Value
+  method?: string
+  arguments?: Table
+  reply?: string
+  reply_arguments?: Table
+  code?: number
+  reason?: string
+  /** Of a gap: how many frames. */
+  count?: number
+  rules?: string[]
+  tags?: string[]
+  verdict?: string
+}
+
+export type Severity = 'error' | 'warning' | 'info'
+
+export interface FindingRow {
+  seq: number
+  ts_ns: number
+  stream: number
+  connection: string
+  channel?: number
+  kind: string
+  severity: Severity
+  text: string
+  count?: number
+  evidence?: { from: Peer; number: number; stream?: number; seq?: number }[]
+  why: string
+  remedy: string
+  frame?: number | null
+}
+
+export interface Connection {
+  session: number
+  connection: string
+  connected_at?: number | null
+  state: string
+  blocked?: boolean
+  user?: string | null
+  vhost?: string | null
+  mechanism?: string | null
+  tls?: boolean
+  tls_subject?: string
+  product?: string | null
+  product_version?: string | null
+  platform?: string | null
+  name?: string | null
+  upstream?: string | null
+  channel_max?: number
+  frame_max?: number
+  heartbeat?: number
+  channels?: number
+  paused_channels?: number[]
+  consumers?: number
+  bytes?: { client: number; server: number }
+  [more: string]: unknown
+}
+
+export interface Channel {
+  session: number
+  connection: string
+  channel: number
+  state: string
+  mode: string
+  prefetch: number
+  global_prefetch: number
+  consumers: number
+  unacked: number | null
+  unconfirmed: number | null
+  flow?: { client: boolean; server: boolean }
+  messages?: { client: number; server: number }
+  open_content?: { client: string | null; server: string | null }
+}
+
+export interface Rule {
+  name: string
+  action: string
+  mode: string
+  hits: number
+  shadow_hits: number
+  errors: number
+  verdicts?: { [verdict: string]: number }
+  last_failure?: string | null
+}
+
+export interface Held {
+  session: number
+  number: number
+  connection: string
+  rule: string
+  since: number
+  until: number
+  on_timeout: string
+  will: string
+  from: Peer
+  channel: number
+  method: string
+  arguments?: Table
+  properties?: Table
+  size?: number
+  body?: Value
+}

@@ -1,0 +1,80 @@
+import type { Value } from '../api/types'
+
+/** A value as CEL writes it. */
+function literal(value: string | number | boolean): string {
+  return JSON.stringify(value)
+}
+
+function entry(table: string, name: string): string {
+  return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? `${table}.${name}` : `${table}[${JSON.stringify(name)}]`
+}
+
+/** Fields of methods that the filter language knows by their own names. */
+const OWN = new Set(['exchange', 'routing_key', 'queue', 'consumer_tag', 'destination'])
+
+/** The name in the filter language of a place in a record; null where it has none. */
+export function filterName(path: readonly string[]): string | null {
+  const [first, second, ...rest] = path
+  if (first === undefined) return null
+  if (second === undefined) {
+    switch (first) {
+      case 'from':
+        return 'sender'
+      case 'channel':
+        return 'channel.number'
+      case 'method':
+      case 'size':
+      case 'user':
+      case 'vhost':
+      case 'exchange':
+      case 'routing_key':
+      case 'queue':
+      case 'consumer_tag':
+        return first
+      default:
+        return null
+    }
+  }
+  if (first === 'arguments') {
+    if (second === 'body_size') return 'size'
+    if (second === 'arguments' && rest.length) return rest.reduce(entry, 'arguments')
+    if (OWN.has(second) && rest.length === 0) return second
+    return [second, ...rest].reduce(entry, 'fields')
+  }
+  if (first === 'properties') {
+    if (second === 'headers' && rest.length) return rest.reduce(entry, 'headers')
+    return [second, ...rest].reduce(entry, 'properties')
+  }
+  if (first === 'headers') return [second, ...rest].reduce(entry, 'headers')
+  return null
+}
+
+/** The filter for what has this value in this place; null where no filter can say that. */
+export function filterFor(path: readonly string[], value: Value, differs = false): string | null {
+  const operator = differs ? '!=' : '=='
+  if (path[0] === 'connection' && path.length === 1 && typeof value === 'string') {
+    return connectionFilter(value, differs)
+  }
+  if (path[0] === 'tags' && typeof value === 'string') {
+    return differs ? `!(${literal(value)} in tags)` : `${literal(value)} in tags`
+  }
+  if (value === null || typeof value === 'object') return null
+  const name = filterName(path)
+  return name === null ? null : `${name} ${operator} ${literal(value)}`
+}
+
+/** What passes on the connection of this name, whose client's address comes first: `10.0.0.7:4711-10.0.0.1:5673`. */
+export function connectionFilter(connection: string, differs = false): string | null {
+  const found = /^\[?(.+?)\]?:(\d+)-/.exec(connection)
+  if (!found) return null
+  const both = `client.address == ${literal(found[1]!)} && client.port == ${found[2]}`
+  return differs ? `!(${both})` : both
+}
+
+/** Both filters at once. */
+export function both(one: string, other: string): string {
+  const first = one.trim()
+  if (!first) return other
+  if (first === other || first.split(' && ').includes(other)) return first
+  return `${first.includes('||') ? `(${first})` : first} && ${other}`
+}

@@ -1,0 +1,101 @@
+import type { Value } from '../api/types'
+import { count, duration } from './numbers'
+import { inline } from './summaries'
+
+export interface Difference {
+  kind: 'missing' | 'extra' | 'changed'
+  type: string
+  what: string
+  method?: string
+  a?: { ts_ns: number; stream: number; connection: string; channel?: number }
+  b?: { ts_ns: number; stream: number; connection: string; channel?: number }
+  changes?: { field: string; before?: Value; after?: Value; at?: number }[]
+}
+
+/** A capture that is, or was, played to a broker. */
+export interface Replay {
+  id: number
+  path: string
+  name: string
+  to: string
+  speed: number | 'max'
+  clients: number
+  loop: number
+  by: string
+  state: 'running' | 'same' | 'different' | 'ended' | 'failed'
+  text: string
+  started_at: number
+  ended_at: number | null
+  difference_count: number
+  differences: Difference[]
+  summary: {
+    connections: number
+    commands_sent: number
+    answers_compared: number
+    not_played: { reason: string; count: number; method?: string }[]
+    notes: string[]
+  } | null
+}
+
+const STATES = {
+  running: '● running',
+  same: '✓ the same',
+  different: '✕ different',
+  ended: '■ ended',
+  failed: '✕ failed',
+}
+
+export function replayState(replay: Replay): string {
+  return STATES[replay.state]
+}
+
+function counted(number: number, noun: string): string {
+  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`
+}
+
+/** How far it is, or what came of it; `now` is in seconds since 1970. */
+export function replayText(replay: Replay, now: number): string {
+  const took = duration(Math.max(0, (replay.ended_at ?? now) - replay.started_at))
+  const { summary } = replay
+  const differences = counted(replay.difference_count, 'difference')
+  if (!summary) return replay.state === 'running' ? `for ${took}, ${differences} so far` : replay.text
+  return [
+    counted(summary.connections, 'connection'),
+    `${counted(summary.commands_sent, 'command')} sent`,
+    `${counted(summary.answers_compared, 'answer')} compared`,
+    differences,
+    `in ${took}`,
+  ].join(', ')
+}
+
+/** At what speed, in how many copies, and how often. */
+export function replayManner(replay: Pick<Replay, 'speed' | 'clients' | 'loop'>): string {
+  return [
+    replay.speed === 'max' ? 'as fast as it answers' : `${replay.speed}×`,
+    replay.clients === 1 ? '' : `${count(replay.clients)} copies`,
+    replay.loop === 1 ? '' : replay.loop === 0 ? 'again and again' : `${count(replay.loop)} times`,
+  ]
+    .filter(Boolean)
+    .join(', ')
+}
+
+/** The fields that differ: what was recorded, and what came now. */
+export function changesText(difference: Difference): string {
+  return (difference.changes ?? [])
+    .map(({ field, before, after }) => `${field}: ${before === undefined ? 'absent' : inline(before, 60) || '""'} → ${after === undefined ? 'absent' : inline(after, 60) || '""'}`)
+    .join('; ')
+}
+
+function quoted(argument: string): string {
+  return /^[\w@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`
+}
+
+/** The command that does the same. */
+export function replayCommand(path: string, to: string, speed: number | 'max', clients: number, loop: number): string {
+  const url = to.includes('://') ? to : `amqp://${to}`
+  const parts = ['amqproxy replay', quoted(path), '--to', quoted(url)]
+  if (speed !== 1) parts.push('--speed', String(speed))
+  if (clients !== 1) parts.push('--clients', String(clients))
+  if (loop !== 1) parts.push('--loop', String(loop))
+  return parts.join(' ')
+}

@@ -1,0 +1,223 @@
+"""One browser: its WebSocket, and the views that it has asked for.
+
+A browser that reads nothing, or sends rubbish, harms only itself: it has two batches of credit for each view, and is
+disconnected when it does not take what it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from amqproxy.log import logger
+from amqproxy.rules.matching.tokens import TextError
+from amqproxy.supervision import describe
+from amqproxy.taps.record import encoded
+from dashboard.frame_selection import FrameSelection, Place
+from dashboard.live_view import MAX_CREDIT, FrameView, MessageView, View
+from dashboard.message_selection import MessageSelection
+from dashboard.source import Source
+from dashboard.sources import Sources
+
+PACE = 0.05
+"""Seconds between batches of a view."""
+
+MAX_VIEWS = 16
+"""Views of one browser."""
+
+MAX_MESSAGE = 64 * 1024
+"""Bytes of what a browser sends."""
+
+SEND_TIMEOUT = 20.0
+"""Seconds that a browser has to take what it is sent."""
+
+Name = Annotated[str, msgspec.Meta(max_length=64)]
+Credit = Annotated[int, msgspec.Meta(ge=0, le=MAX_CREDIT)]
+
+
+class ViewRequest(msgspec.Struct, frozen=True, tag_field="type", tag="view"):
+    """Show a list as it grows; it takes the place of the one of the same name."""
+
+    view: Name
+    source: int
+    what: Literal["frames", "messages", "findings"] = "frames"
+    filter: str | None = None
+    connection: str | None = None
+    channel: int | None = None
+    after: int | None = None
+    credit: Credit = MAX_CREDIT
+    max_age: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class MoreRequest(msgspec.Struct, frozen=True, tag_field="type", tag="more"):
+    """So many batches more may be sent."""
+
+    view: Name
+    credit: Credit = 1
+
+
+class EndRequest(msgspec.Struct, frozen=True, tag_field="type", tag="end"):
+    """Show a list no longer."""
+
+    view: Name
+
+
+_decoder = msgspec.json.Decoder(ViewRequest | MoreRequest | EndRequest)
+
+
+class Viewer:
+    """Serves one WebSocket, until it is closed."""
+
+    def __init__(self, websocket: WebSocket, sources: Sources, clock: Callable[[], float] = time.monotonic) -> None:
+        self._websocket = websocket
+        self._sources = sources
+        self._clock = clock
+        self._views: dict[str, tuple[View, int]] = {}
+        self._answers: list[bytes] = []
+        self._samples: dict[int, dict[str, Any]] = {}
+        """Of each source the newest look at its counters that was not sent."""
+        self._has_news = True
+        self._wake = asyncio.Event()
+        self._wake.set()  # the sources are sent first
+
+    async def run(self) -> None:
+        """Receive requests and send what they ask for."""
+        await self._websocket.accept()
+        self._sources.listen(self._on_sources)
+        self._sources.listen_to_samples(self._on_sample)
+        sending = asyncio.create_task(self._send())
+        receiving = asyncio.create_task(self._receive())
+        try:
+            await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._sources.forget(self._on_sources)
+            self._sources.forget_samples(self._on_sample)
+            for name in [*self._views]:
+                self._end(name)
+            for task in (sending, receiving):
+                task.add_done_callback(_ignore_outcome)
+                task.cancel()
+            await self._close()
+
+    async def _close(self) -> None:
+        if self._websocket.application_state is WebSocketState.CONNECTED:
+            try:
+                async with asyncio.timeout(1):
+                    await self._websocket.close()
+            except (RuntimeError, WebSocketDisconnect, TimeoutError):
+                pass  # it is gone
+
+    # --- what the browser asks for
+
+    async def _receive(self) -> None:
+        while True:
+            try:
+                text = await self._websocket.receive_text()
+            except (WebSocketDisconnect, KeyError, RuntimeError):  # KeyError: bytes, which are not for us
+                return
+            self._take(text)
+            self._wake.set()
+
+    def _take(self, text: str) -> None:
+        try:
+            request = _decoder.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            self._answer({"type": "error", "text": f"not understood: {error}"})
+            return
+        match request:
+            case ViewRequest():
+                self._start(request)
+            case MoreRequest():
+                view = self._views.get(request.view)
+                if view is not None:
+                    view[0].grant(request.credit)
+            case EndRequest():
+                self._end(request.view)
+
+    def _start(self, request: ViewRequest) -> None:
+        self._end(request.view)
+        failure = {"type": "view", "view": request.view, "ok": False}
+        source = self._sources.sources.get(request.source)
+        if source is None:
+            self._answer({**failure, "text": f"there is no source {request.source}"})
+            return
+        if len(self._views) >= MAX_VIEWS:
+            self._answer({**failure, "text": f"{MAX_VIEWS} views are open already"})
+            return
+        try:
+            view = self._view(source, request)
+        except TextError as error:
+            self._answer({**failure, "text": str(error), "at": error.at})
+            return
+        self._views[request.view] = (view, request.source)
+        source.ring.listen(self._wake.set)
+        self._answer({"type": "view", "view": request.view, "ok": True})
+
+    def _view(self, source: Source, request: ViewRequest) -> View:
+        place = Place(connection=request.connection, channel=request.channel)
+        observed, after, credit, age = source.observed, request.after, request.credit, request.max_age
+        client_of = observed.connections.client_of
+        if request.what == "frames":
+            frames = FrameSelection(request.filter, place, client_of)
+            return FrameView(source.ring, frames, after, credit=credit, max_age=age, clock=self._clock)
+        chosen = MessageSelection(request.filter, place, client_of)
+        ring = observed.messages if request.what == "messages" else observed.findings
+        return MessageView(ring, chosen, after, credit=credit, max_age=age, clock=self._clock)
+
+    def _end(self, name: str) -> None:
+        view = self._views.pop(name, None)
+        if view is not None:
+            source = self._sources.sources.get(view[1])
+            if source is not None:
+                source.ring.forget(self._wake.set)
+
+    def _answer(self, answer: dict[str, object]) -> None:
+        self._answers.append(encoded(answer))
+
+    def _on_sources(self) -> None:
+        self._has_news = True
+        self._wake.set()
+
+    def _on_sample(self, source: int, sample: dict[str, Any]) -> None:
+        self._samples[source] = sample
+        self._wake.set()
+
+    # --- what it is sent
+
+    async def _send(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            next_at = self._clock() + PACE
+            answers, self._answers = self._answers, []
+            for answer in answers:
+                await self._send_one(answer)
+            if self._has_news:
+                self._has_news = False
+                await self._send_one(encoded({"type": "sources", "sources": self._sources.describe()}))
+            samples, self._samples = self._samples, {}
+            for source, sample in samples.items():
+                await self._send_one(encoded({"type": "sample", "source": source, **sample}))
+            for name, (view, _) in list(self._views.items()):
+                batch = view.batch()
+                if batch is not None:
+                    await self._send_one(batch.to_json(encoded(name)))
+                if view.has_more and view.credit:
+                    self._wake.set()
+                await asyncio.sleep(0)
+            await asyncio.sleep(max(PACE / 5, next_at - self._clock()))  # others have their turn
+
+    async def _send_one(self, message: bytes) -> None:
+        async with asyncio.timeout(SEND_TIMEOUT):
+            await self._websocket.send_text(message.decode())
+
+
+def _ignore_outcome(task: asyncio.Task[None]) -> None:
+    """A browser that is gone, or did not take what it was sent, is no news."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger().debug("dashboard viewer ended", reason=describe(error))

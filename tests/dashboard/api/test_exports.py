@@ -1,0 +1,76 @@
+"""Exports: what is shown as files that other programs, and pytest, take."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from amqproxy.capture.decode import read_records
+from amqproxy.config_file import load
+from tests.dashboard.conftest import CAPTURES, Dashboard
+
+EXPORT = "/api/v1/sources/0/export"
+EXPECTED = [json.loads(line) for line in (CAPTURES / "confirms.jsonl").read_text().splitlines()]
+
+
+def test_a_capture_decodes_to_the_same(dashboard: Dashboard) -> None:
+    data = dashboard("confirms").get(EXPORT, params={"format": "pcapng"}).content
+    assert [json.loads(each.to_json()) for each in read_records(io.BytesIO(data))] == EXPECTED
+
+
+def test_json_lines_and_csv(dashboard: Dashboard) -> None:
+    client = dashboard("confirms")
+    lines = client.get(EXPORT, params={"format": "jsonl", "filter": "method == 'basic.ack'"}).text.splitlines()
+    assert [json.loads(line)["arguments"]["delivery_tag"] for line in lines] == [1, 3]
+    table = list(csv.DictReader(io.StringIO(client.get(EXPORT, params={"format": "csv", "what": "messages"}).text)))
+    assert {"nacked", "confirmed", "answered"} <= {row["outcome"] for row in table}
+    assert client.get(EXPORT, params={"format": "csv", "what": "findings"}).text.startswith("time,ts_ns,stream")
+
+
+def test_a_wrong_filter_is_a_problem_and_no_file(dashboard: Dashboard) -> None:
+    client = dashboard("confirms")
+    for keys in ({"format": "jsonl"}, {"format": "csv", "what": "messages"}, {"format": "pytest"}):
+        assert client.get(EXPORT, params={**keys, "filter": "method =="}).json()["at"] == 9
+
+
+@pytest.mark.slow
+def test_a_test_that_is_copied_runs_and_passes(dashboard: Dashboard, tmp_path: Path) -> None:
+    source = dashboard("publish-get-ack").get(EXPORT, params={"format": "pytest"}).text
+    assert "basic_publish" in source
+    (tmp_path / "test_copied.py").write_text(source)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("capture", ["confirms", "every-type", "transactions", "channel-error", "consume-large"])
+def test_a_test_that_is_copied_is_python(dashboard: Dashboard, capture: str) -> None:
+    source = dashboard(capture).get(EXPORT, params={"format": "pytest"}).text
+    compile(source, "copied", "exec")
+
+
+def test_a_rule_that_is_copied_is_a_config(dashboard: Dashboard, tmp_path: Path) -> None:
+    client = dashboard("confirms")
+    messages = client.get("/api/v1/sources/0/messages").json()["rows"]
+    for each in messages:
+        if each["type"] in ("publish", "deliver", "request"):
+            file = tmp_path / "rule.yaml"
+            file.write_text(client.get(EXPORT, params={"format": "rule", "seq": each["seq"]}).text)
+            (rule,) = load(file).rules
+            assert rule.mode == "shadow"

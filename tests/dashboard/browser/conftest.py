@@ -1,0 +1,56 @@
+"""Chromium, a page of it that complains of nothing, and what there is to be seen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dashboard.browser.stage import Stage
+from tests.dashboard.browser.traffic import one_of_everything
+from tests.dashboard.browser.watched_page import WatchedPage
+from tests.real.require import require, require_module
+
+STATIC = Path(__file__).parents[3] / "dashboard" / "static" / "index.html"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[object]:
+    """Debian's, which is asked by Playwright.
+
+    No longer than for a module: while it is there, asyncio takes this thread for one in which a loop runs, so that no
+    other test could start one.
+    """
+    api = require_module("playwright.sync_api", package="playwright")
+    program = require("chromium")
+    if not STATIC.is_file():
+        reason = "the dashboard's page is not built: make compile"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with api.sync_playwright() as playwright:
+        # No sandbox: in CI we are root, and what it shows is ours.
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        api.expect.set_options(timeout=30_000)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: object) -> Iterator[WatchedPage]:
+    """A window of a browser's own, 1280 wide."""
+    with WatchedPage.opened(chromium) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A proxy with a dashboard, of which one client has done a bit of everything; another is still there."""
+    running = Stage(tmp_path_factory.mktemp("stage"))
+    try:
+        with one_of_everything(running.port):
+            yield running
+    finally:
+        running.kill()

@@ -1,0 +1,56 @@
+"""A capture, played to a broker from the page."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from amqproxy.testing.local_broker import LocalBroker
+from tests.dashboard.browser.watched_page import NARROW, WatchedPage
+from tests.dashboard.conftest import CAPTURES
+from tests.real.poll import until
+from tests.real.proxy import command
+
+pytestmark = [pytest.mark.real, pytest.mark.once]
+
+URL = re.compile(r"http://127\.0\.0\.1:\d+/")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """The URL of a dashboard of one capture."""
+    arguments = (*command(), "dashboard", "--capture", str(CAPTURES / "blocked.pcapng"), "--listen", "127.0.0.1:0")
+    log = tmp_path / "log"
+    with log.open("wb") as output, subprocess.Popen(arguments, stderr=output) as process:
+        try:
+            yield until(lambda: URL.search(log.read_text()), "the dashboard to listen")[0]
+        finally:
+            process.terminate()
+
+
+def test_a_capture_is_replayed(url: str, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    with LocalBroker() as broker:
+        page.goto(url + "captures")
+        window = page.page
+        window.get_by_role("button", name="Replay …").click()
+        dialog = window.get_by_role("dialog", name="Replay blocked.pcapng")
+        expect(dialog).to_be_visible()
+        dialog.get_by_label("To").fill(broker.url)
+        dialog.get_by_label("Speed").select_option("max")
+        expect(dialog.locator("code")).to_contain_text(f"--to {broker.url} --speed max")
+        assert page.violations() == []
+        dialog.get_by_role("button", name="Replay").click()
+        expect(dialog).to_have_count(0)
+        replay = window.get_by_role("article", name="Replay of blocked.pcapng")
+        expect(replay.get_by_role("status")).to_have_text("✕ different")
+        expect(replay).to_contain_text("2 differences")
+        expect(replay).to_contain_text("connection.blocked: it did not come")
+        assert page.violations() == []
+        window.set_viewport_size(NARROW)
+        assert not page.overflows()

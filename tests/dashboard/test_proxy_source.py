@@ -1,0 +1,210 @@
+"""A proxy as a source: live, gone, restarted, hanging, sending rubbish."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from amqproxy.control import RequestError
+from amqproxy.taps.observer import Observer
+from dashboard import feed_pace, proxy_source
+from dashboard.feed_pace import FRESH
+from dashboard.frame_query import find
+from dashboard.frame_selection import FrameSelection, Place
+from dashboard.list_query import ListQuery
+from dashboard.missing_frames import MissingFrames
+from dashboard.proxy_requests import ProxyRequests
+from dashboard.proxy_source import ProxySource
+from dashboard.ring_reading import selected
+from dashboard.source import SourceState
+from tests.dashboard.fake_proxy import OPEN, FakeProxy
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_source, "FIRST_PAUSE", 0.005)
+    monkeypatch.setattr(proxy_source, "LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(proxy_source, "SAMPLE_SECONDS", 0.02)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def played(tmp_path: Path, test: Callable[[FakeProxy, ProxySource], Awaitable[None]]) -> None:
+    """Run a test with a proxy, and a source that reads it."""
+
+    async def run() -> None:
+        path = tmp_path / "control.sock"
+        source = ProxySource(0, path, 1 << 20, lambda: None)
+        task = asyncio.create_task(source.run())
+        try:
+            await test(FakeProxy(path), source)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    asyncio.run(run())
+
+
+def test_what_passes_is_there_numbered_as_its_session(tmp_path: Path) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        assert source.state is SourceState.CONNECTING
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            proxy.passes(7, OPEN)
+            await until(lambda: source.ring.next_seq > 0)
+            assert {entry.decoded.stream for entry in source.ring.snapshot()} == {7}
+            assert (source.version, "close" in source.understood) == ("9.9", True)
+            await until(lambda: any(each["request"] == "more" for each in proxy.asked))
+
+    played(tmp_path, test)
+
+
+def test_what_is_late_is_skipped_but_not_what_was_there_before(tmp_path: Path) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        def granted() -> list[float | None]:
+            return [each.get("max_age") for each in proxy.asked if each["request"] == "more"]
+
+        async with proxy.running():
+            await until(lambda: len(granted()) == 1)
+            proxy.passes(7, OPEN)
+            await until(lambda: len(granted()) == 2)
+            proxy.passes(7, OPEN, ts_ns=time.time_ns())
+            await until(lambda: len(granted()) == 3)
+            assert granted() == [None, None, None]
+            source.ring.newest_ns = time.time_ns() + 10**9
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(feed_pace, "PATIENT_BATCHES", 1)
+                patch.setattr(feed_pace, "PATIENCE", 0)
+                patch.setattr(time, "time_ns", lambda at=source.ring.newest_ns: at + 4 * 10**9)
+                proxy.send({"event": "batch"})
+                await until(lambda: len(granted()) == 4)
+            assert granted()[-1] == FRESH
+
+    played(tmp_path, test)
+
+
+def test_what_was_lost_is_one_row_and_a_gap_in_each_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = []
+    monkeypatch.setattr(Observer, "gap", lambda self, peer, *_: gaps.append((self._recorder._stream, peer)) or [])
+
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        def rows() -> list[dict[str, Any]]:
+            return [json.loads(row) for row in find(source.ring.snapshot(), FrameSelection(), ListQuery()).rows]
+
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            for session in (1, 2):
+                proxy.passes(session, OPEN)
+            proxy.send({"event": "lost", "count": 3})
+            proxy.send({"event": "lost", "count": 4})
+            for session in (1, 2):
+                proxy.loses(session, 3)
+                proxy.passes(session, OPEN)
+            await until(lambda: len(rows()) == 5)
+            assert [(row["seq"], row["type"], row.get("count")) for row in rows()] == [
+                *((seq, "method", None) for seq in (0, 1)),
+                (2, "gap", 7),
+                *((seq, "method", None) for seq in (3, 4)),
+            ]
+            assert "could show" in rows()[2]["reason"]
+            filtered = FrameSelection("method == 'basic.ack'", Place(connection="1"))
+            assert [json.loads(row)["type"] for row in find(source.ring.snapshot(), filtered, ListQuery()).rows] == [
+                "gap"
+            ]
+            assert not any(
+                isinstance(each, MissingFrames)
+                for each in selected(source.ring.snapshot(), FrameSelection(), ListQuery())
+            )
+            assert gaps == [(1, "client"), (2, "client")]
+        await until(lambda: rows()[-1]["type"] == "gap")
+        assert rows()[-1]["reason"] == proxy_source.LOST
+
+    played(tmp_path, test)
+
+
+def test_a_proxy_that_is_restarted(tmp_path: Path) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            proxy.passes(1, OPEN)
+            await until(lambda: source.ring.next_seq > 0)
+        await until(lambda: source.state is SourceState.RETRYING)
+        rows = source.ring.next_seq
+        assert source.observed.connections.seen[1].is_open
+        proxy.pid = 2
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            assert (source.restarts, source.ring.next_seq) == (1, rows)  # what it had sent is still here
+            assert source.observed.connections.seen[1].ended == "the proxy was restarted"
+            proxy.passes(1, OPEN)
+            await until(lambda: source.ring.next_seq > rows)
+            assert source.observed.connections.seen[1].is_open
+
+    played(tmp_path, test)
+
+
+def test_a_proxy_that_hangs_and_goes_on(tmp_path: Path) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        source.requests = ProxyRequests(source.path, patience=0.1)
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            proxy.is_hanging = True
+            await until(lambda: source.state is SourceState.RETRYING)
+            assert "does not answer" in source.reason
+            with pytest.raises(RequestError, match="does not answer"):
+                await source.requests.ask("connections")
+            proxy.is_hanging = False
+            await until(lambda: source.state is SourceState.LIVE)
+            proxy.passes(1, OPEN)
+            await until(lambda: source.ring.next_seq > 0)
+
+    played(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"{no json",
+        b'{"event":"packets"}',
+        b'{"event":"packets","data":"!"}',
+        b'{"event":"packets","data":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="}',
+        b'{"ok":false,"error":"busy","text":"too many"}',
+    ],
+)
+def test_rubbish_is_contained_and_the_proxy_tried_again(tmp_path: Path, rubbish: bytes) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            proxy.send(rubbish)
+            await until(lambda: sum(each["request"] == "subscribe" for each in proxy.asked) > 1)
+            await until(lambda: source.state is SourceState.LIVE)
+            proxy.passes(3, OPEN)
+            await until(lambda: source.ring.next_seq > 0)
+
+    with capture_logs():
+        played(tmp_path, test)
+
+
+def test_what_was_lost_is_counted(tmp_path: Path) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            proxy.send({"event": "lost", "count": 5})
+            await until(lambda: source.lost == 5)
+
+    played(tmp_path, test)
