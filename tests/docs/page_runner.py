@@ -1,0 +1,195 @@
+"""Does what a page of the documentation says, from its first line to its last, and compares what is printed.
+
+    python -m tests.docs.page_runner PAGE       in a new directory, and in a network of its own where every port is free
+
+- A block with a title, such as ```toml title="proxy.toml"```, is written to that file.
+- In a ```console``` block, what follows `$ ` is run by bash, and what follows that is what it prints: each line has to
+  come, in this order, among others perhaps; `…` stands for any text. What runs on then is ended with Ctrl-C; with `&`
+  at its end a command stays until the page ends, and `# fails` says that its exit code is not 0.
+- Other blocks are to read; so is one after `<!-- only to read: why -->`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import msgspec
+
+TIMEOUT = 60.0
+"""Seconds for a command to print what the page shows."""
+
+IDLE = 3.0
+"""Seconds without more output after which a command that has printed all is ended."""
+
+ENDING = 10.0
+"""Seconds to end after Ctrl-C."""
+
+BLOCK = re.compile(
+    r"^(?P<indent> *)(?P<only><!-- only to read: .+ -->\n+ *)?"
+    r'```(?P<kind>[a-z]+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$',
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A fenced block, and the line of the page that it begins in."""
+
+    kind: str
+    title: str | None
+    text: str
+    line: int
+
+
+class Command(msgspec.Struct, frozen=True):
+    """What is run, what it prints, and the line of the page that it is in."""
+
+    text: str
+    output: tuple[str, ...]
+    line: int
+
+    @property
+    def stays(self) -> bool:
+        return self.text.endswith("&")
+
+
+class PageFailed(Exception):
+    """A page does not say what happens; the text has its line."""
+
+
+def blocks(page: str) -> Iterator[Block]:
+    for found in BLOCK.finditer(page):
+        if not found["only"]:
+            indent = len(found["indent"])
+            text = "\n".join(line[indent:] for line in found["text"].splitlines()) + "\n"
+            yield Block(found["kind"], found["title"], text, page.count("\n", 0, found.start()) + 1)
+
+
+def commands(block: Block) -> Iterator[Command]:
+    text, output, begun = "", [], 0
+    for number, line in enumerate(block.text.splitlines(), block.line + 1):
+        if text.endswith("\\"):
+            text += "\n" + line.removeprefix("> ")
+        elif line.startswith("$ "):
+            if text:
+                yield Command(text, tuple(output), begun)
+            text, output, begun = line[2:], [], number
+        elif line.strip():
+            output.append(line)
+    if text:
+        yield Command(text, tuple(output), begun)
+
+
+def pattern(line: str) -> re.Pattern[str]:
+    """A line of output as the page shows it: spaces are as many as you like, `…` and a time of day are anything."""
+    line = re.sub(r"\d\d:\d\d:\d\d\S*", "…", line)
+    pieces = [r"\s+".join(map(re.escape, piece.split(" "))) for piece in re.sub(" +", " ", line.strip()).split("…")]
+    return re.compile(".*".join(pieces))
+
+
+class Page:
+    """One page, while it is done."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._staying: list[subprocess.Popen[str]] = []
+
+    def do(self, block: Block) -> None:
+        if block.title:
+            path = self._directory / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+        elif block.kind == "console":
+            for command in commands(block):
+                self._run(command)
+
+    def end(self) -> None:
+        for process in reversed(self._staying):
+            _interrupt(process)
+
+    def _run(self, command: Command) -> None:
+        process = subprocess.Popen(
+            ["bash", "-c", command.text.removesuffix("&").rstrip()],
+            cwd=self._directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        lines: SimpleQueue[str | None] = SimpleQueue()
+        threading.Thread(target=_read, args=(process, lines), daemon=True).start()
+        seen: list[str] = []
+        wanted = [pattern(line) for line in command.output]
+        until = time.monotonic() + TIMEOUT
+        while wanted or not command.stays:
+            try:
+                line = lines.get(timeout=IDLE if command.output and not wanted else max(0.0, until - time.monotonic()))
+            except Empty:
+                if not wanted and command.output:
+                    _interrupt(process)
+                    return
+                _interrupt(process)
+                raise PageFailed(_unlike(command, wanted, seen, "it goes on")) from None
+            if line is None:
+                break
+            seen.append(line)
+            if wanted and wanted[0].search(line):
+                del wanted[0]
+        if wanted:
+            _interrupt(process)
+            raise PageFailed(_unlike(command, wanted, seen, "it ended"))
+        if command.stays:
+            self._staying.append(process)
+        elif (code := process.wait(ENDING)) and "# fails" not in command.text:
+            raise PageFailed(f"line {command.line}: exit code {code} of: {command.text}\n" + "".join(seen))
+
+
+def _unlike(command: Command, wanted: list[re.Pattern[str]], seen: list[str], state: str) -> str:
+    missing = command.output[len(command.output) - len(wanted)] if wanted else "its end"
+    return f"line {command.line}: {state} without {missing!r}: {command.text}\n" + "".join(seen)
+
+
+def _read(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put(line)
+    lines.put(None)
+
+
+def _interrupt(process: subprocess.Popen[str]) -> None:
+    for number in (signal.SIGINT, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        os.killpg(process.pid, number)
+        try:
+            process.wait(ENDING)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def do(path: Path) -> None:
+    """Do what the page says. `PageFailed` where it does not happen so."""
+    with tempfile.TemporaryDirectory() as directory:
+        page = Page(Path(directory))
+        try:
+            for block in blocks(path.read_text()):
+                page.do(block)
+        finally:
+            page.end()
+
+
+if __name__ == "__main__":
+    try:
+        do(Path(sys.argv[1]).resolve())
+    except PageFailed as failure:
+        sys.exit(f"{sys.argv[1]}: {failure}")

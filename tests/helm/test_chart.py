@@ -1,0 +1,283 @@
+"""The chart: what Helm makes of many values is valid for Kubernetes, safe, consistent, and as it was last looked at.
+
+After a change that is meant: python -m tests.helm.test_chart, and look at the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("helm_python", reason="needs helm-python-sdk")
+    pytest.importorskip("kubernetes_validate", reason="needs kubernetes-validate")
+
+import helm_python as helm
+import kubernetes_validate
+
+from amqproxy.config_file import load
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parent.parent.parent
+CHART = ROOT / "helm" / "amqproxy"
+GOLDEN = Path(__file__).parent / "golden"
+KUBERNETES = ("1.30", "1.37")
+
+Object = dict[str, Any]
+
+VALUES: dict[str, Object] = {
+    "defaults": {},
+    "daemonset": {
+        "mode": "daemonset",
+        "service": {"internalTrafficPolicy": "Local"},
+        "tolerations": [{"operator": "Exists"}],
+    },
+    "sidecar": {
+        "mode": "sidecar",
+        "sidecar": {"containers": [{"name": "shop", "image": "shop:1"}], "volumes": [{"name": "data", "emptyDir": {}}]},
+        "metrics": {"podMonitor": True},
+        "recordings": {"enabled": True, "size": "512Mi"},
+    },
+    "everything": {
+        "image": {"digest": "sha256:" + "0" * 64, "pullSecrets": [{"name": "registry"}]},
+        "upstream": {
+            "address": "rabbit.prod:5671",
+            "tls": {"ca": "/etc/amqproxy/secrets/broker/ca.crt"},
+            "proxyProtocol": True,
+        },
+        "config": {
+            "rules": [{"action": "refuse", "match": {"method": "queue.purge"}, "name": "no purge"}],
+            "limits": {"connections": 500},
+        },
+        "drain": {"seconds": 60, "delaySeconds": 10},
+        "tls": {"secretName": "tls", "clientAuthority": True},
+        "secrets": [{"name": "broker"}, {"name": "own", "secretName": "another"}],
+        "env": [{"name": "TZ", "value": "UTC"}],
+        "service": {
+            "type": "LoadBalancer",
+            "port": 5671,
+            "annotations": {"a": "b"},
+            "trafficDistribution": "PreferClose",
+        },
+        "dashboard": {"enabled": True, "tokenSecret": "token", "hosts": ["amqp.example.com"]},
+        "recordings": {"enabled": True, "storageClassName": "fast", "body": 0, "filter": "exchange == 'orders'"},
+        "metrics": {
+            "podMonitor": True,
+            "serviceMonitor": True,
+            "prometheusRule": True,
+            "grafanaDashboard": True,
+            "labels": {"release": "prometheus"},
+        },
+        "networkPolicy": {"enabled": True, "upstream": [{"podSelector": {"matchLabels": {"app": "rabbitmq"}}}]},
+        "autoscaling": {"hpa": {"enabled": True}},
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"c": "d"},
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "priorityClassName": "high",
+    },
+    "keda": {
+        "autoscaling": {"keda": {"enabled": True, "prometheus": "http://prometheus:9090"}},
+        "topologySpread": False,
+    },
+    "shared recordings": {
+        "recordings": {"enabled": True, "existingClaim": "recordings"},
+        "serviceAccount": {"create": False},
+    },
+}
+
+
+def rendered(values: Object, name: str = "demo") -> dict[str, Object]:
+    """All objects, by kind and name."""
+    with helm.Chart.load(str(CHART)) as chart:
+        chart.validate_schema(chart.merge_values(values))
+        files = chart.render(values, name=name, namespace="prod")
+    found = {}
+    for path, text in files.items():
+        if not path.endswith(".txt"):
+            for each in yaml.safe_load_all(text):
+                if each:
+                    found[f"{each['kind']} {each['metadata']['name']}"] = each
+    return found
+
+
+def workload(objects: dict[str, Object]) -> Object:
+    [found] = [each for each in objects.values() if each["kind"] in ("Deployment", "StatefulSet", "DaemonSet")]
+    return found
+
+
+def proxy(pod: Object) -> Object:
+    containers = [*pod.get("initContainers", []), *pod["containers"]]
+    return next(each for each in containers if each["name"] == "amqproxy")
+
+
+@pytest.fixture(params=VALUES, ids=lambda name: name.replace(" ", "-"))
+def objects(request: pytest.FixtureRequest) -> dict[str, Object]:
+    return rendered(VALUES[request.param])
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_kubernetes_knows_every_field(objects: dict[str, Object], version: str) -> None:
+    for each in objects.values():
+        if each["apiVersion"].partition("/")[0] not in ("monitoring.coreos.com", "keda.sh"):
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_selectors_find_the_pods_and_only_them(objects: dict[str, Object]) -> None:
+    controller = workload(objects)
+    labels = controller["spec"]["template"]["metadata"]["labels"]
+    assert controller["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    for each in objects.values():
+        selector = each["spec"].get("selector", each["spec"].get("podSelector")) if "spec" in each else None
+        if each["kind"] in ("Service", "PodDisruptionBudget", "NetworkPolicy", "PodMonitor"):
+            assert selector.get("matchLabels", selector).items() <= labels.items(), each["kind"]
+        if each["kind"] == "Pod":  # a test's, which must not get clients
+            selector = controller["spec"]["selector"]["matchLabels"]
+            assert not selector.items() <= each["metadata"]["labels"].items()
+
+
+def test_pods_have_no_rights(objects: dict[str, Object]) -> None:
+    pod = workload(objects)["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    context = proxy(pod)["securityContext"]
+    assert (context["runAsNonRoot"], context["readOnlyRootFilesystem"], context["allowPrivilegeEscalation"]) == (
+        True,
+        True,
+        False,
+    )
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert not pod.get("hostNetwork")
+
+
+def test_the_config_is_one_that_the_proxy_takes(objects: dict[str, Object], tmp_path: Path) -> None:
+    maps = [each for each in objects.values() if each["kind"] == "ConfigMap" and "amqproxy.yaml" in each["data"]]
+    path = tmp_path / "amqproxy.yaml"
+    path.write_text(maps[0]["data"]["amqproxy.yaml"])
+    config = load(path)
+    assert config.metrics is not None
+    pod = workload(objects)["spec"]["template"]["spec"]
+    ports = {each["name"]: each["containerPort"] for each in proxy(pod)["ports"]}
+    assert config.metrics.address == f":{ports['metrics']}"
+    assert config.listen[0].address.endswith(f":{ports['amqp']}")
+    delay = proxy(pod)["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert pod["terminationGracePeriodSeconds"] >= delay + config.limits.drain_timeout + 15
+    mounts = [each["mountPath"] for each in proxy(pod)["volumeMounts"]]
+    for file in mentioned_files(config):
+        assert any(file.startswith(mount) for mount in mounts), file
+    if config.record and config.record.directory:
+        assert config.record.total_size is not None
+
+
+def mentioned_files(config: Any) -> Iterator[str]:
+    tls = config.listen[0].tls
+    if tls:
+        yield from (tls.certificate, tls.key)
+    if config.upstream.tls and config.upstream.tls.ca:
+        yield config.upstream.tls.ca
+    if config.control:
+        yield config.control.path
+    if config.record:
+        yield config.record.directory
+    if config.dashboard and config.dashboard.token_file:
+        yield config.dashboard.token_file
+
+
+def test_every_mount_has_its_volume(objects: dict[str, Object]) -> None:
+    controller = workload(objects)
+    pod = controller["spec"]["template"]["spec"]
+    volumes = {each["name"] for each in pod["volumes"]}
+    volumes |= {each["metadata"]["name"] for each in controller["spec"].get("volumeClaimTemplates", [])}
+    assert {each["name"] for each in proxy(pod)["volumeMounts"]} <= volumes
+
+
+def test_a_changed_config_replaces_the_pods() -> None:
+    def checksum(values: Object) -> str:
+        template = workload(rendered(values))["spec"]["template"]
+        return str(template["metadata"]["annotations"]["checksum/config"])
+
+    assert checksum({}) == checksum({"replicas": 5}) != checksum({"config": {"limits": {"connections": 7}}})
+
+
+def test_a_digest_pins_the_image() -> None:
+    image = proxy(workload(rendered(VALUES["everything"]))["spec"]["template"]["spec"])["image"]
+    assert image.endswith("@sha256:" + "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"replicaCount": 3}, "replicaCount"),
+        ({"metrics": {"prot": 1}}, "prot"),
+        ({"mode": "sidecar"}, "containers"),
+        ({"dashboard": {"enabled": True}}, "tokenSecret"),
+        ({"upstream": {"address": "rabbitmq"}}, "address"),
+        ({"recordings": {"size": "much"}}, "size"),
+    ],
+)
+def test_wrong_values_are_refused_by_their_name(values: Object, text: str) -> None:
+    with pytest.raises(helm.HelmError, match=text):
+        rendered(values)
+
+
+def test_helm_has_nothing_to_complain_of() -> None:
+    found = helm.lint(str(CHART))
+    assert not found["errors"]
+    assert [each["error"] for each in found["messages"]] == ["icon is recommended"]
+
+
+def test_every_value_is_described() -> None:
+    """What values.yaml has, the schema has, and the other way round."""
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def keys(schema: Object, values: Object, place: str = "") -> None:
+        properties = schema["properties"]
+        assert set(properties) >= set(values), place
+        for name, each in properties.items():
+            assert name in values or place in ("/upstream/tls",), f"{place}/{name}"
+            if "properties" in each and name in values:
+                keys(each, values[name], f"{place}/{name}")
+            elif "properties" not in each:
+                assert each.get("description"), f"{place}/{name}"
+
+    keys(schema, values)
+
+
+@pytest.mark.parametrize("name", ["alerts.yml", "grafana.json"])
+def test_alerts_and_dashboard_are_those_of_monitoring(name: str) -> None:
+    assert (CHART / "files" / name).read_bytes() == (ROOT / "monitoring" / name).read_bytes(), "make chart-files"
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_it_is_as_it_was_looked_at(name: str) -> None:
+    assert golden_path(name).read_text() == golden(name), "python -m tests.helm.test_chart, and look at the difference"
+
+
+def golden_path(name: str) -> Path:
+    return GOLDEN / f"{name.replace(' ', '-')}.yaml"
+
+
+def golden(name: str) -> str:
+    """All objects; of long files only their size, since they are elsewhere."""
+    objects = rendered(VALUES[name])
+    for each in objects.values():
+        if each["kind"] == "PrometheusRule":
+            each["spec"] = {"groups": [group["name"] for group in each["spec"]["groups"]]}
+        if each["kind"] == "ConfigMap" and "amqproxy.json" in each["data"]:
+            each["data"]["amqproxy.json"] = "…"
+    text: str = yaml.safe_dump_all([objects[name] for name in sorted(objects)], sort_keys=True, allow_unicode=True)
+    return text
+
+
+if __name__ == "__main__":
+    shutil.rmtree(GOLDEN)
+    GOLDEN.mkdir()
+    for name in VALUES:
+        golden_path(name).write_text(golden(name))
