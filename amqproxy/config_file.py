@@ -16,6 +16,7 @@ from amqproxy.config import (
     TLS,
     Config,
     ConfigError,
+    DashboardConfig,
     ListenerConfig,
     NamedUpstream,
     UpstreamConfig,
@@ -118,9 +119,28 @@ def _placed(config: Config, directory: Path) -> Config:
     }
     listen = _placed_listeners(config.listen, directory)
     control = config.control and msgspec.structs.replace(config.control, path=str(directory / config.control.path))
-    return msgspec.structs.replace(
-        config, listen=listen, upstream=upstream, broker=broker, upstreams=upstreams, control=control
+    record = config.record and msgspec.structs.replace(
+        config.record, directory=str(directory / config.record.directory)
     )
+    return msgspec.structs.replace(
+        config,
+        listen=listen,
+        upstream=upstream,
+        broker=broker,
+        upstreams=upstreams,
+        control=control,
+        record=record,
+        dashboard=_placed_dashboard(config.dashboard, directory),
+    )
+
+
+def _placed_dashboard(dashboard: DashboardConfig | None, directory: Path) -> DashboardConfig | None:
+    if dashboard is None:
+        return None
+    files = {name: getattr(dashboard, name) for name in ("token_file", "password_file", "certificate", "key")}
+    if "://" not in dashboard.tables:  # which is in a bucket
+        files["tables"] = dashboard.tables
+    return msgspec.structs.replace(dashboard, **{name: str(directory / file) for name, file in files.items() if file})
 
 
 def _placed_listeners(listeners: tuple[ListenerConfig, ...], directory: Path) -> tuple[ListenerConfig, ...]:

@@ -10,7 +10,7 @@ import json
 import os
 import ssl
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,7 @@ from amqproxy.config import (
     ClientTLS,
     Config,
     ConfigError,
+    DashboardConfig,
     ListenerConfig,
     NamedUpstream,
     ServerTLS,
@@ -31,6 +32,7 @@ from amqproxy.config import (
     split_address,
 )
 from amqproxy.control.unix_socket import PATH_SIZE
+from amqproxy.dashboard_process import secrets_of
 from amqproxy.reload import mirror_upstreams
 from amqproxy.sockets.tls import client_context, server_context
 
@@ -40,6 +42,12 @@ MOST_VHOST = 255
 
 OPENTELEMETRY = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 """What the extra `amqproxy[otel]` installs."""
+
+DASHBOARD = ("fastapi", "uvicorn", "websockets", "pydantic")
+"""What the extra `amqproxy[dashboard]` installs."""
+
+ANALYTICS = ("duckdb", "pyarrow")
+"""What the extra `amqproxy[analytics]` installs."""
 
 
 class PreflightError(ConfigError):
@@ -78,18 +86,34 @@ def check_proxy(config: Config) -> None:
     addresses = {f"listen[{number}]": each.address for number, each in enumerate(config.listen)}
     if config.upstream == "broker":
         addresses |= {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
+    _check_observers(config, addresses)
+
+
+def _check_observers(config: Config, addresses: dict[str, str]) -> None:
+    """Look at what watches a proxy or a broker, which listens at `addresses`."""
     if config.metrics is not None:
         _check_host(config.metrics.address, "metrics.address")
         addresses["metrics"] = config.metrics.address
     _check_twins(addresses)
     if config.opentelemetry is not None:
         _check_opentelemetry()
+    if config.dashboard is not None:
+        _check_dashboard(config.dashboard)
+        addresses["dashboard"] = config.dashboard.listen
+        _check_twins(addresses, "listen")
     if config.control is not None:
         _check_socket_path(Path(config.control.path), "control.path")
 
 
-def check_broker(config: BrokerConfig) -> None:
+def check_broker_alone(config: Config) -> None:
     """Look at all that `amqproxy broker` needs. `PreflightError` for what would end it."""
+    check_broker(config.broker)
+    addresses = {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
+    _check_observers(config, addresses)
+
+
+def check_broker(config: BrokerConfig) -> None:
+    """Look at the integrated broker's own settings. `PreflightError` for what would end it."""
     _check_listeners(config.listen, "broker.listen")
     _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
     if config.data is not None:
@@ -99,16 +123,43 @@ def check_broker(config: BrokerConfig) -> None:
 
 
 def _check_opentelemetry() -> None:
-    """Are the packages of the extra installed?"""
-    for package in OPENTELEMETRY:
+    fault = missing_extra("otel", OPENTELEMETRY)
+    if fault is not None:
+        raise PreflightError("opentelemetry", fault)
+
+
+def _check_dashboard(config: DashboardConfig) -> None:
+    fault = missing_extra("dashboard", DASHBOARD)
+    if fault is not None:
+        raise PreflightError("dashboard", fault)
+    fault = missing_extra("analytics", ANALYTICS) if config.tables else None
+    if fault is not None:
+        raise PreflightError("dashboard.tables", fault)
+    _check_host(config.listen, "dashboard.listen")
+    if config.certificate is not None and config.key is not None:
+        tls = ServerTLS(certificate=config.certificate, key=config.key)
+        if _can_be_read_twice(tls):
+            with _errors_at("dashboard.certificate"):
+                server_context(tls)
+    files = {"token_file": config.token_file, "password_file": config.password_file}
+    for key, file in files.items():
+        if file and _is_plain(file):
+            try:
+                secrets_of(config)
+            except ConfigError as error:
+                raise PreflightError(f"dashboard.{key}", str(error).removeprefix("dashboard: ")) from None
+
+
+def missing_extra(extra: str, packages: Iterable[str]) -> str | None:
+    """Which package of an extra is not installed, with the remedy; None where all are."""
+    for package in packages:
         try:
             is_there = find_spec(package) is not None
         except ImportError:  # not even the package that contains it is there
             is_there = False
         if not is_there:
-            raise PreflightError(
-                "opentelemetry", f'needs {package}, which is not installed: run `pip install "amqproxy[otel]"`'
-            )
+            return f'needs {package}, which is not installed: run `pip install "amqproxy[{extra}]"`'
+    return None
 
 
 # --- addresses
@@ -116,7 +167,8 @@ def _check_opentelemetry() -> None:
 
 def _check_listeners(listeners: tuple[ListenerConfig, ...], place: str) -> None:
     for number, each in enumerate(listeners):
-        _check_host(each.address, f"{place}[{number}].address")
+        if each.passed_name is None:
+            _check_host(each.address, f"{place}[{number}].address")
         if each.tls is not None and _can_be_read_twice(each.tls):
             with _errors_at(f"{place}[{number}].tls"):
                 server_context(each.tls)
@@ -164,13 +216,13 @@ def _check_host(address: str, place: str) -> None:
         raise PreflightError(place, f"`{host}` cannot be a host's name: {error}") from None
 
 
-def _check_twins(addresses: dict[str, str]) -> None:
-    """No two may listen on the same port."""
+def _check_twins(addresses: dict[str, str], key: str = "address") -> None:
+    """No two may listen on the same port; `key` is what names the last one's."""
     taken: dict[str, str] = {}
     for place, address in addresses.items():
-        if split_address(address)[1] and address in taken:
+        if not address.endswith(":0") and address in taken:
             raise PreflightError(
-                f"{place}.address", f"{address} is the address of {taken[address]} already: choose another"
+                f"{place}.{key}", f"{address} is the address of {taken[address]} already: choose another"
             )
         taken[address] = place
 

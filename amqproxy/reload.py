@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import trio
 
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.config import Config, ConfigError, NamedUpstream
@@ -54,6 +55,7 @@ class Reloader:
         self._upstreams = dict(upstreams)
         self._contexts = tuple(contexts)
         self._dialers = tuple(dialers)
+        self._readers = trio.CapacityLimiter(1)
 
     @property
     def upstreams(self) -> dict[str, NamedUpstream]:
@@ -61,16 +63,17 @@ class Reloader:
         found = {name: dialer.upstream for name, dialer in self._upstreams.items()}
         return {name: each for name, each in found.items() if isinstance(each, NamedUpstream)}
 
-    def reload(self) -> tuple[str, ...]:
+    async def reload(self) -> tuple[str, ...]:
         """Take over what can be: the keys of what else has changed, which needs a restart.
 
-        `NotReloaded` when the config is wrong: then all stays as it is, but for certificates, which are read again
-        where they are fine.
+        The config, which may be long or on a disk that hangs, is read in a thread, one reload after another.
+        `NotReloaded` when it is wrong: then all stays as it is, but for certificates, which are read again where they
+        are fine.
         """
         log = logger()
         renew_certificates(self._contexts, (*self._dialers, *self._upstreams.values()))
         try:
-            restart = self._take_over()
+            restart = self._take_over(await self._read())
         except (ConfigError, ValueError) as error:
             fault = str(error)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the rules there are still hold
@@ -83,10 +86,12 @@ class Reloader:
         log.error("rules not reloaded", reason=fault)
         raise NotReloaded(fault)
 
-    def _take_over(self) -> tuple[str, ...]:
+    async def _read(self) -> Config:
         if self._reread is None:
             raise ValueError("there is no config file to read again")
-        config = self._reread()
+        return await trio.to_thread.run_sync(self._reread, limiter=self._readers, abandon_on_cancel=True)
+
+    def _take_over(self, config: Config) -> tuple[str, ...]:
         dialers, logins = mirror_upstreams(config, self._upstreams)
         rules = self._server.rules.replaced(config.rules)
         names = {*dialers, *self._upstreams}

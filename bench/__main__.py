@@ -10,28 +10,50 @@ import time
 from itertools import chain
 
 from amqproxy import _pure
-from bench import broker, decode, fairness, fairness_proxy, latency, memory, rabbitmq, relay, rules, scale, watch
+from bench import (
+    broker,
+    captures,
+    dashboard,
+    decode,
+    fairness,
+    fairness_proxy,
+    latency,
+    memory,
+    pipeline,
+    rabbitmq,
+    relay,
+    rules,
+    scale,
+    watch,
+)
 from bench.report import Row, table
 
 SECTIONS = {
     "relay": relay.measure,
     "rules": rules.measure,
     "watch": watch.measure,
+    "dashboard": dashboard.measure,
     "latency": latency.measure,
     "decode": decode.measure,
+    "captures": captures.measure,
+    "pipeline": pipeline.measure,
     "rabbitmq": rabbitmq.measure,
     "memory": memory.measure,
     "broker": broker.measure,
     "fairness": lambda rounds, scale: chain(fairness.measure(rounds, scale), fairness_proxy.measure(rounds, scale)),
     "scale": scale.measure,
 }
+NAMED_ONLY = {"large-capture": captures.measure_large, "pipeline-scale": pipeline.measure_scale}
+"""Sections that take much time or space, and so have to be named."""
 
 
 def main() -> None:
     """Measure the sections that the options name; all without any."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and bytes: about a minute")
-    parser.add_argument("--only", action="append", choices=SECTIONS, help="measure this section only; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=[*SECTIONS, *NAMED_ONLY], help="measure this section only; may be repeated"
+    )
     parser.add_argument("--rounds", type=int, help="rounds of each measurement [7, with --quick 3]")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON instead of a table")
     options = parser.parse_args()
@@ -42,7 +64,7 @@ def main() -> None:
     began = time.monotonic()
     rows: list[Row] = []
     for name in options.only or SECTIONS:
-        for found in SECTIONS[name](rounds, scale):
+        for found in (SECTIONS | NAMED_ONLY)[name](rounds, scale):
             if isinstance(found, Row):
                 rows.append(found)
             else:

@@ -5,16 +5,21 @@ None of the three uses more than one thread, and so the seconds are a processor'
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.capture.json_lines import JSONLines
 from bench import recording
 from bench.peers import program
 from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress
@@ -64,8 +69,8 @@ def _read(streams: list[bytes]) -> int:
     return count
 
 
-def _decode(frames: list[Frame]) -> int:
-    """Decode what a frame contains: a method, a header with its properties, or bytes of a body."""
+def _decode(frames: Sequence[Frame]) -> int:
+    """Decode what each frame contains: a method, a header with its properties, or bytes of a body."""
     for frame in frames:
         _ = frame.value
     return len(frames)
@@ -94,29 +99,28 @@ def _against_tshark(path: Path, streams: list[bytes], count: int, rounds: int) -
     recording.write(empty, 0)
 
     def bare() -> float:
-        return count / (_dissect(tshark, path, BARE) - _dissect(tshark, empty, BARE)) / 1000
+        return count / (dissect(tshark, path, BARE) - dissect(tshark, empty, BARE)) / 1000
 
     def full() -> float:
-        return count / (_dissect(tshark, path, FULL) - _dissect(tshark, empty, FULL)) / 1000
+        return count / (dissect(tshark, path, FULL) - dissect(tshark, empty, FULL)) / 1000
 
     progress("decode: amqproxy and tshark, from bytes to typed frames")
     figures = in_turns({"tshark": bare, SUBJECT: partial(_rate, count, partial(_read, streams))}, rounds)
     note = "tshark reads the capture; its start is not counted"
     yield Row("Decode", "bytes to typed frames", "1000/s", figures, ("tshark",), TSHARK_GOAL, note)
-    try:
-        from amqproxy.capture.decode import read_decoded, read_records
-    except ImportError:
-        yield "amqproxy decodes no captures yet"
-        return
 
     def to_frames() -> int:
-        return sum(_decode(getattr(passed, "frames", [])) for passed in read_decoded(path))
+        return sum(_decode(passed.frames) for passed in read_decoded(path) if isinstance(passed, DecodedFrames))
 
-    def to_lines() -> int:
-        return sum(b'"header"' in record.to_json() for record in read_records(path))
+    def to_lines() -> None:
+        with Path(os.devnull).open("wb") as output:
+            write_lines(path, output)
 
-    found = to_lines()
-    if found < count:
+    with path.with_name("lines.jsonl").open("w+b") as lines:
+        write_lines(path, lines)
+        lines.seek(0)
+        found = sum(b'"type":"header"' in line for line in lines)
+    if found != count:
         raise ValueError(f"{found} contents found of {count}")
     progress("decode: amqproxy and tshark, from a capture to typed frames")
     figures = in_turns({"tshark": bare, SUBJECT: partial(_rate, count, to_frames)}, rounds)
@@ -126,6 +130,14 @@ def _against_tshark(path: Path, streams: list[bytes], count: int, rounds: int) -
     yield Row("Decode", "capture to lines of JSON", "1000/s", figures, ("tshark",), TSHARK_GOAL)
 
 
+def write_lines(path: Path, output: BinaryIO) -> None:
+    """What `decode --json` does."""
+    lines = JSONLines()
+    for passed in read_decoded(path):
+        if lines.add(passed):
+            output.write(lines.take())
+
+
 BARE = ("-T", "fields", "-e", "amqp.method.method")
 """All of AMQP is dissected, in one pass, and next to nothing printed: the least that tshark can do."""
 
@@ -133,7 +145,7 @@ FULL = ("-T", "ek", "-j", "amqp")
 """A line of JSON for each packet, with every field of AMQP and of nothing else."""
 
 
-def _dissect(tshark: str, path: Path, how: tuple[str, ...]) -> float:
+def dissect(tshark: str, path: Path, how: tuple[str, ...]) -> float:
     """The CPU seconds that tshark uses."""
     command = [tshark, "-n", "-r", str(path), "-d", f"tcp.port=={recording.PORT},amqp", *how]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

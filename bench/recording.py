@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from amqproxy.amqp091.commands import Command
@@ -25,6 +26,9 @@ PORT = 5672
 SEGMENTS = (1448, 65_483, 1448, 65_483)
 """The bytes of a segment on each connection: as a network carries them, and as loopback and offloading cards show
 them. The messages of the first two connections have the same properties, those of the others differ."""
+
+HEADER_BYTES = 24
+"""Of a pcap, before its packets."""
 
 BATCH = 50
 """Messages that a side sends before the other answers."""
@@ -71,32 +75,43 @@ def unlike(number: int) -> Properties:
 BODY = b'{"id": 12345, "what": "a hundred bytes of an order that somebody made", "how many": 3, "pad": "...."}'[:100]
 
 
-def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
+def write(
+    path: Path, messages: int, *, first_client: int = 40_000, is_interleaved: bool = False
+) -> tuple[int, list[bytes]]:
     """Write a pcap of one connection for each of `SEGMENTS`: how many messages are in it, and the bytes of each
-    stream, two to a connection.
+    stream, two to a connection. The clients have the ports from `first_client` on.
+
+    One connection comes behind the other, or, if they are interleaved, they take turns.
     """
     streams: list[bytes] = []
     count = 0
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
-        now = 0
+        connections: list[Iterator[tuple[int, int, list[int], int, bytes]]] = []
         for number, size in enumerate(SEGMENTS):
             turns = list(turns_of(messages // len(SEGMENTS), alike if number < len(SEGMENTS) // 2 else unlike))
             count += len(turns) // 3 * 2 * BATCH
             streams += [b"".join([data for side, data in turns if side == each]) for each in (0, 1)]
-            sequence = [1000, 2000]
-            client = 40_000 + number
-            for flags, side in ((0x02, 0), (0x12, 1), (0x10, 0)):
-                now += 1
-                file.write(_packet(now, client, side, sequence, flags, b""))
-                sequence[side] += flags & 0x02 > 0
-            for side, data in _greet() + turns:
-                for start in range(0, len(data), size):
-                    piece = data[start : start + size]
-                    now += 1
-                    file.write(_packet(now, client, side, sequence, 0x18, piece))
-                    sequence[side] += len(piece)
+            connections.append(_segments(first_client + number, _greet() + turns, size))
+        in_order: Iterable[tuple[int, int, list[int], int, bytes]] = chain.from_iterable(connections)
+        if is_interleaved:
+            in_order = (each for several in zip_longest(*connections) for each in several if each is not None)
+        for now, (client, side, sequence, flags, data) in enumerate(in_order, 1):
+            file.write(_packet(now, client, side, sequence, flags, data))
+            sequence[side] += len(data) + (flags & 0x02 > 0)
     return count, streams
+
+
+def _segments(
+    client: int, turns: list[tuple[int, bytes]], size: int
+) -> Iterator[tuple[int, int, list[int], int, bytes]]:
+    """The segments of a connection: its client, who sends it, the sequence numbers so far, the flags, and the bytes."""
+    sequence = [1000, 2000]
+    for flags, side in ((0x02, 0), (0x12, 1), (0x10, 0)):
+        yield client, side, sequence, flags, b""
+    for side, data in turns:
+        for start in range(0, len(data), size):
+            yield client, side, sequence, 0x18, data[start : start + size]
 
 
 def _greet() -> list[tuple[int, bytes]]:

@@ -19,6 +19,8 @@ from itertools import repeat
 from pathlib import Path
 from statistics import quantiles
 
+import psutil
+
 from amqproxy.amqp091.frame import encode_method, every_frame
 from amqproxy.amqp091.methods import (
     BasicConsume,
@@ -37,14 +39,20 @@ from bench import latency, load, relay, talk
 from bench.peers import Proxy, amqproxy, listener
 from bench.report import SUBJECT, Goal, Row, in_turns, progress
 
-UNCOUNTED, UNWATCHED = "not counted", "nobody follows"
+UNCOUNTED, UNWATCHED, UNRECORDED = "not counted", "nobody follows", "not recorded"
 COUNTED_GOAL = Goal(0.85)
 FOLLOWED_GOAL = Goal(0.7)
+RECORDED_GOAL = Goal(0.85)
+PACED_GOAL = Goal(1.15, is_most=True)
 MESSAGE = talk.publish(bytes(100))
 METERED_GOAL = Goal(16 * 1024, is_most=True)
 TRACED_GOAL = Goal(40 * 1024, is_most=True)
 SIZED = 200
 """Connections whose memory is measured together."""
+
+PACED_CONNECTIONS = 20
+PACE = 0.01
+"""Seconds from one message of a connection to the next."""
 
 SLOW_SUBSCRIBERS = 3
 MICROSECOND = 1e-6
@@ -74,6 +82,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
             yield Row("Watch", f"{name}, counted", "MB/s", in_turns(jobs, rounds), (UNCOUNTED,), COUNTED_GOAL)
         progress("watch: a tail at full speed")
         yield followed(listening, counted, directory / "counted.sock", 10 * volume, rounds)
+        yield from recorded(listening, upstream, directory, volume, rounds)
         progress("watch: slow subscribers")
         yield from beside_slow(listening, counted, directory / "counted.sock", rounds, scale)
 
@@ -153,6 +162,77 @@ def followed(listening: socket.socket, proxy: Proxy, control: Path, volume: int,
     frames = 3 * rounds * volume // len(MESSAGE)
     note = f"of about {frames / 1e6:.1f} M frames it missed {(_dropped(control) - before) / 1e6:.1f} M, and said so"
     return Row("Watch", "publish 100 B, a tail follows", "MB/s", figures, (UNWATCHED,), FOLLOWED_GOAL, note)
+
+
+def recorded(listening: socket.socket, upstream: int, directory: Path, volume: int, rounds: int) -> Iterator[Row]:
+    """Throughput while all that passes is recorded, on both legs and on the client's alone; the disk may be slow."""
+    unrecorded = directory / "unrecorded"
+    with ExitStack() as stack:
+        jobs: dict[str, Proxy] = {UNRECORDED: stack.enter_context(_configured(upstream, unrecorded, ""))}
+        for legs in ("client", "both"):
+            settings = (
+                f'[record]\ndirectory = "{directory / legs}"\nlegs = "{legs}"\ncompress = false\ntotal_size = "1GiB"'
+            )
+            jobs[legs] = stack.enter_context(_configured(upstream, directory / f"recorded-{legs}", settings))
+        for name, flow in (("publish 100 B", relay.LOADS[0]), ("deliver 100 B", relay.LOADS[-1])):
+            for legs, goal in (("client", RECORDED_GOAL), ("both", RECORDED_GOAL)):
+                progress(f"watch: {name}, recorded, legs = {legs}")
+                dropped = _dropped(directory / f"recorded-{legs}.sock")
+                runs = {
+                    UNRECORDED: partial(relay.throughput, listening, jobs[UNRECORDED], flow, volume),
+                    SUBJECT: partial(relay.throughput, listening, jobs[legs], flow, volume),
+                }
+                for each in runs.values():
+                    each()
+                figures = in_turns(runs, rounds)
+                frames = (_dropped(directory / f"recorded-{legs}.sock") - dropped) / 1e6
+                note = f"legs = {legs}; {frames:.1f} M frames were dropped, and counted"
+                title = f"{name}, recorded ({legs})"
+                yield Row("Watch", title, "MB/s", figures, (UNRECORDED,), goal, note)
+        progress("watch: CPU of a message at a steady rate, recorded")
+        turns = max(50, volume // 1_000_000)
+        spent = {
+            UNRECORDED: partial(paced, listening, jobs[UNRECORDED], turns),
+            SUBJECT: partial(paced, listening, jobs["both"], turns),
+        }
+        title = f"{PACED_CONNECTIONS / PACE:,.0f} messages/s, recorded, CPU of each"
+        yield Row("Watch", title, "µs", in_turns(spent, rounds), (UNRECORDED,), PACED_GOAL, less_is_better=True)
+
+
+def paced(listening: socket.socket, proxy: Proxy, turns: int) -> float:
+    """Microseconds that a proxy computes for a message, where several connections publish one now and then."""
+
+    def broker() -> list[float]:
+        socks = []
+        for _ in range(PACED_CONNECTIONS):
+            sock, _ = listening.accept()
+            talk.answer(sock)
+            socks.append(sock)
+        return load.sink(socks, turns * len(MESSAGE))
+
+    def client() -> list[float]:
+        socks = [talk.connect(proxy.port) for _ in range(PACED_CONNECTIONS)]
+        time.sleep(0.2)
+        before = _cpu_seconds(proxy)
+        began = time.monotonic()
+        for turn in range(turns):
+            for number, sock in enumerate(socks):
+                due = began + (turn + number / PACED_CONNECTIONS) * PACE
+                time.sleep(max(0.0, due - time.monotonic()))
+                sock.sendall(MESSAGE)
+        time.sleep(0.2)  # until what waits to be recorded is written
+        spent = _cpu_seconds(proxy) - before
+        load.flood(socks, b"", 0)
+        return [spent]
+
+    _, (seconds,) = load.side_by_side(broker, client)
+    return seconds / (turns * PACED_CONNECTIONS) / MICROSECOND
+
+
+def _cpu_seconds(proxy: Proxy) -> float:
+    """What its threads have computed so far."""
+    times = psutil.Process(proxy.pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def _dropped(control: Path) -> float:

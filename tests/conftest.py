@@ -6,12 +6,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+import structlog
 
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 
 pytest.register_assert_rewrite("tests.proxy.stage")  # before any package imports it
+
+# Examples are counted, not timed: how long one takes depends on what else the machine does.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
@@ -21,6 +27,19 @@ def pytest_configure() -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with tests that take long come first: so none of them is left to one worker alone in the end."""
+    long = {item.path for item in items if item.get_closest_marker("real") or item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """A command that a test runs in this process leaves its level of the log behind, and others capture all of it."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

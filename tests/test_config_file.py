@@ -311,3 +311,12 @@ def test_data_is_read_as_a_file_with_it_would_be(tmp_path: Path) -> None:
     assert from_data({"limits": {"memory": "1KiB"}}, Path("rules")).limits.memory == 1024
     with pytest.raises(ConfigError, match=r"^rules: upstream: "):
         from_data({"upstream": 7}, Path("rules"))
+
+
+def test_tables_are_beside_the_config_or_in_a_bucket(tmp_path: Path) -> None:
+    file = tmp_path / "amqproxy.yaml"
+    for text, tables in (("tables", str(tmp_path / "tables")), ("s3://traffic/tables", "s3://traffic/tables")):
+        file.write_text(f"dashboard: {{tables: {text}}}\n")
+        config = load(file)
+        assert config.dashboard is not None
+        assert config.dashboard.tables == tables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 import structlog
+import trio
 import trustme
 from msgspec.structs import replace
 from structlog.testing import capture_logs
+from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import (
     ClientTLS,
@@ -76,12 +79,12 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> NamedUpstream:
     return NamedUpstream(address="127.0.0.1:5679", password_env="COPY_PASSWORD")
 
 
-def test_upstreams_of_mirrors_come_change_and_go(upstream: NamedUpstream, log: list[Any]) -> None:
+async def test_upstreams_of_mirrors_come_change_and_go(upstream: NamedUpstream, log: list[Any]) -> None:
     place = Place(Config(upstreams={"one": upstream, "two": upstream}))
     one = place.reloader._upstreams["one"]
     other = replace(upstream, address="127.0.0.1:5680")
     place.found = Config(upstreams={"one": upstream, "two": other, "three": upstream})
-    assert place.reloader.reload() == ()
+    assert await place.reloader.reload() == ()
     assert place.mirrors.dials["one"] is one
     assert {name: dial.address for name, dial in place.mirrors.dials.items()} == {
         "one": "127.0.0.1:5679",
@@ -91,11 +94,11 @@ def test_upstreams_of_mirrors_come_change_and_go(upstream: NamedUpstream, log: l
     assert place.mirrors.logins["three"].start.response == b"\0guest\0secret"
     assert next(line for line in log if line["event"] == "upstreams reloaded")["upstreams"] == "three, two"
     place.found = Config()
-    assert place.reloader.reload() == ()
+    assert await place.reloader.reload() == ()
     assert place.mirrors.dials == {}
 
 
-def test_what_needs_a_restart_is_named(log: list[Any]) -> None:
+async def test_what_needs_a_restart_is_named(log: list[Any]) -> None:
     place = Place(Config())
     place.found = Config(
         rules=(Allow(name="all"),),
@@ -105,44 +108,71 @@ def test_what_needs_a_restart_is_named(log: list[Any]) -> None:
         metrics=MetricsConfig(address="127.0.0.1:0"),
     )
     restart = ("listen[0].address", "metrics", "log.level", "limits.connections", "limits.drain_timeout")
-    assert place.reloader.reload() == restart
+    assert await place.reloader.reload() == restart
     assert [rule.name for rule in place.server.rules.rules] == ["all"]
     [line] = [line for line in log if line["event"] == "restart needed"]
     assert line["changed"] == ", ".join(restart)
 
 
 @pytest.mark.parametrize("fault", [ConfigError("rules[0]: no"), ValueError("rules[0]: no"), RecursionError("no")])
-def test_what_is_wrong_changes_nothing(fault: Exception, log: list[Any], upstream: NamedUpstream) -> None:
+async def test_what_is_wrong_changes_nothing(fault: Exception, log: list[Any], upstream: NamedUpstream) -> None:
     place = Place(Config(rules=(Allow(name="all"),)))
     place.found = fault
     with pytest.raises(NotReloaded, match="no"):
-        place.reloader.reload()
+        await place.reloader.reload()
     place.found = Config(upstreams={"one": replace(upstream, password_env="NOT_THERE")})
     with pytest.raises(NotReloaded, match=r"upstreams\.one: the environment has no variable NOT_THERE"):
-        place.reloader.reload()
+        await place.reloader.reload()
     assert place.server.rules is place.rules
     assert place.mirrors.dials == {}
     assert [line["event"] for line in log] == ["rules not reloaded"] * 2
 
 
-def test_without_a_file_there_is_nothing_to_read() -> None:
+async def test_a_disk_that_hangs_stops_no_traffic(log: list[Any]) -> None:
+    """The file is read beside the loop, and what asked for it can be given up."""
+    place = Place(Config())
+    can_be_read = threading.Event()
+
+    def reread() -> Config:
+        assert can_be_read.wait(60)
+        return Config(rules=(Allow(name="all"),))
+
+    place.reloader._reread = reread
+    try:
+        with trio.move_on_after(0.05) as given_up:
+            await place.reloader.reload()
+        assert given_up.cancelled_caught
+        assert place.server.rules is place.rules
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(place.reloader.reload)
+            await wait_all_tasks_blocked()
+            assert place.server.rules is place.rules
+            can_be_read.set()
+    finally:
+        can_be_read.set()
+    assert [rule.name for rule in place.server.rules.rules] == ["all"]
+
+
+async def test_without_a_file_there_is_nothing_to_read() -> None:
     server: Any = SimpleNamespace(rules=RuleSet(()))
     with pytest.raises(NotReloaded, match="there is no config file to read again"):
-        Reloader(Config(), None, server, Mirrors(), {}).reload()  # type: ignore[arg-type]
+        await Reloader(Config(), None, server, Mirrors(), {}).reload()  # type: ignore[arg-type]
 
 
-def test_certificates_of_upstreams_are_read_again(tmp_path: Path, log: list[Any], upstream: NamedUpstream) -> None:
+async def test_certificates_of_upstreams_are_read_again(
+    tmp_path: Path, log: list[Any], upstream: NamedUpstream
+) -> None:
     authority = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(str(authority))
     place = Place(Config(upstreams={"one": replace(upstream, tls=ClientTLS(ca=str(authority)))}))
     one = place.reloader._upstreams["one"]
     before = one._tls
-    place.reloader.reload()
+    await place.reloader.reload()
     assert place.mirrors.dials["one"] is one
     assert one._tls is not before
     before = one._tls
     authority.write_text("no certificate")
-    place.reloader.reload()
+    await place.reloader.reload()
     assert one._tls is before
     assert [line["event"] for line in log if line["log_level"] == "error"] == ["certificate not reloaded"]
 

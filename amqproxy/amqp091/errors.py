@@ -57,7 +57,8 @@ class ProtocolError(Exception):
     `code` and `name` are the reply code and its name, `scope` what is to be closed, `channel` the
     channel number (0 when it concerns the connection), `class_id` and `method_id` the method at
     fault (0 when none is), `offset` the byte of the direction's stream where the fault lies, or
-    None when the fault is not one of bytes. `kind` tells faults with the same code apart.
+    None when the fault is not one of bytes. `kind` tells faults with the same code apart. `received`
+    is what the peer sent there, where that is kept.
     """
 
     code: ClassVar[int]
@@ -83,6 +84,7 @@ class ProtocolError(Exception):
         self.offset = offset
         self.scope = scope or self.usual_scope
         self.kind = kind
+        self.received: bytes = b""
 
     @property
     def reply_text(self) -> str:

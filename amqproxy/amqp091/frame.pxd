@@ -1,6 +1,9 @@
 # What C sees of `frame`.
 
 cimport cython
+from libc.string cimport memcmp, memcpy
+
+from amqproxy.amqp091.wire cimport StructDecoder
 
 
 @cython.final
@@ -9,6 +12,7 @@ cdef class Frame:
     cdef Py_ssize_t _start
     cdef Py_ssize_t _end
     cdef readonly long long offset
+    cdef readonly Py_ssize_t lost
     cdef readonly int kind
     cdef readonly int channel
     cdef readonly int index

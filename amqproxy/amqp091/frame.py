@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import BY_INDEX, METHODS, BasicPublish, Method
-from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.amqp091.wire import decode_fields, decode_flagged
+from amqproxy.amqp091.properties import PROPERTIES, ContentHeader
+from amqproxy.amqp091.wire import StructDecoder
 
 try:
     import cython
@@ -30,13 +30,20 @@ FRAME_MIN_SIZE = 4096
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
-_CLASSES = cython.declare(tuple, tuple(BY_INDEX))
-_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
-_PROPERTIES = cython.declare(bytes, Properties.layout)
-_Properties = cython.declare(object, Properties)
-_ContentHeader = cython.declare(object, ContentHeader)
-_decode_fields = cython.declare(object, decode_fields)
-_decode_flagged = cython.declare(object, decode_flagged)
+_METHODS = cython.declare(tuple, tuple(StructDecoder(cls, cls.layout) for cls in BY_INDEX))
+_PROPERTIES = cython.declare(StructDecoder, PROPERTIES)  # type: ignore[arg-type]
+_CONTENT_HEADER = cython.declare(StructDecoder, StructDecoder(ContentHeader))  # type: ignore[arg-type]
+
+
+def index_table() -> bytes:
+    """The index of each method at 256 times its class id plus its method id; 255 where there is none."""
+    table = bytearray([0xFF]) * (256 * 256)
+    for cls in BY_INDEX:
+        table[cls.class_id * 256 + cls.method_id] = cls.index
+    return bytes(table)
+
+
+_INDEX_OF = cython.declare(bytes, index_table())
 
 # A publisher's messages tend to begin alike, to the byte, and what is decoded never changes: so each
 # basic.publish is decoded once and then known again, and a header is if it is as the one before it.
@@ -44,8 +51,9 @@ _PUBLISH = cython.declare(cython.int, BasicPublish.index)
 _ALIKE = cython.declare(dict, {})
 _MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
 _ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
-_last_header_bytes = cython.declare(bytes, b"")
 _last_header = cython.declare(object, None)
+_last_header_bytes = cython.declare(bytearray, bytearray(160))
+_last_header_size = cython.declare(cython.Py_ssize_t, 0)
 
 
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
@@ -80,6 +88,30 @@ def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglo
     )
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_same(
+    p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether the bytes from `start` on are the first of others."""
+    if not cython.compiled:
+        return p.startswith(q[:size], start)
+    return bool(memcmp(p + start, q, size) == 0)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
+
+
+@cython.cfunc
+@cython.inline
+@cython.returns(cython.void)
+@cython.exceptval(check=False)
+def _copy(out: cython.p_uchar, p: cython.p_const_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
+    """Make the bytes from `start` on the first of others."""
+    if not cython.compiled:
+        out[:size] = p[start : start + size]
+    else:
+        memcpy(out, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
+
+
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
@@ -90,17 +122,19 @@ class Frame:
     `kind` is METHOD, HEADER, BODY or HEARTBEAT; `index` is the method's small number, or -1.
     Nothing is decoded before it is asked for. `is_in_order` says that the reader has checked the
     frame against its channel's content already; `ordinal` is then how many contents its direction
-    of the channel has begun, with this frame.
+    of the channel has begun, with this frame. So many bytes at the end of its payload as `lost` says are not
+    known, as in a capture of truncated packets, and are zeros here.
     """
 
     # Its bytes are those of `_buffer` from `_start` to `_end`: all there are, or what a zero-copy reader was fed.
 
-    def __init__(self, raw: bytes, offset: int = 0) -> None:
+    def __init__(self, raw: bytes, offset: int = 0, lost: int = 0) -> None:
         """`raw` must be one whole frame that a `FrameReader` would pass."""
         self._buffer = raw
         self._start = 0
         self._end = len(raw)
         self.offset = offset
+        self.lost = lost
         self.kind = raw[0]
         self.channel = raw[1] << 8 | raw[2]
         self.index = METHODS[int.from_bytes(raw[7:11])].index if self.kind == METHOD else -1
@@ -116,6 +150,7 @@ class Frame:
             return Frame.__new__(Frame)
         frame = Frame.__new__(Frame)
         frame._decoded = None
+        frame.lost = 0
         return frame
 
     @property
@@ -136,6 +171,11 @@ class Frame:
     def payload(self) -> bytes:
         return self.payload_bytes()
 
+    @property
+    def known_payload(self) -> bytes:
+        """The payload without what of it is lost."""
+        return self.payload_bytes()[: self.size - self.lost]
+
     def payload_bytes(self) -> bytes:
         """The payload; for callers that are compiled."""
         p: cython.p_const_uchar = self._buffer
@@ -145,17 +185,10 @@ class Frame:
         """Is `raw` what `FrameReader` has found here? Compared without a copy."""
         size: cython.Py_ssize_t = len(raw)
         start: cython.Py_ssize_t = self._start
-        i: cython.Py_ssize_t
         if self._end - start != size:
             return False
-        if not cython.compiled:
-            return self._buffer.startswith(raw, start)
         p: cython.p_const_uchar = self._buffer
-        q: cython.p_const_uchar = raw
-        for i in range(size):  # noqa: SIM110 - C has no generators
-            if p[start + i] != q[i]:
-                return False
-        return True
+        return _is_same(p, start, raw, size)
 
     def length(self) -> cython.Py_ssize_t:
         """How many bytes it is, all in all; for callers that are compiled."""
@@ -221,18 +254,19 @@ class Frame:
     def _decode_method(self) -> object:
         if self.index < 0:
             raise TypeError("a frame that holds no method")
-        raw: bytes = self._raw()
-        is_alike: cython.bint = self.index == _PUBLISH and len(raw) <= _MAX_ALIKE
+        raw: bytes = b""
+        is_alike: cython.bint = self.index == _PUBLISH and self._end - self._start <= _MAX_ALIKE
         if is_alike:
+            raw = self._raw()
             self._decoded = _ALIKE.get(raw)
             if self._decoded is not None:
                 return self._decoded
-        cls = _CLASSES[self.index]
+        decoder: StructDecoder = _METHODS[self.index]
         try:
-            self._decoded = cls(*_decode_fields(_LAYOUTS[self.index], raw, 11, len(raw) - 1))
+            self._decoded = decoder._of_fields(self._buffer, self._start + 11, self._end - 1)
         except ProtocolError as error:
             self._place(error)
-            error.class_id, error.method_id = cls.class_id, cls.method_id
+            error.class_id, error.method_id = BY_INDEX[self.index].class_id, BY_INDEX[self.index].method_id
             raise
         if is_alike:
             if len(_ALIKE) >= _ALIKE_COUNT:
@@ -242,31 +276,36 @@ class Frame:
 
     @cython.cfunc
     def _decode_header(self) -> object:
-        global _last_header, _last_header_bytes
-        raw: bytes = self._raw()
-        if _last_header is not None and _last_header_bytes == raw:
+        global _last_header, _last_header_size
+        data: bytes = self._buffer
+        p: cython.p_const_uchar = data
+        start: cython.Py_ssize_t = self._start
+        size: cython.Py_ssize_t = self._end - start
+        last: cython.p_uchar = _last_header_bytes
+        if size == _last_header_size and _is_same(p, start, last, size):  # type: ignore[arg-type]
             self._decoded = _last_header
             return self._decoded
-        p: cython.p_const_uchar = raw
-        end: cython.Py_ssize_t = len(raw) - 1
         try:
-            properties = _Properties(*_decode_flagged(_PROPERTIES, raw, 19, end))
+            properties = _PROPERTIES._of_flagged(data, start + 19, self._end - 1)
         except ProtocolError as error:
             self._place(error)
             raise
-        if p[7] | (p[8] ^ 60) | p[9] | p[10]:
-            self._decoded = _ContentHeader(_long_long(p, 11), properties, p[7] << 8 | p[8], p[9] << 8 | p[10])
-        else:
-            self._decoded = _ContentHeader(_long_long(p, 11), properties)
-        if end < _MAX_ALIKE:
-            _last_header_bytes = raw
+        self._decoded = _CONTENT_HEADER._of_four(
+            _long_long(p, start + 11),
+            properties,
+            p[start + 7] << 8 | p[start + 8],
+            p[start + 9] << 8 | p[start + 10],
+        )
+        if size <= _MAX_ALIKE:
+            _copy(last, p, start, size)
+            _last_header_size = size
             _last_header = self._decoded
         return self._decoded
 
     def _place(self, error: ProtocolError) -> None:
-        """Say where in the direction an error lies that was found in `raw`."""
+        """Say where in the direction an error lies that was found in `_buffer`."""
         error.channel = self.channel
-        error.offset = self.offset + (error.offset or 0)
+        error.offset = self.offset + (error.offset or 0) - self._start
 
     def __repr__(self) -> str:
         what = BY_INDEX[self.index].name if self.kind == METHOD else f"kind={self.kind}"
@@ -280,20 +319,48 @@ class CountsContents(Protocol):
     def contents(self) -> int: ...
 
 
-def every_frame(data: bytes, offset: int, content_states: Mapping[int, CountsContents] | None = None) -> list[Frame]:
+def every_frame(
+    data: bytes,
+    offset: int,
+    content_states: Mapping[int, CountsContents] | None = None,
+    is_in_order: bool = True,
+    zero_copy: bool = False,
+) -> list[Frame]:
     """All the frames in `data`, which are whole and have been found good; they lie at `offset`.
 
     `content_states` know how many contents their channels have begun by the end of them, for the frames' ordinals.
+    With `zero_copy` each of them keeps all of `data`: for frames that are not kept for long.
     """
     frames: list[Frame] = []
     frame: Frame
-    position = 0
-    while position < len(data):
-        end = position + OVERHEAD + int.from_bytes(data[position + 3 : position + 7])
-        frame = Frame(data[position:end], offset + position)
-        frame.is_in_order = True
+    p: cython.p_const_uchar = data
+    base: cython.longlong = offset
+    are_in_order: cython.bint = is_in_order
+    are_in_place: cython.bint = zero_copy
+    index_of: cython.p_const_uchar = _INDEX_OF
+    length: cython.Py_ssize_t = len(data)
+    position: cython.Py_ssize_t = 0
+    whole: cython.Py_ssize_t
+    while position < length:
+        whole = cython.cast(cython.Py_ssize_t, p[position + 3]) << 24
+        whole += (p[position + 4] << 16 | p[position + 5] << 8 | p[position + 6]) + _OVERHEAD
+        frame = Frame._blank()
+        if are_in_place:
+            frame._buffer = data
+            frame._start = position
+            frame._end = position + whole
+        else:
+            frame._buffer = p[position : position + whole]
+            frame._start = 0
+            frame._end = whole
+        frame.offset = base + position
+        frame.kind = p[position]
+        frame.channel = p[position + 1] << 8 | p[position + 2]
+        frame.index = index_of[p[position + 8] * 256 + p[position + 10]] if frame.kind == _METHOD else -1
+        frame.is_in_order = are_in_order
+        frame.ordinal = 0
         frames.append(frame)
-        position = end
+        position += whole
     if content_states:
         _number_contents(frames, content_states)
     return frames

@@ -23,6 +23,8 @@ cdef class ContentState:
 cdef class FrameReader:
     cdef readonly long long frame_max
     cdef readonly long long offset
+    cdef readonly long long frames
+    cdef long long _frames_before
     cdef readonly object error
     cdef readonly dict content_states
     cdef readonly Tally tally

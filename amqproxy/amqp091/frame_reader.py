@@ -11,7 +11,7 @@ sees only what is in one file.
 from __future__ import annotations
 
 from amqproxy.amqp091.errors import CommandInvalid, ErrorKind, FrameError, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.frame import BODY, FRAME_MIN_SIZE, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
+from amqproxy.amqp091.frame import BODY, FRAME_MIN_SIZE, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.pass_cache import CachedPass, Credit, PassCache
 from amqproxy.amqp091.tally import METHOD_COUNT, Tally
@@ -52,15 +52,7 @@ _TURNS = {
 
 _TRAITS = cython.declare(bytes, bytes([cls.carries_content + _TURNS.get(cls.name, 0) for cls in BY_INDEX]))
 
-
-def _index_table() -> bytes:
-    table = bytearray([0xFF]) * (256 * 256)
-    for cls in BY_INDEX:
-        table[cls.class_id * 256 + cls.method_id] = cls.index
-    return bytes(table)
-
-
-_INDEX_OF = cython.declare(bytes, _index_table())
+_INDEX_OF = cython.declare(bytes, index_table())
 
 _NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEARTBEAT: "heartbeat"}
 
@@ -238,7 +230,7 @@ class FrameReader:
 
     After `feed`, `taken` is all the bytes of the whole frames found by it, in one piece: the very
     object it was given where that is possible. `error` is what ended the reading, once it has; the
-    frames before it have been handed over, and feeding more raises it.
+    frames before it have been handed over, and feeding more raises it. `frames` is how many whole ones there were.
 
     With `unseen`, a content is handed over if its method is. It holds payloads of methods that are not,
     though wanted; a channel that is watched ignores it. Some of them are replaced by others: `between` returns what is
@@ -255,6 +247,7 @@ class FrameReader:
         self.unseen: PassCache | None = None
         self.spending: list[Credit] = []
         self.offset = offset
+        self.frames = self._frames_before = 0
         self._splices: list[tuple[int, CachedPass]] = []
         self._next_splice = 0
         self._taken: bytes | memoryview | None = None
@@ -336,6 +329,7 @@ class FrameReader:
         length: cython.Py_ssize_t = len(data)
         start: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = 0
+        self._frames_before = self.frames
         self._head = b""
         self._data = data
         self._taken = None
@@ -372,6 +366,7 @@ class FrameReader:
         """The wanted frames that come next of what was fed last; none unless it is paused."""
         self._check()
         frames: list[Frame] = []
+        self._frames_before = self.frames
         self._head = b""
         self._taken = None
         if self._splices:
@@ -407,7 +402,7 @@ class FrameReader:
     def taken(self) -> bytes | memoryview:
         if self._taken is None:
             if self._head:
-                self._taken = self._head + self._data[self._start : self._end]
+                self._taken = b"".join((self._head, memoryview(self._data)[self._start : self._end]))
             elif self._start:
                 self._taken = b"" if self._start == self._end else memoryview(self._data)[self._start : self._end]
             elif self._end == len(self._data):
@@ -420,6 +415,11 @@ class FrameReader:
     def taken_from(self) -> int:
         """Where `taken` lies."""
         return self.offset - len(self._head) - (self._end - self._start)
+
+    @property
+    def taken_frames(self) -> int:
+        """How many frames are in `taken`."""
+        return self.frames - self._frames_before
 
     def between(self, start: int, end: int) -> bytes | memoryview:
         """What goes on of the bytes from one offset to another, both of which are bounds of frames in `taken`.
@@ -589,6 +589,7 @@ class FrameReader:
                     return position
             if kind == _METHOD and traits[index] > _CARRIES_CONTENT:
                 self._turn(traits[index], channel, p[position + 11 : position + whole - 1])
+            self.frames += 1
             frames_seen[slot] += 1  # type: ignore[index]
             bytes_seen[slot] += whole  # type: ignore[index]
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from amqproxy.amqp091.methods import FieldTable, LongLong, Octet, ShortStr
-from amqproxy.amqp091.wire import encode_fields, encode_flagged
+from amqproxy.amqp091.wire import StructDecoder, encode_fields, encode_flagged
 
 
 class Properties(msgspec.Struct, frozen=True, gc=False):
@@ -48,6 +48,9 @@ def _layout(cls: type[Properties]) -> bytes:
 
 
 Properties.layout = _layout(Properties)
+
+PROPERTIES = StructDecoder(Properties, Properties.layout)
+"""Decodes those of a content header."""
 
 _FIELDS = Properties.__struct_fields__
 NO_PROPERTIES = Properties()

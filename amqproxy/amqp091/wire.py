@@ -52,6 +52,10 @@ _INTEGERS = {
 _FLOATS = {"f": struct.Struct(">f"), "d": struct.Struct(">d")}
 _LENGTH = struct.Struct(">I")
 
+_FIRST = cython.declare(cython.uint, 0x80000000)
+"""The bit of the first field, where bits show which fields are there; a layout has 32 at most."""
+_ALL = cython.declare(cython.uint, 0xFFFFFFFF)
+
 _FIXED_SIZES = bytearray(256)
 """Octets of a value of each type that has a fixed size; 0 for the others."""
 for _type, _size in zip("tbBsUuIilLTfdD", (1, 1, 1, 2, 2, 2, 4, 4, 8, 8, 8, 4, 8, 5), strict=True):
@@ -436,9 +440,8 @@ def _decode_value(kind: int, octets: bytes) -> Any:
 # --- the arguments of methods, by layout ------------------------------------------------------
 #
 # A layout is one letter a field: o octet, h short, l long, q longlong (and timestamp), s short
-# string, S long string, F table, b bit; u is a short string that need not be UTF-8; - is nothing,
-# whose value is None. Bits that follow one another share octets, the first in the lowest bit
-# (section 4.2.5.2).
+# string, S long string, F table, b bit; u is a short string that need not be UTF-8. Bits that
+# follow one another share octets, the first in the lowest bit (section 4.2.5.2).
 
 
 def decode_fields(
@@ -452,17 +455,41 @@ def decode_fields(
 
     A fault is a `ProtocolError` whose offset is `offset` plus the place in `data`.
     """
-    return _decode(layout, data, position, end, offset)
+    values: list[Any] = [None] * len(layout)
+    _decode(values, b"", layout, _ALL, data, position, end, offset)
+    return values
 
 
 @cython.cfunc
+@cython.inline
+@cython.returns(cython.void)
+@cython.exceptval(check=False)
+def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) -> None:
+    """Make a value the one at a place of a list, or, where there are `slots`, the field of a struct that has none."""
+    if not cython.compiled:
+        made[index] = value  # type: ignore[index]
+    elif slots:
+        number: cython.p_const_uchar = slots
+        fill_slot(made, number[index], value)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    else:
+        cython.cast(list, made)[index] = value
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
 def _decode(
+    made: object,
+    slots: bytes,
     layout: bytes,
+    present: cython.uint,
     data: bytes,
     position: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     offset: cython.longlong,
-) -> list:  # type: ignore[type-arg]
+) -> cython.int:
+    """Put the values of the fields into `made`; None for those without a bit in `present`, whose highest is the first
+    field's.
+    """
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
     count: cython.Py_ssize_t = len(layout)
@@ -470,15 +497,18 @@ def _decode(
     code: cython.int
     size: cython.longlong
     bit: cython.int = 0
-    values: list = [None] * count  # type: ignore[type-arg]
     for index in range(count):
+        if not present & (_FIRST >> index):
+            _put(made, slots, index, None)
+            bit = 0
+            continue
         code = program[index]
         if code == 98:  # b
             if bit == 0:
                 if position >= end:
                     _overrun("a bit", 1, 0, offset + position)
                 position += 1
-            values[index] = (p[position - 1] >> bit) & 1 == 1
+            _put(made, slots, index, (p[position - 1] >> bit) & 1 == 1)
             bit = (bit + 1) & 7
             continue
         bit = 0
@@ -489,28 +519,28 @@ def _decode(
             position += 1
             if size > end - position:
                 _overrun("a short string", size, end - position, offset + position)
-            values[index] = _short_text(p, position, position + size, code == 117, offset)
+            _put(made, slots, index, _short_text(p, position, position + size, code == 117, offset))
         elif code == 113:  # q
             size = 8
             if size > end - position:
                 _overrun("a field", size, end - position, offset + position)
-            values[index] = _longlong(p, position)
+            _put(made, slots, index, _longlong(p, position))
         elif code == 104:  # h
             size = 2
             if size > end - position:
                 _overrun("a field", size, end - position, offset + position)
-            values[index] = (p[position] << 8) | p[position + 1]
+            _put(made, slots, index, (p[position] << 8) | p[position + 1])
         elif code == 108:  # l
             size = 4
             if size > end - position:
                 _overrun("a field", size, end - position, offset + position)
-            values[index] = _long(p, position)
+            _put(made, slots, index, _long(p, position))
         elif code == 111:  # o
             size = 1
             if size > end - position:
                 _overrun("a field", size, end - position, offset + position)
-            values[index] = p[position]
-        elif code == 83 or code == 70:  # S F
+            _put(made, slots, index, p[position])
+        else:  # S F
             if end - position < 4:
                 _overrun("a length", 4, end - position, offset + position)
             size = _long(p, position)
@@ -520,15 +550,80 @@ def _decode(
                 _overrun(what, size, end - position, offset + position)
             if code == 70:
                 _check_entries(data, position, position + size, True, 0, offset)
-                values[index] = _table_of_checked(p[position : position + size])
+                _put(made, slots, index, _table_of_checked(p[position : position + size]))
             else:
-                values[index] = p[position : position + size]
-        else:  # -
-            continue
+                _put(made, slots, index, p[position : position + size])
         position += size
     if position != end:
         raise FrameError(f"{end - position} bytes left over after the last field", offset=offset + position)
-    return values
+    return 0
+
+
+@cython.final
+@cython.cclass
+class StructDecoder:
+    """Makes structs of one class from what is on the wire, as `decode_fields` and `decode_flagged` decode it.
+
+    Compiled, it puts each value where the struct has it, which is at a fixed place, as of every class with `__slots__`.
+    A call of the class takes several times as long.
+    """
+
+    def __init__(self, cls: Any, layout: bytes = b"") -> None:
+        self._cls = cls
+        self._layout = layout
+        self._slots = _slots_of(cls)
+
+    @cython.cfunc
+    def _of_fields(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+        """The struct whose fields are in `data[position:end]`."""
+        return self._made(_ALL, data, position, end)
+
+    @cython.cfunc
+    def _of_flagged(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+        """The struct whose property list is in `data[position:end]`."""
+        return self._made(_flags(len(self._layout), data, position, end, 0), data, position + 2, end)
+
+    @cython.cfunc
+    def _made(self, present: cython.uint, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+        made: object
+        if self._slots:
+            made = new_struct(self._cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+            _decode(made, self._slots, self._layout, present, data, position, end, 0)
+            return made
+        made = [None] * len(self._layout)
+        _decode(made, b"", self._layout, present, data, position, end, 0)
+        return self._cls(*made)
+
+    @cython.cfunc
+    def _of_four(self, one: object, two: object, three: object, four: object) -> object:
+        """The struct that has these fields, and no others."""
+        if not self._slots:
+            return self._cls(one, two, three, four)
+        made = new_struct(self._cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        _put(made, self._slots, 0, one)
+        _put(made, self._slots, 1, two)
+        _put(made, self._slots, 2, three)
+        _put(made, self._slots, 3, four)
+        return made
+
+    def of_flagged(self, data: bytes, position: int, end: int) -> Any:
+        """The struct whose property list is in `data[position:end]`; for callers that are not compiled."""
+        return self._of_flagged(data, position, end)
+
+
+def _slots_of(cls: Any) -> bytes:
+    """For each field of a struct how many pointers before its own are in an object; b"" if it is not known."""
+    if not cython.compiled:
+        return b""
+    names = cls.__struct_fields__
+    places = [slot_of(getattr(cls, name)) for name in names]  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    if not names or len(names) > 32 or len(set(places)) < len(names) or not all(2 <= place < 256 for place in places):
+        return b""
+    slots = bytes(places)
+    made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    for index in range(len(names)):
+        _put(made, slots, index, names[index])
+    return slots if all(getattr(made, name) is name for name in names) else b""
 
 
 def decode_flagged(
@@ -541,25 +636,30 @@ def decode_flagged(
     """The values of a property list, up to the last that is there: None for each that its flags
     leave out. Section 4.2.6.1.
     """
+    count: cython.Py_ssize_t = len(layout)
+    present: cython.uint = _flags(count, data, position, end, offset)
+    while count and not present & (_FIRST >> (count - 1)):
+        count -= 1
+    values: list[Any] = [None] * count
+    _decode(values, b"", layout[:count], present, data, position + 2, end, offset)
+    return values
+
+
+@cython.cfunc
+@cython.exceptval(0xFFFFFFFF, check=False)
+def _flags(
+    count: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    offset: cython.longlong,
+) -> cython.uint:
+    """Which of `count` properties the flags at `position` let be there, as `_decode` takes it."""
     if end - position < 2:
         _overrun("property flags", 2, max(end - position, 0), offset + position)
     p: cython.p_const_uchar = data
-    flags: cython.int = (p[position] << 8) | p[position + 1]
-    count: cython.Py_ssize_t = len(layout)
-    flags &= 0xFFFF << (16 - count)  # RabbitMQ lets peers set the bits that name no property
-    programs: dict | None = _PROGRAMS.get(layout)  # type: ignore[type-arg]
-    if programs is None:
-        programs = _PROGRAMS[layout] = {}
-    program: bytes | None = programs.get(flags)
-    if program is None:
-        marks = [code if flags & (0x8000 >> index) else "-" for index, code in enumerate(layout.decode())]
-        program = programs[flags] = "".join(marks).rstrip("-").encode()
-    return _decode(program, data, position + 2, end, offset)
-
-
-_PROGRAMS = cython.declare(dict, {})
-"""Of each set of flags met so far (at most 2 to the number of properties): its layout for
-`decode_fields`, which a - keeps a place in for what is not there."""
+    flags: cython.uint = (p[position] << 8) | p[position + 1]
+    return (flags & (0xFFFF << (16 - count))) << 16  # RabbitMQ lets peers set the bits that name no property
 
 
 @cython.cfunc

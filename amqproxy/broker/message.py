@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
-from amqproxy.amqp091.wire import Field, Table, decode_flagged
+from amqproxy.amqp091.properties import NO_PROPERTIES, PROPERTIES, ContentHeader, Properties
+from amqproxy.amqp091.wire import Field, Table
 
 PERSISTENT = 2
 
@@ -47,7 +47,7 @@ class Message:
         """`ProtocolError` when they are malformed."""
         if self._properties is None:
             if self.has_properties:
-                self._properties = Properties(*decode_flagged(Properties.layout, self.header, 12, len(self.header)))
+                self._properties = PROPERTIES.of_flagged(self.header, 12, len(self.header))
             else:
                 self._properties = NO_PROPERTIES
         return self._properties

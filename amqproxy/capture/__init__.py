@@ -2,9 +2,11 @@
 
 A file is read in steps, and each step is a function of the one before:
 
-    files           a path, `-` or a stream  → bytes → `Packet`s      chooses the format by the file's first bytes
-      byte_window     plain or gzip, as a window that moves forward
+    files           paths, `-` or streams → bytes → `Packet`s         chooses the format by the file's first bytes
+      byte_window     plain or compressed, as a window that moves forward
+      compression     gzip, zstd and lz4
       pcap, pcapng    the two formats
+      packet_comment  what rules did, in the comments of a recording's packets
     packets         `Packet` → `TCPSegment`   link layer, IP, TCP      (compiled)
       fragments       IP fragments, reassembled
     reassembly      `TCPSegment`s → `Event`s  TCP streams, in order    (compiled)
@@ -15,8 +17,19 @@ A file is read in steps, and each step is a function of the one before:
       frame_resync    one side: frames, from bytes with gaps and garbage in them   (may be compiled)
       boundary        finds the next frame boundary after a gap
       decoded         frames, protocol headers, and skipped bytes
+    json_lines      `Decoded` → lines of JSON, from the bytes of frames                (may be compiled)
+    command_gatherer  frames → commands, of one connection
+    arrow           `Decoded` → Arrow record batches; needs pyarrow
+      frame_columns   rows as columns, from the bytes of frames                        (may be compiled)
     filtering       `Decoded` → `Decoded`     only the commands that a filter matches
     dry_run         `Decoded` → what rules would have done to it
+
+A file is written in the other direction, by whoever has frames or bytes of them:
+
+    secrets         bytes of frames → the same, with passwords masked
+    frame_cuts      where they are cut into packets                                    (may be compiled)
+    synthetic_tcp   IP and TCP around them, of a connection that is made up            (may be compiled)
+    pcapng_writer   the blocks of a file                                               (may be compiled)
 
 `read_records` returns what `decode` prints; `read_decoded` returns the same as frames whose fields are not decoded yet,
 which is many times as fast and keeps their bytes.
@@ -24,6 +37,6 @@ which is many times as fast and keeps their bytes.
 `warnings` defines what is reported about a file: a `CaptureError` ends the reading, a `CaptureWarning` does not.
 
 `dry_run` and `filtering` use `amqproxy.rules`; records come from `amqproxy.taps`; everything else needs
-`amqproxy.amqp091` alone. Nothing here opens a socket, reads a clock or imports trio; the only input is a file that is
+`amqproxy.amqp091` alone. Nothing here opens a socket, reads a clock or imports trio; the only input is files that are
 read from start to end. Every buffer and table has a named limit.
 """

@@ -1,21 +1,34 @@
-"""The bytes of a capture file as a window that moves forward: plain or gzip, file or pipe.
+"""The bytes of a capture file as a window that moves forward: plain or compressed, file or pipe.
 
 Nothing here seeks, and no more than a chunk and one packet is ever in memory.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
+from amqproxy.capture.compression import MAGIC_BYTES, Compression, Damaged, Decompression, compression_of
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, OnWarning, WarningKind
 
-CHUNK_BYTES = 256 * 1024
-"""How much is read, and how much is inflated, at a time."""
+CHUNK_BYTES = 64 * 1024
+"""How much is read at a time: little enough that memory is used again, and not asked of the system each time."""
 
-GZIP_MAGIC = b"\x1f\x8b\x08"
+OnRead: TypeAlias = Callable[[int], None]
+"""Takes how many bytes have been read just now, of a file as it is on the disk."""
+
+
+def ignore_read(count: int) -> None:
+    """An `OnRead` that ignores it."""
+
+
+OnSecrets: TypeAlias = Callable[[bytes], None]
+"""Takes secrets of TLS sessions that are in the file, in the format of SSLKEYLOGFILE."""
+
+
+def ignore_secrets(key_log: bytes) -> None:
+    """An `OnSecrets` that ignores them."""
 
 
 class ByteWindow:
@@ -24,21 +37,31 @@ class ByteWindow:
     Readers take `buffer[position:]` and move `position`; `need` makes more of it readable.
     """
 
-    __slots__ = ("_before", "_chunks", "_notify", "buffer", "cut", "file", "position")
+    __slots__ = ("_before", "_chunks", "_notify", "buffer", "cut", "file", "on_secrets", "position")
 
-    def __init__(self, file: str, source: BinaryIO, notify: OnWarning) -> None:
+    def __init__(
+        self,
+        file: str,
+        source: BinaryIO,
+        notify: OnWarning,
+        on_read: OnRead = ignore_read,
+        on_secrets: OnSecrets = ignore_secrets,
+    ) -> None:
         self.file = file
         self.buffer = b""
         self.position = 0
         self.cut = False
-        """Whether the gzip data ended before its end: what is here is not all there was."""
+        """Whether the compressed data ended before its end: what is here is not all there was."""
+        self.on_secrets = on_secrets
         self._before = 0
         self._notify = notify
-        self._chunks = _chunks(source)
-        if self.need(len(GZIP_MAGIC)) and self.buffer.startswith(GZIP_MAGIC):
+        self._chunks = _chunks(source, on_read)
+        self.need(MAGIC_BYTES)
+        compression = compression_of(self.buffer)
+        if compression is not None:
             packed = chain([self.buffer], self._chunks)
             self.buffer = b""
-            self._chunks = self._inflated(packed)
+            self._chunks = self._decompressed(compression, packed)
 
     @property
     def offset(self) -> int:
@@ -74,45 +97,35 @@ class ByteWindow:
         """Report a warning about the bytes at `position`."""
         self._notify(CaptureWarning(kind, self.file, self.offset, text))
 
-    def _inflated(self, packed: Iterator[bytes]) -> Iterator[bytes]:
-        """The bytes of one or more gzip members."""
-        member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        fresh = False
-        for piece in packed:
-            left = piece
-            while left:
-                if fresh:
-                    left = left.lstrip(b"\0")
-                    if left and left[0] != GZIP_MAGIC[0]:
-                        self.notice(WarningKind.TRAILING, "rubbish after the gzip data is ignored")
-                        return
-                try:
-                    inflated = member.decompress(left, CHUNK_BYTES)
-                except zlib.error as broken:
-                    raise CaptureError(
-                        self.file,
-                        self._before + len(self.buffer),
-                        f"its gzip data is damaged ({broken})",
-                        "copy the file again, or decode what `gzip -dc` saves of it",
-                    ) from None
-                if left:
-                    fresh = False
-                if inflated:
-                    yield inflated
-                left = member.unconsumed_tail
-                if member.eof:
-                    left = member.unused_data
-                    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-                    fresh = True
-        if not fresh:
-            self.cut = True
-            rest = member.flush()
-            if rest:
-                yield rest
+    def _decompressed(self, compression: Compression, packed: Iterator[bytes]) -> Iterator[bytes]:
+        """The bytes of a compressed file."""
+        name = compression.name
+        try:
+            decompression = Decompression(compression)
+        except ImportError:
+            raise CaptureError(
+                self.file,
+                0,
+                f"it is compressed with {name}, and the package {compression.library} is not installed",
+                f"pip install 'amqproxy[captures]', or pipe it in: `{name} -dc FILE`, then read `-`",
+            ) from None
+        try:
+            yield from decompression.chunks(packed)
+        except Damaged as broken:
+            raise CaptureError(
+                self.file,
+                self._before + len(self.buffer),
+                f"its {name} data is damaged ({broken})",
+                f"copy the file again, or decode what `{name} -dc` saves of it",
+            ) from None
+        self.cut = decompression.is_cut
+        if decompression.has_rubbish:
+            self.notice(WarningKind.TRAILING, f"rubbish after the {name} data is ignored")
 
 
-def _chunks(source: BinaryIO) -> Iterator[bytes]:
+def _chunks(source: BinaryIO, on_read: OnRead) -> Iterator[bytes]:
     """What `source` gives, as it comes: a pipe is not waited on until a chunk is full."""
     read = getattr(source, "read1", source.read)
     while chunk := read(CHUNK_BYTES):
+        on_read(len(chunk))
         yield chunk

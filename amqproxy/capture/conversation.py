@@ -24,7 +24,9 @@ from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_BYTES, UNSURE, frame_at
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
+from amqproxy.capture.packet_comment import RecordedViolation, opener_of
 from amqproxy.capture.stream_events import Opened, StreamEnd
+from amqproxy.taps.note import NOTHING, Note
 
 MAX_GUESS_BYTES = 64 * 1024
 """Searched, on a port that is not AMQP's, for the first frame of a stream that was joined in its middle."""
@@ -102,9 +104,13 @@ class Conversation:
     _frame_max: cython.longlong
     _has_handshake: cython.bint
     _has_server_port: cython.bint
+    leg: str = cython.declare(str, visibility="readonly")
+    opened: Opened = cython.declare(object, visibility="readonly")
+    _note: Note
 
     def __init__(self, opened: Opened, tally: Tally) -> None:
         self.stream = opened.stream
+        self.opened = opened
         self.connection = ""
         self.is_reported = False
         self._sides = (ConversationSide(opened.has_handshake), ConversationSide(opened.has_handshake))
@@ -115,8 +121,13 @@ class Conversation:
         self._lasting = 2
         self._tally = tally
         self._frame_max = 0
+        self.leg = opened.leg
+        self._note = NOTHING
         one, other = opened.endpoints
-        self._has_server_port = one.port in SERVER_PORTS or other.port in SERVER_PORTS
+        if opened.leg and not opened.has_handshake:
+            opener = opener_of(opened.comments)
+            self._client = 0 if opener == str(one) else 1 if opener == str(other) else -1
+        self._has_server_port = opened.leg != "" or one.port in SERVER_PORTS or other.port in SERVER_PORTS
 
     @property
     def is_hopeless(self) -> bool:
@@ -138,8 +149,9 @@ class Conversation:
     def _side(self, direction: cython.int) -> ConversationSide:
         return self._sides[direction]
 
-    def data(self, direction: cython.int, ts_ns: int, data: bytes, passed: list[Decoded]) -> None:
-        """Take the bytes that came next from one side."""
+    def data(self, direction: cython.int, ts_ns: int, data: bytes, passed: list[Decoded], note: Note = NOTHING) -> None:
+        """Take the bytes that came next from one side; the `note` is on the frames that they complete."""
+        self._note = note
         side = self._side(direction)
         if side.finder is not None:
             found = side.finder.feed(ts_ns, data)
@@ -152,13 +164,27 @@ class Conversation:
         else:
             side.first_ts_ns = side.first_ts_ns or ts_ns
             side.first += data
-            self._decide(direction, ts_ns, passed)
+            self._decide(direction, ts_ns, False, passed)
 
-    def gap(self, direction: cython.int, ts_ns: int, lost: int) -> None:
-        """Take that `lost` bytes from one side are missing."""
+    def gap(
+        self,
+        direction: cython.int,
+        ts_ns: int,
+        lost: int,
+        passed: list[Decoded],
+        note: Note = NOTHING,
+        is_whole: cython.bint = False,
+    ) -> None:
+        """Take that `lost` bytes from one side are missing, which may be known to be of whole frames.
+
+        The `note` is on a frame that they complete.
+        """
+        self._note = note
         side = self._side(direction)
         if side.finder is not None:
-            side.finder.gap(ts_ns, lost)
+            found = side.finder.gap(ts_ns, lost, is_whole)
+            if found:
+                self._report(direction, ts_ns, found, passed)
         elif side.stranger:
             side.count(ts_ns, lost)
         else:
@@ -167,12 +193,36 @@ class Conversation:
             side.missing += len(side.first) + lost
             side.first = b""
 
+    def violation(
+        self,
+        direction: cython.int,
+        ts_ns: int,
+        data: bytes,
+        wrong: RecordedViolation,
+        passed: list[Decoded],
+    ) -> bool:
+        """Take bytes of one side that were found to break the protocol when they were recorded; False if it is not
+        known where they are.
+        """
+        side = self._side(direction)
+        if side.finder is None or not self.is_reported:
+            return False
+        begin = side.finder.skip(len(data))
+        if begin < 0:
+            return False
+        offset = begin if wrong.offset is None else wrong.offset
+        fault = UnreadableBytes(ts_ns, wrong.reason, offset, 0, wrong.code, wrong.channel, data)
+        self._report_skipped(direction, NAME, fault, passed)
+        return True
+
     def end(self, direction: cython.int, ts_ns: int, ending: StreamEnd, passed: list[Decoded]) -> None:
         """Take that no more bytes come from one side: report what of it was not read."""
         self._lasting -= 1
+        side = self._side(direction)
+        if side.first and side.finder is None and not side.stranger and self._has_server_port:
+            self._decide(direction, ts_ns, True, passed)
         if not self.is_reported:
             return
-        side = self._side(direction)
         if side.finder is None and not side.stranger and (side.first or side.missing):
             if side.first and frame_at(side.first, 0) == IMPOSSIBLE:
                 self._be_stranger(direction, ts_ns, recognise(side.first) or "unknown", passed)
@@ -186,12 +236,14 @@ class Conversation:
     # ------------------------------------------------------------------------------------------- the first bytes
 
     @cython.cfunc
-    def _decide(self, direction: cython.int, ts_ns: int, passed: list[Decoded]) -> None:
-        """Find out what a side speaks from its first bytes, once there are enough of them."""
+    def _decide(self, direction: cython.int, ts_ns: int, is_all: cython.bint, passed: list[Decoded]) -> None:
+        """Find out what a side speaks from its first bytes, once there are enough of them, or no more come."""
         side, peer = self._side(direction), self._side(1 - direction)
         first = side.first
         name = recognise(first) if side.is_from_start or first[:4] == HEADER[:4] else "unknown"
         if name is None:
+            return
+        if not is_all and len(first) < _HEADER_BYTES and _is_undecided(first, side.is_from_start):
             return
         if first[:4] == HEADER[:4]:
             self._greet(direction, ts_ns, name, passed)
@@ -201,6 +253,9 @@ class Conversation:
             self._be_stranger(direction, ts_ns, peer.stranger, passed)
             return
         end = frame_at(first, 0)
+        if self.leg and end != IMPOSSIBLE:  # the packets of a recording begin with a frame
+            self._read(direction, ts_ns, True, passed)
+            return
         if end == UNSURE and len(first) < PROOF_BYTES:
             return
         if end != IMPOSSIBLE and (end != UNSURE or first[0] != BODY):
@@ -211,6 +266,8 @@ class Conversation:
         elif not side.is_from_start or (self.is_reported and direction != self._client):
             self._read(direction, ts_ns, side.is_from_start, passed)
         else:
+            if self.leg:  # whatever the client sent first was shown
+                self._start_reporting(ts_ns, passed)
             self._be_stranger(direction, ts_ns, name, passed)
 
     @cython.cfunc
@@ -235,7 +292,7 @@ class Conversation:
         elif protocol in LIKE_0_9_1:  # RabbitMQ goes on in 0-9-1; another broker may ask for another header
             side.first = data[_HEADER_BYTES:]
             if side.first:
-                self._decide(direction, ts_ns, passed)
+                self._decide(direction, ts_ns, False, passed)
         else:
             side.stranger = protocol
             side.count(ts_ns, len(data) - _HEADER_BYTES)
@@ -330,15 +387,15 @@ class Conversation:
             return
         sender = "client" if direction == self._client else "server"
         for each in found:
-            if isinstance(each, list):
-                passed.append(DecodedFrames(ts_ns, self.stream, self.connection, sender, each))
-            else:
+            if isinstance(each, UnreadableBytes):
                 self._report_skipped(direction, NAME, each, passed)
+            else:
+                passed.append(DecodedFrames(ts_ns, self.stream, self.connection, sender, each, self.leg, self._note))
 
     @cython.cfunc
     def _settle(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> bool:
         """Note what the first frames of a stream settle: ends, and limits. False when there are none yet."""
-        frames = [frame for each in found if isinstance(each, list) for frame in each]
+        frames = [frame for each in found if not isinstance(each, UnreadableBytes) for frame in each]
         if not self.is_reported:
             if not frames:
                 return False
@@ -381,6 +438,8 @@ class Conversation:
                 fault.lost,
                 fault.code,
                 fault.channel,
+                fault.data,
+                self.leg,
             )
         )
 
@@ -392,7 +451,8 @@ class Conversation:
     def _report_header(
         self, direction: cython.int, ts_ns: int, protocol: str, data: bytes, passed: list[Decoded]
     ) -> None:
-        header = DecodedProtocolHeader(ts_ns, self.stream, self.connection, self._sender(direction), protocol, data)
+        sender = self._sender(direction)
+        header = DecodedProtocolHeader(ts_ns, self.stream, self.connection, sender, protocol, data, self.leg)
         passed.append(header)
 
     @cython.cfunc
@@ -405,6 +465,11 @@ class Conversation:
             self._report_skipped(direction, side.stranger, fault, passed)
             side.offset += side.counted
             side.counted = 0
+
+
+def _is_undecided(first: bytes, is_from_start: bool) -> bool:
+    """Whether more bytes show more: a header of AMQP has begun perhaps, or one of another protocol."""
+    return HEADER.startswith(first[:4]) if not is_from_start else frame_at(first, 0) == IMPOSSIBLE
 
 
 def _foreign_to_amqp(first: bytes, is_from_start: bool) -> str:

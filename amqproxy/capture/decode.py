@@ -2,55 +2,104 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
-from typing import BinaryIO
 
 from amqproxy.amqp091.tally import Tally
+from amqproxy.capture.byte_window import OnRead, ignore_read, ignore_secrets
 from amqproxy.capture.conversation import Conversation
 from amqproxy.capture.decoded import Decoded, StreamEnded, records_of
-from amqproxy.capture.files import name_of, read_packets
-from amqproxy.capture.packets import Dissector
+from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
+from amqproxy.capture.packet_comment import end_of, note_of, tells_loss, violation_of
+from amqproxy.capture.packets import LINK_TYPES, Dissector
+from amqproxy.capture.pcap import Packet
 from amqproxy.capture.reassembly import Reassembler
-from amqproxy.capture.stream_events import Closed, Data, Event, Gap, StreamEnd
+from amqproxy.capture.second_engine import SecondEngine
+from amqproxy.capture.share import Share
+from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
+from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import Record
+
+BOTH_LEGS = "both"
+
+CAPTURE_ENDS = "the capture ends"
+"""Why a stream is over that is not."""
 
 _REASONS = {
     StreamEnd.FIN: "closed without connection.close",  # and who did it first, as the proxy says it
     StreamEnd.RST: "reset by the peer",
     StreamEnd.REUSED: "another connection has the same ports",
     StreamEnd.FORGOTTEN: "there were too many streams at once, and it was forgotten",
-    StreamEnd.END: "the capture ends",
+    StreamEnd.END: CAPTURE_ENDS,
 }
 
 
+@cython.final
+@cython.cclass
 class Decoder:
     """The AMQP in TCP streams. `ignored` counts the streams in which there was none."""
 
-    def __init__(self) -> None:
+    ignored: int = cython.declare(cython.longlong, visibility="readonly")
+    _talks: dict[int, Conversation]
+    _ends: dict[int, str]
+    _recorded_ends: dict[int, str]
+    _last_opened: Opened | None
+    _tally: Tally
+    _share: object
+
+    def __init__(self, share: Share | None = None) -> None:
         self.ignored = 0
-        self._talks: dict[int, Conversation] = {}
-        self._ends: dict[int, str] = {}
+        self._share = share
+        self._talks = {}
+        self._ends = {}
+        self._recorded_ends = {}
+        self._last_opened = None
         self._tally = Tally()
 
+    @cython.ccall
     def feed(self, event: Event) -> list[Decoded]:
         """What an event of reassembly completes."""
         passed: list[Decoded] = []
+        data: Data
         if isinstance(event, Data):
-            talk = self._talks.get(event.stream)
+            data = event
+            talk = self._talks.get(data.stream)
             if talk is not None:
-                talk.data(event.direction, event.ts_ns, event.data, passed)
+                note = NOTHING
+                if data.comments:
+                    note = note_of(data.comments)
+                    violation = violation_of(data.comments)
+                    if violation is not None and talk.violation(
+                        data.direction, data.ts_ns, data.data, violation, passed
+                    ):
+                        return passed
+                talk.data(data.direction, data.ts_ns, data.data, passed, note)
         elif isinstance(event, Gap):
             talk = self._talks.get(event.stream)
             if talk is not None:
-                talk.gap(event.direction, event.ts_ns, event.lost)
+                note = note_of(event.comments) if event.comments else NOTHING
+                is_whole = event.comments != () and tells_loss(event.comments)
+                talk.gap(event.direction, event.ts_ns, event.lost, passed, note, is_whole)
         elif isinstance(event, Closed):
             self._end(event, passed)
-        else:
+        elif self._share is None or self._share.takes(event.stream):  # type: ignore[attr-defined]
             self._talks[event.stream] = Conversation(event, self._tally)
         return passed
+
+    def opened(self, stream: int) -> Opened | None:
+        """How a stream began that is not over, or that was the last to end."""
+        talk = self._talks.get(stream)
+        if talk is not None:
+            return talk.opened
+        return self._last_opened if self._last_opened is not None and self._last_opened.stream == stream else None
 
     def is_hopeless(self, stream: int) -> bool:
         """Whether a stream turned out to be no AMQP; it is then forgotten."""
@@ -59,6 +108,7 @@ class Decoder:
             return False
         del self._talks[stream]
         self._ends.pop(stream, None)
+        self._recorded_ends.pop(stream, None)
         self.ignored += 1
         return True
 
@@ -68,38 +118,157 @@ class Decoder:
             return
         talk.end(event.direction, event.ts_ns, event.ending, passed)
         reason = _REASONS[event.ending]
+        if event.comments and (recorded := end_of(event.comments)):
+            self._recorded_ends[event.stream] = recorded
         if event.ending in (StreamEnd.FIN, StreamEnd.RST):
             reason = self._ends.setdefault(event.stream, f"{talk.sender(event.direction)} {reason}")
         if talk.is_over:
             del self._talks[event.stream]
+            self._last_opened = talk.opened
             self._ends.pop(event.stream, None)
+            reason = self._recorded_ends.pop(event.stream, reason)
             self.ignored += not talk.is_reported
             if talk.is_reported:
-                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, reason))
+                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, reason, talk.leg))
 
 
-def read_decoded(source: str | os.PathLike[str] | BinaryIO, notify: OnWarning = ignore_warning) -> Iterator[Decoded]:
-    """What passed in a capture: a path, `-` for standard input, or a stream."""
-    name = name_of(source)
-    dissector, reassembler, decoder = Dissector(name, notify), Reassembler(name, notify), Decoder()
-    for packet in read_packets(source, notify):
-        segment = dissector.segment(packet)
-        if segment is None:
-            continue
-        for event in reassembler.feed(segment):
+def read_decoded(
+    sources: Sources,
+    notify: OnWarning = ignore_warning,
+    on_read: OnRead = ignore_read,
+    *,
+    leg: str = "client",
+    engine: SecondEngine | None = None,
+    share: Share | None = None,
+) -> Iterator[Decoded]:
+    """What passed in a capture of one or more files: paths, directories, `-` for standard input, streams.
+
+    As `CaptureReading` has it.
+    """
+    reading = CaptureReading(name_of(sources), notify, leg=leg, engine=engine, share=share)
+    for file in files_of(sources):
+        yield from reading.decoded(file, on_read)
+    yield from reading.finish()
+
+
+class CaptureReading:
+    """Reads the files of one capture, one after the other.
+
+    TCP streams go on from file to file, and are numbered through. A file that begins before the one ahead of it ended
+    was captured meanwhile: where it has the beginning of a stream that is known, that is another. Of a recording of
+    the proxy's, what passed on one `leg` of its sessions, "client" or "upstream", or on "both". A second `engine` reads
+    what we do not. With a `share`, only what that has. `name` is what warnings call the capture.
+
+    After a `CaptureError` in one file, the next one can still be read. Between two files all that is known of the
+    streams is here, and can be pickled, but for `notify`, `engine` and `share`: see `resumed`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        notify: OnWarning = ignore_warning,
+        *,
+        leg: str = "client",
+        engine: SecondEngine | None = None,
+        share: Share | None = None,
+    ) -> None:
+        self._name = name
+        self._notify = notify
+        self._leg = leg
+        self._engine = engine
+        self._share = share
+        self._left_out: Counter[str] = Counter()
+        # What the dissector cannot read the engine can, or it has a warning of its own.
+        self._dissector = Dissector(name, notify if engine is None else _but_for_link_types(notify))
+        self._reassembler = Reassembler(name, notify)
+        self._decoder = Decoder(share)
+        self.last_ns = 0
+        """The time of the last packet that was read."""
+
+    def decoded(self, file: CaptureFile, on_read: OnRead = ignore_read) -> Iterator[Decoded]:
+        """What the packets of the next file complete."""
+        engine, share, leg, left_out = self._engine, self._share, self._leg, self._left_out
+        dissector, reassembler, decoder = self._dissector, self._reassembler, self._decoder
+        packet: Packet
+        events: Iterable[Event]
+        packets = file.packets(self._notify, on_read, ignore_secrets if engine is None else engine.add_secrets)
+        first = next(packets, None)
+        if first is None:
+            return
+        if first.ts_ns < self.last_ns:
+            reassembler.begin_capture()
+        packets = chain([first], packets)
+        is_readable = engine is None
+        while True:
+            for packet in packets:
+                self.last_ns = packet.ts_ns
+                if share is not None:
+                    share.position += 1
+                if packet.leg and packet.leg != leg and leg != BOTH_LEGS:
+                    left_out[packet.leg] += 1
+                    continue
+                segment = dissector.segment(packet)
+                if segment is None:
+                    if not is_readable and packet.link_type not in LINK_TYPES:
+                        break
+                    continue
+                events = reassembler.feed(segment)
+                if engine is not None and engine.is_decrypting:
+                    events = engine.feed(events)
+                for event in events:
+                    passed = decoder.feed(event)
+                    if passed:
+                        if share is None or share.is_shown():
+                            yield from passed
+                    elif decoder.is_hopeless(event.stream):
+                        reassembler.ignore(event.stream)
+            else:
+                return
+            if engine is not None:
+                packets = engine.packets(chain([packet], packets))
+            is_readable = True
+
+    def opened(self, stream: int) -> Opened | None:
+        """How a stream began of which something has just been decoded."""
+        return self._decoder.opened(stream)
+
+    def finish(self) -> Iterator[Decoded]:
+        """What is left at the end of the capture."""
+        engine, share, decoder = self._engine, self._share, self._decoder
+        if share is not None:
+            share.position += 1
+        events: Iterable[Event] = self._reassembler.finish()
+        for event in events if engine is None else chain(engine.feed(events), engine.finish()):
             passed = decoder.feed(event)
-            if passed:
+            if share is None or share.is_shown():
                 yield from passed
-            elif decoder.is_hopeless(event.stream):
-                reassembler.ignore(event.stream)
-    for event in reassembler.finish():
-        yield from decoder.feed(event)
-    dissector.finish()
-    if decoder.ignored:
-        text = f"{decoder.ignored} TCP streams without AMQP were left out"
-        notify(CaptureWarning(WarningKind.IGNORED, name, -1, text))
+        self._dissector.finish()
+        if share is not None:
+            share.ignored = decoder.ignored
+        elif decoder.ignored:
+            self._notify(ignored_streams(self._name, decoder.ignored))
+        for other, count in self._left_out.items():
+            text = f"{count} packets of the {other} leg were left out: --leg {other}, or both"
+            self._notify(CaptureWarning(WarningKind.IGNORED, self._name, -1, text))
 
 
-def read_records(source: str | os.PathLike[str] | BinaryIO, notify: OnWarning = ignore_warning) -> Iterator[Record]:
+def ignored_streams(name: str, count: int) -> CaptureWarning:
+    """The warning about streams that were no AMQP."""
+    return CaptureWarning(WarningKind.IGNORED, name, -1, f"{count} TCP streams without AMQP were left out")
+
+
+def _but_for_link_types(notify: OnWarning) -> OnWarning:
+    return lambda warning: None if warning.kind is WarningKind.LINK_TYPE else notify(warning)
+
+
+def read_records(
+    sources: Sources,
+    notify: OnWarning = ignore_warning,
+    on_read: OnRead = ignore_read,
+    *,
+    leg: str = "client",
+    engine: SecondEngine | None = None,
+) -> Iterator[Record]:
     """The records of a capture, one a frame: what `decode --json` prints."""
-    return chain.from_iterable(map(records_of, read_decoded(source, notify)))
+    records = partial(records_of, has_both_legs=leg == BOTH_LEGS)
+    return chain.from_iterable(map(records, read_decoded(sources, notify, on_read, leg=leg, engine=engine)))

@@ -1,16 +1,18 @@
 """What was decoded from a capture, in the order of the wire, and its records.
 
-A frame is here as the bytes it was; nothing is decoded before it is asked for.
+A frame is here as the bytes it was; nothing is decoded before it is asked for. What is from a recording of the proxy's
+has the `leg` that it passed on, "client" or "upstream"; else that is "".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from amqproxy.amqp091.frame import Frame
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record, record_frame
 
 
@@ -18,14 +20,17 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
     """Frames of AMQP 0-9-1 that one packet completed, at least one.
 
     `stream` numbers the TCP connection in the file, `connection` names its ends, the client's first, and `sender` is
-    "client" or "server". `ts_ns` is the packet's.
+    "client" or "server". `ts_ns` is the packet's. `note` is what rules have made of the command that they belong to, as
+    a recording of the proxy's shows it.
     """
 
     ts_ns: int
     stream: int
     connection: str
     sender: str
-    frames: list[Frame]
+    frames: Sequence[Frame]
+    leg: str = ""
+    note: Note = NOTHING
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
@@ -37,12 +42,14 @@ class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
     sender: str
     protocol: str
     data: bytes
+    leg: str = ""
 
 
 class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
     """Bytes that could not be read as frames: `lost` of them, from `offset` on in their direction.
 
-    `code` is the reply code that a peer would answer with, or None where the fault is not the sender's.
+    `code` is the reply code that a peer would answer with, or None where the fault is not the sender's. `data` are the
+    bytes, where they are all in the capture and not too many.
     """
 
     ts_ns: int
@@ -55,6 +62,8 @@ class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
     lost: int
     code: int | None = None
     channel: int | None = None
+    data: bytes = b""
+    leg: str = ""
 
 
 class StreamEnded(msgspec.Struct, frozen=True, gc=False):
@@ -64,26 +73,32 @@ class StreamEnded(msgspec.Struct, frozen=True, gc=False):
     stream: int
     connection: str
     reason: str
+    leg: str = ""
 
 
 Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes | StreamEnded
 
 
-def records_of(passed: Decoded, *, body: int = 0) -> Iterator[Record]:
+def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -> Iterator[Record]:
     """The records of what passed, one a frame; of type "error" where a frame's payload turns out to be malformed.
 
-    They contain the first `body` bytes of each body frame.
+    They contain the first `body` bytes of each body frame. They name the leg that a frame was on as they do while the
+    proxy runs: if the two legs differ. If what passed is of both legs, they always do.
     """
     if isinstance(passed, DecodedFrames):
         for frame in passed.frames:
-            yield record_frame(
+            record = record_frame(
                 frame,
                 ts_ns=passed.ts_ns,
                 stream=passed.stream,
                 connection=passed.connection,
                 sender=passed.sender,
+                note=passed.note,
                 body=body,
             )
+            if has_both_legs:
+                record.leg = passed.leg or None
+            yield record
         return
     if isinstance(passed, StreamEnded):
         return
@@ -95,6 +110,8 @@ def records_of(passed: Decoded, *, body: int = 0) -> Iterator[Record]:
         protocol=passed.protocol,
         type="protocol-header",
     )
+    if has_both_legs:
+        record.leg = passed.leg or None
     if isinstance(passed, DecodedProtocolHeader):
         record.size = len(passed.data)
     else:

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from amqproxy.amqp091.commands import Command, CommandReader
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.command_gatherer import CommandGatherer
 from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
@@ -68,7 +67,7 @@ class DryRun:
             part = self._parts[passed.stream] = _ConnectionDryRun(self.rules, client)
         sender = Peer(passed.sender)
         for frame in passed.frames:
-            command = part.gather(sender, frame)
+            command = part.gatherer.gather(sender, frame)
             if command is None:
                 continue
             self.commands += 1
@@ -76,38 +75,18 @@ class DryRun:
             if rehearsed is not None:
                 yield rehearsed
 
+    def end(self, stream: int) -> None:
+        """A connection is over; a later one may have its number, in another capture."""
+        self._parts.pop(stream, None)
+
 
 class _ConnectionDryRun:
     """One connection."""
 
     def __init__(self, rules: RuleSet, client: Client) -> None:
         self._evaluator = rules.evaluator(client)
-        self._readers: dict[tuple[Peer, int], CommandReader] = {}
-        self._expected: dict[tuple[Peer, int], int] = {}
-        """The kind of frame that goes on with a content, where one has begun."""
+        self.gatherer = CommandGatherer()
         self._modes: dict[int, type[Method]] = {}
-
-    def gather(self, sender: Peer, frame: Frame) -> Command | None:
-        """The command that a frame completes; malformed frames are reported by the decoder."""
-        if frame.kind == HEARTBEAT:
-            return Command.received([frame])
-        place = (sender, frame.channel)
-        if frame.kind != METHOD and self._expected.get(place) != frame.kind:
-            self._expected.pop(place, None)
-            return None  # of a content whose beginning is not in the capture
-        reader = self._readers.get(place)
-        if reader is None:
-            reader = self._readers[place] = CommandReader()
-        try:
-            command = reader.add(frame)
-        except (ProtocolError, IndexError):
-            self._expected.pop(place, None)
-            return None
-        if command is None:
-            self._expected[place] = HEADER if frame.kind == METHOD else BODY
-        else:
-            self._expected.pop(place, None)
-        return command
 
     def evaluate(
         self, sender: Peer, command: Command, passed: DecodedFrames, chance: Callable[[], float]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -11,41 +12,79 @@ from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_recorder import SelectorOf
-from amqproxy.taps.observer import Observer, ObserverSettings, Report
+from amqproxy.taps.observer import Observer, ObserverSettings, OnEvents, Report
+from amqproxy.taps.pending_messages import PendingBudget
+
+MAX_PENDING_BYTES = 1 << 28
+"""Bytes of messages, on all connections together, of which it is not known yet what becomes of them."""
+
+ListenerOf: TypeAlias = Callable[[int, str], OnEvents]
+"""Given the number and the name of a connection, what is shown the events of its trace."""
 
 
 def observed(
-    decoded: Iterable[Decoded], settings: ObserverSettings, selector_of: SelectorOf | None = None
+    decoded: Iterable[Decoded],
+    settings: ObserverSettings,
+    selector_of: SelectorOf | None = None,
+    listener_of: ListenerOf | None = None,
 ) -> Iterator[Report]:
-    """The reports on all connections of AMQP 0-9-1, in the order in which it is known what became of each message."""
-    settings = msgspec.structs.replace(settings, is_ordered=False)  # packets were captured late, or are sent again
-    observers: dict[int, Observer] = {}
-    process_inspector = ProcessInspector()
+    """The reports on all connections of AMQP 0-9-1, in the order in which it is known what became of each message.
+
+    What `listener_of` returns for a connection is shown the events of its trace.
+    """
+    observers = Observers(settings, selector_of, listener_of)
     for each in decoded:
-        observer = observers.get(each.stream)
+        yield from observers.feed(each)
+
+
+class Observers:
+    """The observers of the connections of a capture, by the numbers of their streams; see `observed`.
+
+    All of them share the `process_inspector` and the `budget`.
+    """
+
+    def __init__(
+        self, settings: ObserverSettings, selector_of: SelectorOf | None = None, listener_of: ListenerOf | None = None
+    ) -> None:
+        # Packets were captured late, or are sent again.
+        self._settings = msgspec.structs.replace(settings, is_ordered=False)
+        self._selector_of = selector_of
+        self._listener_of = listener_of
+        self.process_inspector = ProcessInspector()
+        self.budget = PendingBudget(MAX_PENDING_BYTES)
+        self.by_stream: dict[int, Observer] = {}
+
+    def feed(self, decoded: Decoded) -> list[Report]:
+        """What is to be reported now."""
+        observer = self.by_stream.get(decoded.stream)
         if observer is None:
-            if isinstance(each, StreamEnded) or (isinstance(each, DecodedProtocolHeader) and each.protocol != NAME):
-                continue
-            selector = selector_of(each.stream, each.connection) if selector_of else None
-            # What can be read here was not encrypted.
-            observer = Observer(
-                each.stream,
-                each.connection,
-                settings,
-                selector=selector,
-                is_tls=False,
-                process_inspector=process_inspector,
-            )
-            observers[each.stream] = observer
-        yield from _reports(observer, each)
-        if isinstance(each, StreamEnded):
-            del observers[each.stream]
+            if isinstance(decoded, StreamEnded):
+                return []
+            if isinstance(decoded, DecodedProtocolHeader) and decoded.protocol != NAME:
+                return []
+            observer = self.by_stream[decoded.stream] = self._observer(decoded.stream, decoded.connection)
+        elif isinstance(decoded, StreamEnded):
+            del self.by_stream[decoded.stream]
+        return _reports(observer, decoded)
+
+    def _observer(self, stream: int, connection: str) -> Observer:
+        # What can be read here was not encrypted.
+        return Observer(
+            stream,
+            connection,
+            self._settings,
+            selector=self._selector_of(stream, connection) if self._selector_of else None,
+            budget=self.budget,
+            is_tls=False,
+            process_inspector=self.process_inspector,
+            on_events=self._listener_of(stream, connection) if self._listener_of else None,
+        )
 
 
 def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
     match decoded:
         case DecodedFrames():
-            return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns)
+            return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
         case DecodedProtocolHeader():
             if decoded.sender == CLIENT:
                 observer.feed_protocol_header(decoded.ts_ns)

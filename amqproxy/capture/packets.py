@@ -10,7 +10,7 @@ try:
 except ImportError:
     from amqproxy import _cython as cython
 
-import msgspec
+from typing import Any
 
 from amqproxy.capture.fragments import Fragments
 from amqproxy.capture.pcap import Packet
@@ -32,20 +32,82 @@ _NOT_IP = cython.declare(cython.int, -2)
 _UNKNOWN_LINK = cython.declare(cython.int, -3)
 
 
-class TCPSegment(msgspec.Struct, frozen=True, gc=False):
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+@cython.cclass
+class TCPSegment:
     """One TCP segment.
 
     `flow` is source address, destination address, source port and destination port, as they were on the wire: 12 bytes
-    for IPv4 and 36 for IPv6. `missing` bytes of the payload, at its end, were not captured.
+    for IPv4 and 36 for IPv6. `missing` bytes of the payload, at its end, were not captured. `leg` and `comments` are
+    those of the packet that completed it.
     """
 
-    ts_ns: int
-    flow: bytes
-    seq: int
-    ack: int
-    flags: int
-    payload: bytes
-    missing: int
+    __match_args__ = ("ts_ns", "flow", "seq", "ack", "flags", "payload", "missing", "leg", "comments")
+
+    def __init__(
+        self,
+        ts_ns: int,
+        flow: bytes,
+        seq: int,
+        ack: int,
+        flags: int,
+        payload: bytes,
+        missing: int,
+        leg: str = "",
+        comments: tuple[str, ...] = (),
+    ) -> None:
+        self.ts_ns = ts_ns
+        self.flow = flow
+        self.seq = seq
+        self.ack = ack
+        self.flags = flags
+        self.payload = payload
+        self.missing = missing
+        self.leg = leg
+        self.comments = comments
+
+    @staticmethod
+    @cython.cfunc
+    def _of(
+        ts_ns: Any,
+        flow: bytes,
+        seq: cython.longlong,
+        ack: cython.longlong,
+        flags: cython.int,
+        payload: bytes,
+        missing: cython.longlong,
+        leg: str,
+        comments: Any,
+    ) -> TCPSegment:
+        """The same, made at the speed of C."""
+        if not cython.compiled:
+            return TCPSegment(ts_ns, flow, seq, ack, flags, payload, missing, leg, comments)
+        made: TCPSegment = TCPSegment.__new__(TCPSegment)
+        made.ts_ns = ts_ns
+        made.flow = flow
+        made.seq = seq
+        made.ack = ack
+        made.flags = flags
+        made.payload = payload
+        made.missing = missing
+        made.leg = leg
+        made.comments = comments
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TCPSegment):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__match_args__)
+
+    def __repr__(self) -> str:
+        values = ", ".join([f"{name}={getattr(self, name)!r}" for name in self.__match_args__])
+        return f"TCPSegment({values})"
+
+
+LINK_TYPES = frozenset({0, 1, 9, 12, 14, 50, 51, 101, 108, 113, 228, 229, 276})
+"""Those that a `Dissector` reads."""
 
 
 @cython.cclass
@@ -56,6 +118,8 @@ class Dissector:
     _notify: object
     _fragments: Fragments
     _links: dict[int, bool]
+    _leg: str
+    _comments: tuple[str, ...]
     _cut: cython.int
 
     def __init__(self, file: str = "capture", notify: OnWarning = ignore_warning) -> None:
@@ -63,36 +127,39 @@ class Dissector:
         self._notify = notify
         self._fragments = Fragments()
         self._links = {}
+        self._leg = ""
+        self._comments = ()
         self._cut = 0
 
     def segment(self, packet: Packet) -> TCPSegment | None:
         """The segment that `packet` holds or completes, or None."""
-        data: bytes = packet.data
-        size: cython.Py_ssize_t = len(data)
+        data: bytes = packet._buffer
+        at: cython.Py_ssize_t = packet._start
+        size: cython.Py_ssize_t = packet._end
         link: cython.uint = packet.link_type
-        at: cython.Py_ssize_t = 0
         kind: cython.int = _NOT_IP
         if link == 1:  # Ethernet
-            if size >= 14:
-                at = 14
-                kind = _two(data, 12)
+            if size - at >= 14:
+                at += 14
+                kind = _two(data, at - 2)
         elif link == 113:  # Linux cooked
-            if size >= 16:
-                at = 16
-                kind = _two(data, 14)
+            if size - at >= 16:
+                at += 16
+                kind = _two(data, at - 2)
         elif link == 276:  # Linux cooked, second version
-            if size >= 20:
-                at = 20
-                kind = _two(data, 0)
+            if size - at >= 20:
+                kind = _two(data, at)
+                at += 20
         elif link == 101 or link == 12 or link == 14 or link == 228 or link == 229:  # raw IP
             kind = _ANY_IP
         elif link == 0 or link == 108:  # BSD loopback
-            if size >= 4 and _is_ip_family(data):
-                at = 4
+            if size - at >= 4 and _is_ip_family(data, at):
+                at += 4
                 kind = _ANY_IP
         elif link == 9 or link == 50:  # PPP, with or without its address and control bytes
-            if size >= 4:
-                at = 2 if data[0] == 0xFF and data[1] == 0x03 else 0
+            if size - at >= 4:
+                if data[at] == 0xFF and data[at + 1] == 0x03:
+                    at += 2
                 if data[at] & 1:  # a protocol number shortened to one byte
                     kind = _of_ppp(data[at])
                     at += 1
@@ -121,8 +188,10 @@ class Dissector:
             at += 8
 
         if kind in (_IPV4, _IPV6, _ANY_IP):
-            stop: cython.Py_ssize_t = packet.original_length
-            return self._ip(packet.ts_ns, data, at, max(stop, size), 0)
+            stop: cython.Py_ssize_t = packet._start + packet.original_length
+            self._leg = packet.leg
+            self._comments = packet.comments
+            return self._ip(packet.ts_ns, data, at, size, max(stop, size), 0)
         if kind == _UNKNOWN_LINK:
             self._unknown(link)
         return None
@@ -139,14 +208,14 @@ class Dissector:
     @cython.cfunc
     def _ip(
         self,
-        ts_ns: object,
+        ts_ns: Any,
         data: bytes,
         at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
         wire: cython.Py_ssize_t,
         depth: cython.int,
     ) -> TCPSegment | None:
-        """The segment in the IP packet at `data[at:]`; `wire` is where the packet ended before it was cut."""
-        size: cython.Py_ssize_t = len(data)
+        """The segment in the IP packet at `data[at:size]`; `wire` is where the packet ended before it was cut."""
         if size - at < 20:
             self._cut += at < size < wire
             return None
@@ -175,34 +244,38 @@ class Dissector:
                     not place & 0x2000,
                     data,
                     at + header,
+                    size,
                     stop,
                     protocol,
                     depth,
                 )
-            return self._payload(ts_ns, data, at + header, stop, protocol, at + 12, 8, depth)
+            return self._payload(ts_ns, data, at + header, size, stop, protocol, at + 12, 8, depth)
         if first >> 4 == 6:
             if size - at < 40:
                 self._cut += size < wire
                 return None
             length = _two(data, at + 4)
             stop = at + 40 + length if length else wire
-            return self._payload(ts_ns, data, at + 40, stop, data[at + 6], at + 8, 32, depth)
+            return self._payload(ts_ns, data, at + 40, size, stop, data[at + 6], at + 8, 32, depth)
         return None
 
     @cython.cfunc
     def _payload(
         self,
-        ts_ns: object,
+        ts_ns: Any,
         data: bytes,
         at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
         protocol: cython.int,
         addresses: cython.Py_ssize_t,
         addresses_size: cython.Py_ssize_t,
         depth: cython.int,
     ) -> TCPSegment | None:
-        """The segment at `data[at:stop]`, behind any extension headers; its addresses are at `addresses`."""
-        size: cython.Py_ssize_t = len(data)
+        """The segment at `data[at:stop]`, behind any extension headers; its addresses are at `addresses`.
+
+        What is behind `size` was not captured.
+        """
         while protocol != 6:
             if at + 8 > size or at + 8 > stop:
                 return None
@@ -226,13 +299,14 @@ class Dissector:
                         not place & 1,
                         data,
                         at + 8,
+                        size,
                         stop,
                         protocol,
                         depth,
                     )
                 at += 8
             elif (protocol == 4 or protocol == 41) and depth < _MAX_DEPTH:  # IP in IP
-                return self._ip(ts_ns, data, at, stop, depth + 1)
+                return self._ip(ts_ns, data, at, size, stop, depth + 1)
             else:
                 return None
 
@@ -252,26 +326,29 @@ class Dissector:
             flow = data[addresses : at + 4]
         else:
             flow = data[addresses : addresses + addresses_size] + data[at : at + 4]
-        return TCPSegment(
-            ts_ns,  # type: ignore[arg-type]
+        return TCPSegment._of(
+            ts_ns,
             flow,
             _four(data, at + 4),
             _four(data, at + 8),
             data[at + 13],
             data[start:stop],
             missing,
+            self._leg,
+            self._comments,
         )
 
     @cython.cfunc
     def _fragment(
         self,
-        ts_ns: object,
+        ts_ns: Any,
         key: bytes,
         pair: bytes,
         offset: cython.int,
         is_last: cython.bint,
         data: bytes,
         at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
         protocol: cython.int,
         depth: cython.int,
@@ -279,14 +356,15 @@ class Dissector:
         """The segment of the packet that this fragment, at `data[at:stop]`, completes."""
         if depth >= _MAX_DEPTH or at > stop:
             return None
-        if stop > len(data):
+        if stop > size:
             self._fragments.drop(key)
             return None
         whole = self._fragments.add(key, offset, data[at:stop], is_last)
         if whole is None:
             return None
         rebuilt: bytes = pair + whole
-        return self._payload(ts_ns, rebuilt, len(pair), len(rebuilt), protocol, 0, len(pair), depth + 1)
+        whole_size: cython.Py_ssize_t = len(rebuilt)
+        return self._payload(ts_ns, rebuilt, len(pair), whole_size, whole_size, protocol, 0, len(pair), depth + 1)
 
     @cython.cfunc
     def _unknown(self, link: cython.uint) -> None:
@@ -317,10 +395,10 @@ def _four(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
 
 
 @cython.cfunc
-def _is_ip_family(data: bytes) -> cython.bint:
+def _is_ip_family(data: bytes, at: cython.Py_ssize_t) -> cython.bint:
     """Whether an address family, in the byte order of the capturing system, is used for IP."""
-    family: cython.int = data[0] | data[3]
-    if data[1] or data[2] or (data[0] and data[3]):
+    family: cython.int = data[at] | data[at + 3]
+    if data[at + 1] or data[at + 2] or (data[at] and data[at + 3]):
         return False
     return family == 2 or family == 10 or family == 24 or family == 28 or family == 30
 

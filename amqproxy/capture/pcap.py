@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
 from collections.abc import Iterator
 from struct import Struct
-
-import msgspec
+from typing import Any
 
 from amqproxy.capture.byte_window import ByteWindow
 from amqproxy.capture.warnings import WarningKind
@@ -14,6 +18,7 @@ MAX_PACKET_BYTES = 16 * 1024 * 1024
 """A packet that claims more is taken for rubbish. Offloading makes packets of 0.5 MiB at most."""
 
 NANOSECONDS = 1_000_000_000
+_NANOSECONDS = cython.declare(cython.longlong, NANOSECONDS)
 
 MICROSECOND = 0xA1B2C3D4
 NANOSECOND = 0xA1B23C4D
@@ -28,13 +33,87 @@ _LINK_TYPE = 0x03FFFFFF
 MAGICS = frozenset(magic.to_bytes(4, order) for magic in _SCALE for order in ("big", "little"))
 
 
-class Packet(msgspec.Struct, frozen=True, gc=False):
-    """One packet as captured: `data` may be shorter than the `original_length` it had."""
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+@cython.cclass
+class Packet:
+    """One packet as captured: `data` may be shorter than the `original_length` it had.
 
-    ts_ns: int
-    link_type: int
-    data: bytes
-    original_length: int
+    Of a recording of the proxy's, `leg` is "client" or "upstream", and else "". `comments` are those of pcapng.
+    """
+
+    __match_args__ = ("ts_ns", "link_type", "data", "original_length", "leg", "comments")
+
+    def __init__(
+        self,
+        ts_ns: int,
+        link_type: int,
+        data: bytes,
+        original_length: int,
+        leg: str = "",
+        comments: tuple[str, ...] = (),
+    ) -> None:
+        self.ts_ns = ts_ns
+        self.link_type = link_type
+        self._buffer = data
+        self._start = 0
+        self._end = len(data)
+        self.original_length = original_length
+        self.leg = leg
+        self.comments = comments
+
+    @property
+    def data(self) -> bytes:
+        return self._buffer[self._start : self._end]
+
+    @staticmethod
+    @cython.cfunc
+    def _of(
+        ts_ns: Any,
+        link_type: cython.uint,
+        buffer: bytes,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        original_length: cython.longlong,
+        leg: str,
+        comments: Any,
+    ) -> Packet:
+        """The same, made at the speed of C; its data are `buffer[start:end]`."""
+        if not cython.compiled:
+            return Packet(ts_ns, link_type, buffer[start:end], original_length, leg, comments)
+        made: Packet = Packet.__new__(Packet)
+        made.ts_ns = ts_ns
+        made.link_type = link_type
+        made._buffer = buffer
+        made._start = start
+        made._end = end
+        made.original_length = original_length
+        made.leg = leg
+        made.comments = comments
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Packet):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__match_args__)
+
+    def __repr__(self) -> str:
+        values = ", ".join([f"{name}={getattr(self, name)!r}" for name in self.__match_args__])
+        return f"Packet({values})"
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _four(p: cython.p_const_uchar, at: cython.Py_ssize_t, is_big: cython.bint) -> cython.longlong:
+    """The unsigned number in four bytes."""
+    number: cython.uint
+    if is_big:
+        number = p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+    else:
+        number = p[at + 3] << 24 | p[at + 2] << 16 | p[at + 1] << 8 | p[at]
+    return number
 
 
 def packets(window: ByteWindow) -> Iterator[Packet]:
@@ -53,32 +132,34 @@ def packets(window: ByteWindow) -> Iterator[Packet]:
         )
     window.position = start + _HEADER_BYTES
     link_type &= _LINK_TYPE
-    scale = _SCALE[magic]
-    record = Struct(order + ("4I8x" if magic == MODIFIED else "4I"))
-    unpack, size = record.unpack_from, record.size
-
+    scale: cython.longlong = _SCALE[magic]
+    is_big: cython.bint = order == ">"
+    size: cython.Py_ssize_t = 24 if magic == MODIFIED else 16
+    buffer: bytes
+    position: cython.Py_ssize_t
+    last: cython.Py_ssize_t
+    captured: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    ts_ns: cython.longlong
     while window.need(size):
-        buffer, position = window.buffer, window.position
+        buffer = window.buffer
+        position = window.position
         last = len(buffer) - size
         captured = 0
         while position <= last:
-            seconds, fraction, captured, original = unpack(buffer, position)
+            captured = _four(buffer, position + 8, is_big)
             if captured > MAX_PACKET_BYTES:
                 window.position = position
                 raise window.error(
                     f"a packet claims {captured} bytes, more than any packet has",
                     "the file is damaged from here on; what came before is good",
                 )
-            start = position + size
-            stop = start + captured
+            stop = position + size + captured
             if stop > last + size:
                 break
-            yield Packet(
-                seconds * NANOSECONDS + fraction * scale,
-                link_type,
-                buffer[start:stop],
-                original,
-            )
+            ts_ns = _four(buffer, position, is_big) * _NANOSECONDS + _four(buffer, position + 4, is_big) * scale
+            original = _four(buffer, position + 12, is_big)
+            yield Packet._of(ts_ns, link_type, buffer, position + size, stop, original, "", ())
             position = stop
         window.position = position
         if position <= last and not window.need(size + captured):

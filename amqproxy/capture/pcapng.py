@@ -2,6 +2,9 @@
 
 Interfaces are numbered within their section, and each has a clock resolution. Blocks of
 names, statistics, secrets and of kinds unknown are passed over.
+
+A recording of the proxy's has an interface for each leg of its sessions: they are named for
+the legs, and the section or the interface names the program.
 """
 
 from __future__ import annotations
@@ -26,13 +29,30 @@ PACKET = 2
 SIMPLE_PACKET = 3
 ENHANCED_PACKET = 6
 
+DECRYPTION_SECRETS = 10
+TLS_KEY_LOG = 0x544C534B
+
 SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
 
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _FRAME_BYTES = 12
 _END_OF_OPTIONS = 0
+_COMMENT = 1
+_IF_NAME = 2
+_IF_DESCRIPTION = 3
 _IF_TSRESOL = 9
 _IF_TSOFFSET = 14
+_SHB_USERAPPL = 4
+
+LEGS = ("client", "upstream")
+"""The names of the interfaces of a recording: the legs of the proxy's sessions."""
+PROGRAM = "amqproxy"
+"""What the name of the program begins with that made a recording, and the description of each interface of one."""
+
+_MAX_KNOWN_OPTIONS = 1024
+"""Options of packets whose comments are kept, since most packets of a file have the same."""
+_MAX_KNOWN_OPTION_BYTES = 1024
+"""Longer ones, of which a packet may have 17 MiB, are not kept."""
 
 _PACKETS = frozenset({PACKET, SIMPLE_PACKET, ENHANCED_PACKET})
 _REMEDY = "the file is damaged from here on; what came before is good"
@@ -47,6 +67,8 @@ class Interface(msgspec.Struct, frozen=True):
     numerator: int = 1000
     denominator: int = 1
     offset_ns: int = 0
+    leg: str = ""
+    """Which leg of the proxy's sessions this is, in a recording of the proxy's."""
 
     def ts_ns(self, high: int, low: int) -> int:
         """Nanoseconds since 1970 of a timestamp in two halves."""
@@ -56,10 +78,24 @@ class Interface(msgspec.Struct, frozen=True):
 class _Section:
     """How to read the blocks of one section."""
 
-    __slots__ = ("enhanced", "head", "interface", "interfaces", "obsolete", "option", "order", "whole", "word")
+    __slots__ = (
+        "_known_comments",
+        "enhanced",
+        "head",
+        "interface",
+        "interfaces",
+        "is_recording",
+        "obsolete",
+        "option",
+        "order",
+        "whole",
+        "word",
+    )
 
     def __init__(self, order: str) -> None:
         self.order = order
+        self.is_recording = False
+        self._known_comments: dict[bytes, tuple[str, ...]] = {}
         self.head = Struct(order + "2I").unpack_from
         self.whole = Struct(order + "7I").unpack_from
         self.enhanced = Struct(order + "5I").unpack_from
@@ -92,7 +128,44 @@ class _Section:
             raise ValueError(f"a packet is of interface {number}, which was not described")
         interface = self.interfaces[number]
         ts_ns = 0 if kind == SIMPLE_PACKET else interface.ts_ns(high, low)
-        return Packet(ts_ns, interface.link_type, buffer[start : start + captured], original)
+        after = start + (captured + 3 & ~3)
+        comments = () if kind == SIMPLE_PACKET else self.comments(buffer[after:stop])
+        return Packet(ts_ns, interface.link_type, buffer[start : start + captured], original, interface.leg, comments)
+
+    def comments(self, options: bytes) -> tuple[str, ...]:
+        """The comments among the options of a packet."""
+        comments = self._known_comments.get(options)
+        if comments is None:
+            comments = tuple(
+                value.decode("utf-8", "replace") for code, value in self.options(options, 0) if code == _COMMENT
+            )
+            if len(self._known_comments) >= _MAX_KNOWN_OPTIONS:
+                self._known_comments.clear()
+            if len(options) <= _MAX_KNOWN_OPTION_BYTES:
+                self._known_comments[options] = comments
+        return comments
+
+    def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
+        """The options that begin at `position`, as (code, value)."""
+        while position + 4 <= len(body):
+            code, length = self.option(body, position)
+            if code == _END_OF_OPTIONS:
+                return
+            yield code, body[position + 4 : position + 4 + length]
+            position += 4 + (length + 3 & ~3)
+
+    def take_header(self, body: bytes) -> None:
+        """Take the body of the section's header."""
+        self.is_recording = any(
+            code == _SHB_USERAPPL and value.startswith(PROGRAM.encode()) for code, value in self.options(body, 16)
+        )
+
+    def key_log(self, body: bytes) -> bytes:
+        """The secrets of TLS sessions in the body of a decryption secrets block; empty if it has others, or none."""
+        if len(body) < 8:
+            return b""
+        kind, length = self.head(body, 0)
+        return body[8 : 8 + length] if kind == TLS_KEY_LOG else b""
 
     def describe(self, body: bytes) -> None:
         """Take the body of an interface description block."""
@@ -102,22 +175,22 @@ class _Section:
             raise ValueError(f"a block of kind {INTERFACE_DESCRIPTION} is too short")
         link_type, snap_length = self.interface(body, 0)
         numerator, denominator, offset_ns = 1000, 1, 0
-        position = 8
-        while position + 4 <= len(body):
-            code, length = self.option(body, position)
-            value = body[position + 4 : position + 4 + length]
-            position += 4 + (length + 3 & ~3)
-            if code == _END_OF_OPTIONS:
-                break
+        name, is_recording = "", self.is_recording
+        for code, value in self.options(body, 8):
             if code == _IF_TSRESOL and value:
                 base, power = (2, value[0] & 0x7F) if value[0] & 0x80 else (10, value[0])
                 numerator, denominator = NANOSECONDS, base**power
             elif code == _IF_TSOFFSET and len(value) == 8:
                 (seconds,) = Struct(self.order + "q").unpack(value)
                 offset_ns = seconds * NANOSECONDS
+            elif code == _IF_NAME:
+                name = value.decode("utf-8", "replace")
+            elif code == _IF_DESCRIPTION:
+                is_recording |= value.startswith(PROGRAM.encode())
+        leg = name if is_recording and name in LEGS else ""
         if numerator % denominator == 0:
             numerator, denominator = numerator // denominator, 1
-        self.interfaces.append(Interface(link_type, snap_length, numerator, denominator, offset_ns))
+        self.interfaces.append(Interface(link_type, snap_length, numerator, denominator, offset_ns, leg))
 
 
 def packets(window: ByteWindow) -> Iterator[Packet]:
@@ -142,8 +215,14 @@ def packets(window: ByteWindow) -> Iterator[Packet]:
         try:
             if kind in _PACKETS:
                 yield section.packet(kind, buffer, position + 8, stop)
+            elif kind == SECTION_HEADER:
+                section.take_header(buffer[position + 8 : stop])
             elif kind == INTERFACE_DESCRIPTION:
                 section.describe(buffer[position + 8 : stop])
+            elif kind == DECRYPTION_SECRETS:
+                secrets = section.key_log(buffer[position + 8 : stop])
+                if secrets:
+                    window.on_secrets(secrets)
         except ValueError as broken:
             raise window.error(str(broken), _REMEDY) from None
         window.position = position + length
@@ -170,11 +249,16 @@ def _enhanced_packets(window: ByteWindow, section: _Section) -> Iterator[Packet]
         ts_ns = (high << 32 | low) * interface.numerator
         if interface.denominator != 1:
             ts_ns //= interface.denominator
-        yield Packet(
+        after = position + 28 + (captured + 3 & ~3)
+        yield Packet._of(
             ts_ns + interface.offset_ns,
             interface.link_type,
-            buffer[position + 28 : position + 28 + captured],
+            buffer,
+            position + 28,
+            position + 28 + captured,
             original,
+            interface.leg,
+            section.comments(buffer[after : stop - 4]) if after < stop - 4 else (),
         )
         position = stop
     window.position = position

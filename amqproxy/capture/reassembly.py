@@ -21,6 +21,7 @@ except ImportError:
 from bisect import bisect_left
 
 from amqproxy.capture.endpoints import reverse, source_of
+from amqproxy.capture.packet_comment import tells_loss
 from amqproxy.capture.packets import TCPSegment
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
@@ -59,9 +60,10 @@ class _Direction:
     first: cython.longlong  # where the direction began, or where it was joined
     isn: cython.longlong  # -1: no SYN was seen
     end: cython.longlong  # where the FIN is; -1: not yet seen
+    reset: cython.longlong  # where the RST is, if all before it was acknowledged; -1: not seen
     acked: cython.longlong  # the last acknowledgement by the peer, as it was sent; -1: none
     waited: cython.int  # segments since the hole was acknowledged
-    held: list[tuple[int, int, bytes]]  # pieces behind a hole, in order: from, to, bytes
+    held: list[tuple[int, int, bytes, tuple[str, ...]]]  # pieces behind a hole, in order: from, to, bytes, comments
     held_bytes: cython.longlong
 
     def __init__(self, stream: _Stream, index: int) -> None:
@@ -74,6 +76,7 @@ class _Direction:
         self.first = 0
         self.isn = -1
         self.end = -1
+        self.reset = -1
         self.acked = -1
         self.waited = 0
         self.held = []
@@ -101,12 +104,14 @@ class _Stream:
     client: _Direction
     server: _Direction
     last_seen: cython.longlong
+    capture: cython.longlong  # of which capture its last segment was
     is_closed: cython.bint
     is_ignored: cython.bint
 
-    def __init__(self, number: int, flow: bytes) -> None:
+    def __init__(self, number: int, flow: bytes, capture: int) -> None:
         self.number = number
         self.flow = flow
+        self.capture = capture
         self.last_seen = 0
         self.is_closed = False
         self.is_ignored = False
@@ -127,8 +132,10 @@ class Reassembler:
     _closed: dict[int, _Stream]
     _streams: cython.longlong
     _seen: cython.longlong
+    _capture: cython.longlong
     _held_bytes: cython.longlong
     _ts_ns: object
+    _comments: tuple[str, ...]
     _has_forgotten: cython.bint
 
     def __init__(self, file: str = "capture", notify: OnWarning = ignore_warning) -> None:
@@ -139,8 +146,10 @@ class Reassembler:
         self._closed = {}
         self._streams = 0
         self._seen = 0
+        self._capture = 0
         self._held_bytes = 0
         self._ts_ns = 0
+        self._comments = ()
         self._has_forgotten = False
 
     def ignore(self, stream: int) -> None:
@@ -160,9 +169,17 @@ class Reassembler:
         payload: bytes = segment.payload
         length: cython.longlong = len(payload) + segment.missing
         self._ts_ns = segment.ts_ns
+        self._comments = segment.comments
         self._seen += 1
 
         direction: _Direction | None = self._directions.get(segment.flow)
+        if direction is not None and direction.stream.capture != self._capture:
+            if self._is_of_another(direction, seq, length, flags):
+                self._end_stream(direction.stream, StreamEnd.REUSED, events)
+                self._forget(direction.stream)
+                direction = None
+            else:
+                direction.stream.capture = self._capture
         if direction is not None and flags & 2 and self._is_reused(direction, seq, ack, flags):  # SYN
             self._end_stream(direction.stream, StreamEnd.REUSED, events)
             self._forget(direction.stream)
@@ -182,6 +199,10 @@ class Reassembler:
 
         if flags & 4:  # RST
             self._flush(peer, events)
+            if direction.is_known and direction.acked >= 0:
+                reset: cython.longlong = direction.place(seq)
+                if reset <= direction.place(direction.acked):
+                    direction.reset = reset
             self._end(direction, StreamEnd.RST, events)
             self._linger(stream, events)
             return events
@@ -213,10 +234,13 @@ class Reassembler:
         if flags & 1 and direction.end < 0:  # FIN
             direction.end = position + length
         if position == direction.next and not direction.held:
-            self._deliver(direction, payload, length, events)
-        elif length:
-            self._hold(direction, position, payload, length)
-            self._drain(direction, events)
+            self._deliver(direction, payload, length, segment.comments, events)
+        else:
+            if length:
+                self._hold(direction, position, payload, length, segment.comments)
+                self._drain(direction, events)
+            if segment.comments and tells_loss(segment.comments):
+                self._give_up_all(direction, events)
         if direction.end >= 0 and direction.next >= direction.end:
             self._end(direction, StreamEnd.FIN, events)
             self._linger_when_over(stream, events)
@@ -224,9 +248,14 @@ class Reassembler:
             self._wait(direction, events)
         return events
 
+    def begin_capture(self) -> None:
+        """Take that what follows was captured meanwhile, elsewhere perhaps: it may be of the same connections again."""
+        self._capture += 1
+
     def finish(self) -> list[Event]:
         """What is left at the end of the capture, stream by stream."""
         events: list[Event] = []
+        self._comments = ()
         for number in sorted([*self._open, *self._closed]):
             stream: _Stream = self._open.get(number) or self._closed[number]
             self._end_stream(stream, StreamEnd.END, events)
@@ -246,15 +275,27 @@ class Reassembler:
         flow: bytes = segment.flow
         other: bytes = reverse(flow)
         is_answer: cython.bint = flags & 18 == 18  # SYN and ACK
-        stream = _Stream(self._streams, other if is_answer else flow)
+        stream = _Stream(self._streams, other if is_answer else flow, self._capture)
         self._streams += 1
         self._open[stream.number] = stream
         direction: _Direction = stream.server if is_answer else stream.client
         self._directions[other] = direction.peer
         self._directions[flow] = direction
         endpoints = (source_of(stream.flow), source_of(reverse(stream.flow)))
-        events.append(Opened(stream.number, segment.ts_ns, endpoints, flags & 2 != 0))
+        events.append(Opened(stream.number, segment.ts_ns, endpoints, flags & 2 != 0, segment.leg, segment.comments))
         return direction
+
+    @cython.cfunc
+    def _is_of_another(
+        self, direction: _Direction, seq: cython.longlong, length: cython.longlong, flags: cython.int
+    ) -> cython.bint:
+        """Whether a segment of another capture begins a connection again, and does not go on with the one known."""
+        if flags & 2:  # SYN
+            return True
+        if not direction.is_known:
+            return False
+        position: cython.longlong = direction.place(seq)
+        return position < direction.next - 1 or (length > 0 and position + length <= direction.next)
 
     @cython.cfunc
     def _is_reused(
@@ -326,7 +367,8 @@ class Reassembler:
             ending = StreamEnd.FIN
         self._forget_held(direction)
         direction.is_over = True
-        events.append(Closed(direction.stream.number, direction.index, self._ts_ns, ending))  # type: ignore[arg-type]
+        number = direction.stream.number
+        events.append(Closed(number, direction.index, self._ts_ns, ending, self._comments))  # type: ignore[arg-type]
 
     @cython.cfunc
     def _flush(self, direction: _Direction, events: list[Event]) -> None:
@@ -338,6 +380,9 @@ class Reassembler:
         if direction.end >= 0:
             if direction.end > direction.next:
                 self._lose(direction, direction.end, events)
+        elif direction.reset >= 0:
+            if direction.reset > direction.next:
+                self._lose(direction, direction.reset, events)
         elif direction.is_known and direction.acked >= 0:
             acked: cython.longlong = direction.place(direction.acked)
             if direction.peer.end >= 0:
@@ -374,9 +419,16 @@ class Reassembler:
             self._linger_when_over(direction.stream, events)
 
     @cython.cfunc
-    def _hold(self, direction: _Direction, start: cython.longlong, payload: bytes, length: cython.longlong) -> None:
+    def _hold(
+        self,
+        direction: _Direction,
+        start: cython.longlong,
+        payload: bytes,
+        length: cython.longlong,
+        comments: tuple[str, ...],
+    ) -> None:
         """Keep what is new of the bytes at `start`, of which `payload` may be only the first."""
-        held: list[tuple[int, int, bytes]] = direction.held
+        held: list[tuple[int, int, bytes, tuple[str, ...]]] = direction.held
         base: cython.longlong = start
         stop: cython.longlong = start + length
         start = max(start, direction.next)
@@ -391,7 +443,7 @@ class Reassembler:
                 upto = min(upto, held[at][0])
             if start < upto:
                 piece: bytes = payload[start - base : upto - base]
-                held.insert(at, (start, upto, piece))
+                held.insert(at, (start, upto, piece, comments))
                 at += 1
                 direction.held_bytes += len(piece)
                 self._held_bytes += len(piece)
@@ -404,39 +456,59 @@ class Reassembler:
     def _drain(self, direction: _Direction, events: list[Event]) -> None:
         """Deliver what is held and has no hole before it any more."""
         while direction.held:
-            start, stop, data = direction.held[0]
+            start, stop, data, comments = direction.held[0]
             if start > direction.next:
                 break
             del direction.held[0]
             direction.held_bytes -= len(data)
             self._held_bytes -= len(data)
-            self._deliver(direction, data, stop - start, events)
+            self._deliver(direction, data, stop - start, comments, events)
 
     @cython.cfunc
     def _give_up(self, direction: _Direction, events: list[Event]) -> None:
         """The hole before the first held piece is lost."""
         if direction.held[0][0] > direction.next:
-            self._lose(direction, direction.held[0][0], events)
+            self._lose(direction, direction.held[0][0], events, direction.held[0][3])
         self._drain(direction, events)
 
     @cython.cfunc
-    def _deliver(self, direction: _Direction, data: bytes, length: cython.longlong, events: list[Event]) -> None:
+    def _give_up_all(self, direction: _Direction, events: list[Event]) -> None:
+        """All holes are lost: the recording itself shows what is missing."""
+        while direction.held:
+            self._give_up(direction, events)
+        if direction.end > direction.next:
+            self._lose(direction, direction.end, events, self._comments)
+
+    @cython.cfunc
+    def _deliver(
+        self,
+        direction: _Direction,
+        data: bytes,
+        length: cython.longlong,
+        comments: tuple[str, ...],
+        events: list[Event],
+    ) -> None:
         """The next `length` bytes; those not in `data` were not captured."""
         direction.next += len(data)
         direction.waited = 0
         if data:
-            events.append(
-                Data(direction.stream.number, direction.index, self._ts_ns, data)  # type: ignore[arg-type]
-            )
+            events.append(Data._of(direction.stream.number, direction.index, self._ts_ns, data, comments))
         if length > len(data):
-            self._lose(direction, direction.next + length - len(data), events)
+            self._lose(direction, direction.next + length - len(data), events, comments)
 
     @cython.cfunc
-    def _lose(self, direction: _Direction, upto: cython.longlong, events: list[Event]) -> None:
+    def _lose(
+        self,
+        direction: _Direction,
+        upto: cython.longlong,
+        events: list[Event],
+        comments: tuple[str, ...] = (),
+    ) -> None:
         lost: cython.longlong = upto - direction.next
         direction.next = upto
         direction.waited = 0
-        events.append(Gap(direction.stream.number, direction.index, self._ts_ns, lost))  # type: ignore[arg-type]
+        gap = Gap(direction.stream.number, direction.index, self._ts_ns, lost, comments)  # type: ignore[arg-type]
+        events.append(gap)
 
     @cython.cfunc
     def _forget_held(self, direction: _Direction) -> None:

@@ -12,7 +12,7 @@ import msgspec
 class CaptureError(Exception):
     """The file cannot be read on from here.
 
-    `offset` counts bytes of the capture itself: of what a gzip file holds, not of the gzip file.
+    `offset` counts bytes of the capture itself: of what a compressed file holds, not of the compressed file.
     """
 
     def __init__(self, file: str, offset: int, reason: str, remedy: str) -> None:
@@ -32,9 +32,13 @@ class WarningKind(StrEnum):
     CUT_SHORT = "cut-short"
     """The file ends inside a packet or block: a live capture, or a copy that did not finish."""
     TRAILING = "trailing"
-    """Bytes that are not gzip follow the gzip data; they were not read."""
+    """Something else follows the compressed data; it was not read."""
+    GONE = "gone"
+    """A file of a directory was removed while the directory was read."""
     LINK_TYPE = "link-type"
     """Packets of an unsupported link type, reported once for each type."""
+    ENGINE = "engine"
+    """tshark is needed for what the capture holds, and it is not there."""
     FRAGMENTS = "fragments"
     """IP packets came in fragments, and some fragments are not in the capture."""
     HEADERS = "headers"

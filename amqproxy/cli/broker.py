@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import cyclopts
 import msgspec
@@ -12,6 +12,9 @@ from cyclopts import Parameter
 
 from amqproxy.cli.failure import Failure
 from amqproxy.cli.printing import print_settings
+
+if TYPE_CHECKING:
+    from amqproxy.config import RecordConfig
 
 app = cyclopts.App(name="broker")
 
@@ -32,13 +35,17 @@ def broker(
     filter: str | None = None,
     body: int = 0,
     exit_on_closed_output: Annotated[bool, Parameter(negative="")] = False,
+    record: Path | None = None,
+    metrics: str | None = None,
+    dashboard: Annotated[bool | str, Parameter(negative="")] = False,
     config: Path | None = None,
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
 ) -> None:
     """Run the integrated AMQP broker until SIGTERM or Ctrl-C.
 
-    Flags override [broker] in the config file. Limits, mechanisms and several listeners are in it only.
+    Flags override [broker] in the config file. Limits, mechanisms and several listeners are in it only, and so is
+    [control]. SIGHUP reads the certificates again.
 
     Parameters
     ----------
@@ -69,6 +76,13 @@ def broker(
         Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     exit_on_closed_output
         When printing: end, with 141, when the reader of standard output goes away. Else only printing ends.
+    record
+        Record what passes into pcapng files in this directory. [record] in the config has more. See docs/captures.md.
+    metrics
+        HOST:PORT for Prometheus, at /metrics. Off unless given.
+    dashboard
+        Show all that in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. See
+        docs/dashboard.md.
     config
         A .toml, .yaml or .yml file; see `amqproxy config show`.
     log_format
@@ -94,17 +108,32 @@ def broker(
         body=body,
         ends_with_reader=exit_on_closed_output,
     )
-    settings = merged(load(config) if config else Config(), None, None, None, log_format, log_level)
+    given = load(config) if config else Config()
+    settings = merged(given, None, None, metrics, log_format, log_level, record, dashboard)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
     tls = {name: str(file) for name, file in files.items() if file}
     own = merged_broker(settings.broker, listen, data, definitions, tls)
+    settings = msgspec.structs.replace(settings, broker=own, record=_recorded(settings.record))
     with errors_with_line(config):
-        preflight.check_broker(own)
+        preflight.check_broker_alone(settings)
     with log.started(settings.log):
         try:
-            trio.run(root.run_broker, own, settings.limits, printed)
+            trio.run(root.run_broker, settings, printed)
         except root.AddressUnavailable as error:
             raise Failure(str(error)) from None
+
+
+def _recorded(record: RecordConfig | None) -> RecordConfig | None:
+    """What is recorded. `ConfigError` for what a broker by itself cannot do."""
+    from amqproxy.app import recorded_by_broker
+    from amqproxy.config import ConfigError
+
+    if record is None or not record.at_start:
+        return record
+    try:
+        return recorded_by_broker(msgspec.structs.replace(record, legs="client"))
+    except ValueError as error:
+        raise ConfigError(f"record{error}") from None
 
 
 @app.command

@@ -5,11 +5,19 @@ from typing import Literal
 import cyclopts
 
 from amqproxy import __version__
-from amqproxy.cli import broker, config, control, rules
+from amqproxy.cli import broker, config, control, pipeline, record, rules
+from amqproxy.cli.compare import compare
+from amqproxy.cli.dashboard import dashboard
 from amqproxy.cli.decode import decode
+from amqproxy.cli.export import export
+from amqproxy.cli.mock import mock
+from amqproxy.cli.replay import replay
 from amqproxy.cli.run import run
+from amqproxy.cli.shrink import shrink
+from amqproxy.cli.sniff import sniff
 from amqproxy.cli.tail import tail
 from amqproxy.cli.top import top
+from amqproxy.cli.verify import verify
 from amqproxy.cli.version import version
 
 app = cyclopts.App(
@@ -36,7 +44,23 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     print(app.generate_completion(shell=shell))
 
 
-for each in (config, rules, control, broker):
+for each in (config, rules, control, record, broker, pipeline):
     app.command(each.app)
-for function in (run, tail, top, decode, version, completion):
+COMMANDS = (
+    run,
+    tail,
+    top,
+    dashboard,
+    decode,
+    export,
+    replay,
+    mock,
+    compare,
+    shrink,
+    sniff,
+    verify,
+    version,
+    completion,
+)
+for function in COMMANDS:
     app.command(function)

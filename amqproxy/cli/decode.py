@@ -1,47 +1,73 @@
-"""`amqproxy decode`: captures, frame by frame."""
+"""`amqproxy decode`: captures, frame by frame, or as another view of them."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import msgspec
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import checked_body, renderer, report_renderer, wanted
+from amqproxy.cli.printing import WorstFinding, checked_body
 from amqproxy.cli.progress import Progress
+from amqproxy.cli.second_engine import second_engine
 
 if TYPE_CHECKING:
+    from amqproxy.capture.byte_window import OnRead
     from amqproxy.capture.decoded import Decoded
-    from amqproxy.rules.matching.filters import Filter
-    from amqproxy.taps.observer import ObserverSettings, Report
+    from amqproxy.capture.share import Share
+    from amqproxy.capture.warnings import OnWarning
+    from amqproxy.views.view import View
 
-_Lines = Callable[[Iterable["Decoded"]], Iterator[str]]
+
+MAX_JOBS = 64
+
+_SVG = b"<svg "
+"""What a picture begins with."""
+
+_VIEWS, _SELECTION, _FORM, _READING = (
+    Group(name, sort_key=place)
+    for place, name in enumerate(("What is shown", "Which part of it", "In which form", "Reading"))
+)
 
 
 def decode(
     *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
-    messages: Annotated[bool, Parameter(negative="")] = False,
-    findings: Annotated[bool, Parameter(negative="")] = False,
-    fail_on: Literal["info", "warning", "error"] | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    filter: str | None = None,
-    body: int = 0,
+    messages: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
+    findings: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
+    fail_on: Annotated[Literal["info", "warning", "error"] | None, Parameter(group=_VIEWS)] = None,
+    sequence: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
+    svg: Annotated[Path | None, Parameter(allow_leading_hyphen=True, group=_VIEWS)] = None,
+    limit: Annotated[int | None, Parameter(group=_VIEWS)] = None,
+    stats: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
+    top: Annotated[int | None, Parameter(group=_VIEWS)] = None,
+    filter: Annotated[str | None, Parameter(group=_SELECTION)] = None,
+    follow: Annotated[str | None, Parameter(group=_SELECTION)] = None,
+    start: Annotated[str | None, Parameter(group=_SELECTION)] = None,
+    end: Annotated[str | None, Parameter(group=_SELECTION)] = None,
+    leg: Annotated[Literal["client", "upstream", "both"], Parameter(group=_SELECTION)] = "client",
+    json: Annotated[bool, Parameter(negative="", group=_FORM)] = False,
+    fields: Annotated[str | None, Parameter(group=_FORM)] = None,
+    header: Annotated[bool, Parameter(negative="", group=_FORM)] = False,
+    separator: Annotated[str, Parameter(group=_FORM)] = "tab",
+    body: Annotated[int, Parameter(group=_FORM)] = 0,
+    keylog: Annotated[Path | None, Parameter(group=_READING)] = None,
+    jobs: Annotated[int, Parameter(group=_READING)] = 1,
 ) -> None:
-    """Decode the AMQP in captures: pcap or pcapng, plain or gzip; - is standard input.
+    """Decode the AMQP in captures: pcap or pcapng, plain, gzip, zstd or lz4; - is standard input.
 
     One line a frame; with --messages one line a message or request, with what became of it and how long it took; with
-    --findings what an expert would point out.
+    --findings what an expert would point out. See docs/captures.md.
 
     Parameters
     ----------
     files
-        The captures, in order.
+        The captures, in order: files, or directories of them. TCP connections go on from one to the next.
     messages
         One line for each message and request instead of each frame. See docs/messages.md.
     findings
@@ -50,16 +76,48 @@ def decode(
         With --findings: exit with 1 when there is one of this severity, or of a worse one.
     json
         One JSON object a line for each frame, message or finding, instead of text.
+    fields
+        Print only these fields, with a tab between them: keys of the JSON objects, with commas between them, such as
+        time,from,method,arguments.exchange,properties.headers.x. With --json: objects of only these.
+    header
+        With --fields: first a line with their names.
+    separator
+        With --fields: this character between them instead of a tab; what contains it is quoted as in CSV.
+    follow
+        Print only one connection, or with /CHANNEL one channel of it: by its number, its client's port, or a part of
+        its addresses or of the name that the client gave it.
+    sequence
+        Instead of lines: a ladder of who sent what to whom, with repetition folded. With --leg both, of a recording:
+        client, proxy and broker.
+    svg
+        Draw the ladder of --sequence as a picture into this file; - is standard output. A picture that is there is
+        replaced, any other file is not.
+    limit
+        With --sequence or --svg: the most rows; 500 by default. What does not fit is counted.
+    stats
+        Instead of lines: rates, latencies, sizes, where most happened, errors and findings, of all captures together.
+        With --json: one object; see docs/captures.md.
+    top
+        With --stats: how many connections, users, exchanges, routing keys and queues are listed; 10 by default.
     filter
         Print only the commands for which this CEL expression holds. See docs/rules.md.
+    start
+        Print only what passed at this time or later: 2026-01-31T10:59:05.5 (UTC, or with +01:00), 10:59:05.5 of the
+        first day, seconds since 1970, or +2.5 for seconds after the first frame.
+    end
+        Print only what passed before this time.
     body
         Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
+    leg
+        Of a recording of the proxy's, what passed between it and its clients, or its upstream, or both.
+    keylog
+        A file with secrets of TLS sessions, as SSLKEYLOGFILE has them: what they held is decoded. Secrets that are in
+        the capture itself are used without it. This needs tshark, and pip install 'amqproxy[captures]'.
+    jobs
+        Decode with N processes, which take turns by packets; with --messages or --filter each takes some of the
+        connections, of which there should then be several. The lines are the same, in the same order. For frames and
+        --messages; what only tshark can read is left out.
     """
-    from amqproxy.capture.decode import read_decoded
-    from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
-    from amqproxy.cli.printing import WorstFinding
-    from amqproxy.taps.observer import ObserverSettings
-
     if not files:
         raise Failure("decode: name a capture, or - for standard input", MISUSED)
     unknown = [file for file in files if str(file).startswith("-") and str(file) != "-"]
@@ -69,14 +127,70 @@ def decode(
         raise Failure("decode: --fail-on goes by findings: it needs --findings", MISUSED)
     if findings and filter is not None and not messages:
         raise Failure("decode: --filter selects frames or messages: with --findings it needs --messages", MISUSED)
+    if fields is None and (header or separator != "tab"):
+        raise Failure("decode: --header and --separator are for columns: they need --fields", MISUSED)
+    if jobs != 1:
+        whole = (findings, sequence, svg is not None, stats, follow is not None, start is not None, end is not None)
+        if any(whole) or leg == "both" or keylog is not None:
+            raise Failure(
+                "decode: --jobs is for frames and --messages, without --follow, --start, --end, --leg both, --keylog",
+                MISUSED,
+            )
+        if not 1 <= jobs <= MAX_JOBS:
+            raise Failure(f"decode: --jobs {jobs}: 1 to {MAX_JOBS} processes", MISUSED)
+        if any(str(file) == "-" for file in files):
+            raise Failure(
+                "decode: --jobs reads the capture several times, and standard input can be read once", MISUSED
+            )
+    from amqproxy.cli.views import ViewOptions, time_window, view_of
+    from amqproxy.views.conversation import Conversation
+    from amqproxy.views.selection import Selection
+    from amqproxy.views.session_legs import SessionLegs
+
+    options = ViewOptions(
+        messages=messages,
+        findings=findings,
+        json=json,
+        filter=filter,
+        body=checked_body(body),
+        fields=fields,
+        header=header,
+        separator=separator,
+        has_both_legs=leg == "both",
+        sequence=sequence or svg is not None,
+        is_picture=svg is not None,
+        limit=limit,
+        stats=stats,
+        top=top,
+    )
+    if svg is not None and str(svg) != "-":
+        _check_picture(svg)
     worst = WorstFinding()
-    if messages or findings:
-        settings = ObserverSettings(messages=messages, findings=findings, body=checked_body(body))
-        rendered = _lines_of_reports(wanted(filter), settings, worst.note, json=json)
-    else:
-        rendered = _lines_of_frames(wanted(filter), checked_body(body), json=json)
+    conversation = None if follow is None else Conversation(follow)
+    view = view_of(
+        options, Selection(conversation, time_window(start, end), SessionLegs() if leg == "both" else None), worst
+    )
+    _print(files, view, svg, leg, keylog, jobs, by_packet=not messages and filter is None)
+    if conversation is not None and (reason := conversation.why_nothing()):
+        sys.stdout.flush()
+        raise Failure(f"decode: --follow: {reason}")
+    _finish(view, svg)
+    if fail_on is not None and worst.is_at_least(fail_on):
+        sys.stdout.flush()
+        raise Failure(f"decode: there are findings of severity {worst.severity}")
+
+
+def _print(
+    files: Sequence[Path], view: View, svg: Path | None, leg: str, keylog: Path | None, jobs: int, *, by_packet: bool
+) -> None:
+    """Print what is to be printed while captures are read; all there is to be, where that ends before its time."""
+    from amqproxy.capture.decode import read_decoded
+    from amqproxy.capture.files import name_of
+    from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
+
     write = sys.stdout.write
     count = 0
+    is_begun = False
 
     def notify(notice: CaptureWarning) -> None:
         if notice.kind is WarningKind.CUT_SHORT and not notice.offset:
@@ -85,51 +199,75 @@ def decode(
             progress.clear()
             print(f"amqproxy: {notice}", file=sys.stderr)
 
-    for file in files:
-        count = 0
-        progress = Progress(file)
-        try:
-            with progress.reading() as source:
-                for line in rendered(read_decoded(source, notify)):
-                    if progress.is_in_the_way:
-                        progress.clear()
-                    write(line + "\n")
-                    count += 1
-        except CaptureError as error:
-            sys.stdout.flush()
-            raise Failure(str(error)) from None
-    if fail_on is not None and worst.is_at_least(fail_on):
+    def passed(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
+        nonlocal is_begun
+        for each in decoded:
+            is_begun = True
+            yield each
+
+    try:
+        with ExitStack() as stack:
+            progress = stack.enter_context(Progress(files))
+            if jobs > 1:
+                from amqproxy.cli.decode_jobs import lines_of_jobs
+
+                read = partial(_read_share, files, leg)
+                sys.stdout.flush()  # what is in the buffer is not theirs
+                made = lines_of_jobs(view, read, jobs, name_of(files), notify, progress.advance, by_packet=by_packet)
+                lines: Iterator[str] = stack.enter_context(closing(made))
+            else:
+                engine = stack.enter_context(second_engine("decode", notify, keylog))
+                lines = view.lines(passed(read_decoded(files, notify, progress.advance, leg=leg, engine=engine)))
+            for line in lines:
+                if progress.is_in_the_way:
+                    progress.clear()
+                write(line + "\n")
+                count += 1
+    except (CaptureError, KeyboardInterrupt) as ended:
+        if is_begun:
+            _finish(view, svg)  # what there was until then
         sys.stdout.flush()
-        raise Failure(f"decode: there are findings of severity {worst.severity}")
+        if isinstance(ended, CaptureError):
+            raise Failure(str(ended)) from None
+        raise
 
 
-def _lines_of_frames(selected: Filter | None, body: int, *, json: bool) -> _Lines:
-    from amqproxy.capture.decoded import records_of
-    from amqproxy.capture.filtering import filtered
+def _read_share(files: Sequence[Path], leg: str, share: Share, notify: OnWarning, on_read: OnRead) -> Iterator[Decoded]:
+    from amqproxy.capture.decode import read_decoded
 
-    render, records = renderer(json), partial(records_of, body=body)
-
-    def lines(decoded: Iterable[Decoded]) -> Iterator[str]:
-        chosen = filtered(decoded, selected) if selected else decoded
-        return map(render, chain.from_iterable(map(records, chosen)))
-
-    return lines
+    return read_decoded(files, notify, on_read, leg=leg, share=share)
 
 
-def _lines_of_reports(
-    selected: Filter | None, settings: ObserverSettings, note: Callable[[Report], None], *, json: bool
-) -> _Lines:
-    from amqproxy.capture.observed import observed
-    from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+def _finish(view: View, file: Path | None) -> None:
+    """Print what comes after the last capture, or write it into a file."""
+    if file is None or str(file) == "-":
+        for line in view.finish():
+            sys.stdout.write(line + "\n")
+        return
+    from amqproxy.export.output_file import FileExists, OutputFile
 
-    render = report_renderer(json)
-    selector_of = None if selected is None else filters_of(selected)
-    if selected is not None:
-        settings = msgspec.structs.replace(settings, kept_body=CommandFilter.kept_body(selected))
+    try:
+        with OutputFile(file, replaces=True) as output:
+            for line in view.finish():
+                output.write(f"{line}\n".encode())
+    except FileExists as error:
+        raise Failure(f"decode: --svg: {error}") from None
+    except OSError as error:
+        raise Failure(f"decode: --svg {file}: {error.strerror or error}") from None
 
-    def lines(decoded: Iterable[Decoded]) -> Iterator[str]:
-        for report in observed(decoded, settings, selector_of):
-            note(report)
-            yield render(report)
 
-    return lines
+def _beginning(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(len(_SVG))
+
+
+def _check_picture(file: Path) -> None:
+    """Before a long capture is read: `Failure` where a picture cannot be written, or would replace something else."""
+    try:
+        if file.is_file() and _beginning(file) not in (b"", _SVG):
+            raise Failure(f"decode: --svg {file} is there already, and no picture of this command")
+        file.parent.stat()
+        if not os.access(file.parent, os.W_OK) and not file.exists():
+            raise Failure(f"decode: --svg {file}: Permission denied")
+    except OSError as error:
+        raise Failure(f"decode: --svg {file}: {error.strerror}") from None

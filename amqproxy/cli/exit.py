@@ -9,7 +9,7 @@ import cyclopts
 
 from amqproxy.cli.command import app
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD, Failure
-from amqproxy.cli.printing import with_value_of_body
+from amqproxy.cli.printing import with_values_left_out
 from amqproxy.cli.standard_streams import forget_output, prepare, print_error
 
 
@@ -21,7 +21,7 @@ def main() -> None:
 
 def _exit_code() -> int:
     try:
-        app(with_value_of_body(sys.argv[1:]))
+        app(with_values_left_out(sys.argv[1:]))
         sys.stdout.flush()
     except cyclopts.CycloptsError:
         return MISUSED

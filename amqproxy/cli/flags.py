@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from amqproxy import preflight
-from amqproxy.config import BrokerConfig, Config, ConfigError, ListenerConfig, MetricsConfig, UpstreamConfig
+from amqproxy.config import (
+    BrokerConfig,
+    Config,
+    ConfigError,
+    DashboardConfig,
+    ListenerConfig,
+    MetricsConfig,
+    RecordConfig,
+    UpstreamConfig,
+)
 from amqproxy.config_file import explained, located
+from amqproxy.quantities import numbered
+
+SECRETS = {"token_file", "token_env", "password_file", "password_env"}
+"""Where the one secret of a dashboard may be from."""
 
 
 @contextmanager
@@ -29,6 +42,8 @@ def merged(
     metrics: str | None,
     log_format: str | None,
     log_level: str | None,
+    record: Path | None = None,
+    dashboard: bool | str = False,
 ) -> Config:
     """The config with the flags applied; `ConfigError` names the flag that is wrong."""
     changes: dict[str, object] = {}
@@ -42,6 +57,15 @@ def merged(
         changes["upstream"] = _from_flag("--upstream", UpstreamConfig, flags)
     if metrics:
         changes["metrics"] = _from_flag("--metrics", MetricsConfig, {"address": metrics})
+    if record:
+        changes["record"] = (
+            msgspec.structs.replace(config.record, directory=str(record), at_start=True)
+            if config.record
+            else RecordConfig(directory=str(record))
+        )
+    if dashboard:
+        given = {"listen": dashboard} if isinstance(dashboard, str) else {}
+        changes["dashboard"] = merged_dashboard(config.dashboard, given, {"listen": "--dashboard"})
     if log_format or log_level:
         log = {"format": log_format or config.log.format, "level": log_level or config.log.level}
         changes["log"] = msgspec.convert(log, type(config.log))
@@ -66,6 +90,28 @@ def merged_broker(
     if definitions:
         changes["definitions"] = str(definitions)
     return msgspec.structs.replace(broker, **changes)
+
+
+def merged_dashboard(
+    config: DashboardConfig | None, given: Mapping[str, object], flags: dict[str, str] | None = None
+) -> DashboardConfig:
+    """The dashboard of the config with what is given; `flags` are the names of flags that are not those of the keys."""
+    values = {} if config is None else msgspec.to_builtins(config)
+    if SECRETS & given.keys():
+        values = {name: value for name, value in values.items() if name not in SECRETS}
+    try:
+        return msgspec.convert(numbered(DashboardConfig, {**values, **given}), DashboardConfig)
+    except msgspec.ValidationError as error:
+        text = explained(error)
+    except ValueError as error:
+        text = str(error).lstrip(".")
+    names = {name: "--" + name.replace("_", "-") for name in DashboardConfig.__struct_fields__} | (flags or {})
+    key, _, rest = text.partition(": ")
+    if key in names:
+        text = f"{names[key]} {given[key]}: {rest}" if key in given else f"{names[key]}: {rest}"
+    for name, flag in names.items():
+        text = text.replace(f"`{name}`", flag)
+    raise ConfigError(text) from None
 
 
 def _from_flag(flag: str, kind: type[msgspec.Struct], values: dict[str, object]) -> msgspec.Struct:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import MISUSED, Failure
@@ -20,13 +21,32 @@ USUAL_BODY = 1024
 """Bytes of a body that `--body` shows by default."""
 
 
-def with_value_of_body(arguments: list[str]) -> list[str]:
-    """The arguments with `--body=1024` for a bare `--body`, where that is an option whose value may be left out."""
-    if arguments[:1] not in (["broker"], ["decode"], ["run"], ["tail"]):
+def with_values_left_out(arguments: list[str]) -> list[str]:
+    """The arguments with `--body=1024` for a bare `--body`, where that is an option whose value may be left out.
+
+    Of `replay`, a bare `--loop` is one without end.
+    """
+    usual = _USUAL_VALUES.get(arguments[0]) if arguments else None
+    if usual is None:
         return arguments
+    option, value = usual
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = [f"--body={USUAL_BODY}" if each == "--body" else each for each in arguments[:end]]
-    return options + arguments[end:]
+    found: list[str] = []
+    for each, following in zip_longest(arguments[:end], arguments[1:end], fillvalue=""):
+        is_bare = each == option and not (option == "--loop" and following.isdecimal())
+        found.append(f"{option}={value}" if is_bare else each)
+    return found + arguments[end:]
+
+
+_BODY = ("--body", USUAL_BODY)
+_USUAL_VALUES = {
+    "broker": _BODY,
+    "decode": _BODY,
+    "export": _BODY,
+    "run": _BODY,
+    "tail": _BODY,
+    "replay": ("--loop", 0),
+}
 
 
 def checked_body(size: int) -> int:

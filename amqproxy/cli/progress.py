@@ -7,11 +7,13 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from io import FileIO
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 INTERVAL = 0.25
 """Seconds before the line is shown, and between two changes of it."""
@@ -25,36 +27,45 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 class Progress:
-    """Shows on standard error how far the capture `file` has been read, if that is a terminal, and its size is known.
+    """Shows on standard error how much has been read of the capture in `files`, if that is a terminal.
 
-    `is_in_the_way` while the line stands where output is to go: `clear` takes it away.
+    That is a share of the bytes on the disk, whether or not they are compressed; of a pipe, whose size nobody knows, it
+    is how many there were. `detail` is what else to show behind it. `is_in_the_way` while the line stands where output
+    is to go: `clear` takes it away.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, files: Sequence[Path]) -> None:
         self.is_in_the_way = False
-        self._file = file
+        self.detail: Callable[[], str] = str
+        self._is_wanted = is_terminal(sys.stderr)
+        self._name = ""
         self._size = 0
+        self._read = 0
         self._shares_terminal = is_terminal(sys.stdout)
         self._is_shown = False
         self._last = time.monotonic()
+        if self._is_wanted:
+            self._measure(files)
 
-    @contextmanager
-    def reading(self) -> Iterator[Path | BinaryIO]:
-        """What to read the capture from."""
-        self._size = _size(self._file) if is_terminal(sys.stderr) else 0
-        if not self._size:
-            yield self._file
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.clear()
+
+    def advance(self, count: int) -> None:
+        """Take that `count` more bytes have been read: an `OnRead`."""
+        self._read += count
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show it anew, if it is time."""
+        if not self._is_wanted:
             return
-        try:
-            opened = self._file.open("rb", buffering=0)
-        except OSError:  # which the reader will report
-            yield self._file
-            return
-        with opened:
-            try:
-                yield cast(BinaryIO, _Counted(opened, str(self._file), self._update))
-            finally:
-                self.clear()
+        now = time.monotonic()
+        if now - self._last >= INTERVAL:
+            self._last = now
+            self._show()
 
     def clear(self) -> None:
         """Take the line away, until it is shown anew."""
@@ -62,15 +73,23 @@ class Progress:
             self._write(ERASE)
             self._is_shown = self.is_in_the_way = False
 
-    def _update(self, read: int) -> None:
-        now = time.monotonic()
-        if now - self._last < INTERVAL:
+    def _measure(self, files: Sequence[Path]) -> None:
+        """Find out what is to be read; what cannot be found, the reader will report."""
+        from amqproxy.capture.files import files_of, name_of
+        from amqproxy.capture.warnings import CaptureError
+
+        try:
+            sizes = [_size(Path(str(file.source))) for file in files_of(files)]
+        except CaptureError:
+            self._is_wanted = False
             return
-        self._last = now
+        self._size = sum(sizes) if all(size is not None for size in sizes) else 0  # type: ignore[arg-type]
+        self._name = "".join(each if each.isprintable() else "?" for each in name_of(files))
+
+    def _show(self) -> None:
+        share = f"{min(self._read * 100 // self._size, 100):3} %" if self._size else f"{self._read / 1e6:,.1f} MB"
         columns = shutil.get_terminal_size().columns
-        name = "".join(each if each.isprintable() else "?" for each in str(self._file))
-        text = f"{min(read * 100 // self._size, 100):3} % of {name}"
-        self._write(f"{ERASE}{text[: columns - 1]}")
+        self._write(f"{ERASE}{f'{share} of {self._name}{self.detail()}'[: columns - 1]}")
         self._is_shown = True
         self.is_in_the_way = self._shares_terminal
 
@@ -80,26 +99,12 @@ class Progress:
             sys.stderr.flush()
 
 
-class _Counted:
-    """A file that counts how many bytes of it have been read."""
-
-    def __init__(self, file: FileIO, name: str, report: Callable[[int], None]) -> None:
-        self.name = name
-        self._file = file
-        self._report = report
-        self._read = 0
-
-    def read(self, size: int) -> bytes:
-        found = self._file.read(size)
-        self._read += len(found)
-        self._report(self._read)
-        return found
-
-
-def _size(file: Path) -> int:
-    """The bytes of a file; 0 where that cannot be known, as of a pipe."""
+def _size(file: Path) -> int | None:
+    """The bytes of a file; None where that cannot be known, as of a pipe."""
+    if str(file) == "-":
+        return None
     try:
         found = file.stat()
     except (OSError, ValueError):
-        return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import cyclopts
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
+
+if TYPE_CHECKING:
+    from amqproxy.export.access_suggestion import SuggestedAccess
 
 app = cyclopts.App(name="rules", help="Check and explain the rules of a config file.")
 
@@ -60,23 +64,36 @@ def rehearse(
     file
         A config file.
     capture
-        A pcap or pcapng file, plain or gzip; - is standard input.
+        A pcap or pcapng file, plain, gzip, zstd or lz4, or a directory of them; - is standard input.
     json
         One JSON object a line for each command that they would have acted on, instead of text.
     """
     from amqproxy.capture.decode import read_decoded
-    from amqproxy.capture.decoded import DecodedFrames
+    from amqproxy.capture.decoded import DecodedFrames, StreamEnded
     from amqproxy.capture.dry_run import DryRun
-    from amqproxy.capture.warnings import CaptureError
+    from amqproxy.capture.warnings import CaptureError, CaptureWarning
+    from amqproxy.cli.progress import Progress
+    from amqproxy.cli.second_engine import second_engine
     from amqproxy.config_file import load
     from amqproxy.taps.record import encoded
 
     rehearsal = DryRun(load(file).rules)
     try:
-        for passed in read_decoded(capture, lambda notice: print(f"amqproxy: {notice}", file=sys.stderr)):
-            if isinstance(passed, DecodedFrames):
-                for rehearsed in rehearsal.play(passed):
-                    print(encoded(rehearsed).decode() if json else str(rehearsed))
+        with Progress([capture]) as progress:
+
+            def notify(notice: CaptureWarning) -> None:
+                progress.clear()
+                print(f"amqproxy: {notice}", file=sys.stderr)
+
+            with second_engine("rules test", notify, None) as engine:
+                for passed in read_decoded(capture, notify, progress.advance, engine=engine):
+                    if isinstance(passed, StreamEnded):
+                        rehearsal.end(passed.stream)
+                    elif isinstance(passed, DecodedFrames):
+                        for rehearsed in rehearsal.play(passed):
+                            if progress.is_in_the_way:
+                                progress.clear()
+                            print(encoded(rehearsed).decode() if json else str(rehearsed))
     except CaptureError as error:
         sys.stdout.flush()
         raise Failure(str(error)) from None
@@ -85,6 +102,104 @@ def rehearse(
         shadow = f", {counts.shadow_hits} in shadow" if counts.shadow_hits else ""
         failed = f", failed {counts.errors} times: {counts.last_failure}" if counts.errors else ""
         print(f"  {name}: {counts.hits}{shadow}{failed}", file=sys.stderr)
+
+
+@app.command
+def suggest(
+    *captures: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    format: Literal["toml", "yaml"] = "toml",
+    tables: str | None = None,
+    master: str = "local[*]",
+) -> None:
+    """Write the least access lists under which everything in captures would have passed, for each user.
+
+    Names that were generated become patterns. The lists are checked as `rules test` does: it fails if any command in
+    these captures would be refused. What is printed is a config file.
+
+    Parameters
+    ----------
+    captures
+        pcap or pcapng files, plain or compressed, or directories of them; - is standard input.
+    format
+        The format of the config file.
+    tables
+        Instead of captures, the directory of tables that `amqproxy pipeline` has made of them: of a month, or of many
+        hosts.
+    master
+        With --tables: where Spark runs, such as spark://HOST:PORT.
+    """
+    from amqproxy.export.access_evidence import TooManyClients
+    from amqproxy.export.access_suggestion import as_toml, as_yaml
+    from amqproxy.taps.text import counted
+
+    if tables is not None and captures:
+        raise Failure("rules suggest: captures, or --tables, not both", MISUSED)
+    as_text = as_toml if format == "toml" else as_yaml
+    try:
+        if tables is None:
+            lines, commands, refused = _suggest_from_captures(captures, as_text, format)
+        else:
+            lines, commands, refused = _suggest_from_tables(tables, as_text, master)
+    except TooManyClients as error:
+        raise Failure(f"rules suggest: {error}") from None
+    print(f"{counted(lines, 'line')}; {counted(commands, 'command')} checked, {refused} refused", file=sys.stderr)
+    if refused:
+        raise Failure("rules suggest: under this list, not all that is in these captures would have passed")
+
+
+_AsText = Callable[["SuggestedAccess", Iterable[str]], str]
+
+
+def _suggest_from_captures(captures: Sequence[Path], as_text: _AsText, format: str) -> tuple[int, int, int]:
+    """Print the list; how many lines it has, how many commands were checked, and how many it would have refused."""
+    from amqproxy.cli.capture_files import CaptureFiles
+    from amqproxy.export.access_suggestion import AccessCheck, suggested
+
+    with CaptureFiles("rules suggest", captures, read_again=True) as files:
+        access = suggested(files.decoded)
+        if not access.lines:
+            raise Failure("rules suggest: there is no command in these captures that an access list could be about")
+        text = as_text(access, files.names)
+        print(text, end="")
+        sys.stdout.flush()
+        check = AccessCheck(text, Path(f"suggested.{format}"))
+        for refused in check.play(files.decoded()):
+            print(refused, file=sys.stderr)
+    return len(access.lines), check.commands, check.refused
+
+
+def _suggest_from_tables(path: str, as_text: _AsText, master: str) -> tuple[int, int, int]:
+    """The same from the table `events`."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+
+        from amqproxy.pipeline import session
+        from amqproxy.pipeline.access import suggested_access
+        from amqproxy.pipeline.ledger import LedgerError
+        from amqproxy.pipeline.tables import Tables
+    except ImportError as error:
+        raise Failure(f"rules suggest: --tables: {error}", MISUSED) from None
+    from amqproxy.export.access_suggestion import refused_of
+
+    try:
+        tables = Tables(path)
+        if "events" not in tables.names():
+            raise Failure(f"rules suggest: there is no table events in {path}: `amqproxy pipeline ingest` makes it")
+        is_ours = SparkSession.getActiveSession() is None
+        spark = session.session(master)
+        try:
+            access, commands = suggested_access(tables.read(spark, "events"))
+        finally:
+            if is_ours:
+                session.stop(spark)
+    except (LedgerError, session.SparkUnavailable, PySparkException) as error:
+        raise Failure(f"rules suggest: {str(error).strip().splitlines()[0]}") from None
+    if not access.lines:
+        raise Failure("rules suggest: there is no command in these tables that an access list could be about")
+    print(as_text(access, [path]), end="")
+    sys.stdout.flush()
+    return len(access.lines), access.commands, refused_of(access, commands)
 
 
 @app.command

@@ -23,6 +23,8 @@ def run(
     filter: str | None = None,
     body: int = 0,
     exit_on_closed_output: Annotated[bool, Parameter(negative="")] = False,
+    record: Path | None = None,
+    dashboard: Annotated[bool | str, Parameter(negative="")] = False,
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
     config: Path | None = None,
@@ -54,6 +56,11 @@ def run(
         Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     exit_on_closed_output
         When the reader of what is printed goes away, drain and exit with 141. Without this, only printing ends.
+    record
+        Record what passes into pcapng files in this directory. [record] in the config has more. See docs/captures.md.
+    dashboard
+        Show all that in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. See
+        docs/dashboard.md.
     log_format
         How the log on standard error is written [text].
     log_level
@@ -81,7 +88,8 @@ def run(
     )
 
     def read() -> Config:
-        return merged(load(config) if config else Config(), listen, upstream, metrics, log_format, log_level)
+        given = load(config) if config else Config()
+        return merged(given, listen, upstream, metrics, log_format, log_level, record, dashboard)
 
     settings = read()
     with errors_with_line(config):

@@ -25,6 +25,8 @@ def tail(
     body: int = 0,
     since_start: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
+    fields: str | None = None,
+    header: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Follow a running proxy: print each frame from now on, or messages or findings, until Ctrl-C.
 
@@ -48,12 +50,28 @@ def tail(
         Begin with what has passed before, as far as the proxy still has it. Needs a `ring` in [control].
     json
         One JSON object a line, instead of text.
+    fields
+        Print only these fields, with a tab between them, as `amqproxy decode --fields` does.
+    header
+        With --fields: first a line with their names.
     """
     if filter is not None and findings and not messages:
         raise Failure("tail: --filter selects frames or messages: with --findings it needs --messages", MISUSED)
     checked_body(body)
     what = {"frames": not (messages or findings), "messages": messages, "findings": findings}
-    render = _renderer(json)
+    if header and fields is None:
+        raise Failure("tail: --header is for columns: it needs --fields", MISUSED)
+    heading = None
+    if fields is None:
+        render = _renderer(json)
+    else:
+        from amqproxy.cli.views import ViewOptions, chosen_fields
+
+        chosen = chosen_fields(
+            ViewOptions(messages=messages, findings=findings, json=json, body=body, header=header), fields
+        )
+        body, heading = chosen.body, chosen.heading
+        render = _field_renderer(chosen.render)
     from amqproxy.control import RequestError
 
     with connected(socket, config) as proxy:
@@ -66,6 +84,8 @@ def tail(
             if error.name == "wrong-filter":
                 raise Failure(f"--filter: {error}", MISUSED) from None
             raise
+        if heading is not None:
+            print(heading)
         for event in proxy.events():
             if event.get("event") == "lost":
                 print(f"amqproxy: {event['count']} skipped: the output is too slow", file=sys.stderr)
@@ -73,6 +93,10 @@ def tail(
                 print(render(event))
                 sys.stdout.flush()
     raise Failure("tail: the proxy is gone")
+
+
+def _field_renderer(render: Callable[[bytes], list[str]]) -> Callable[[dict[str, Any]], str]:
+    return lambda event: render(msgspec.json.encode(event["record"]))[0]
 
 
 def _renderer(json: bool) -> Callable[[dict[str, Any]], str]:

@@ -8,7 +8,7 @@ import trio
 
 from amqproxy.rules.faults.delay_line import DelayLine, DirectionEnd, SendNow, WaitUntil
 from amqproxy.rules.verdict import Impairment
-from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.sockets.transport import Address, Transport, TransportBroken
 
 MOST_HELD = 1024 * 1024
 """Bytes that may be on their way; a sender of more waits, which slows its own source."""
@@ -41,6 +41,9 @@ class FaultyTransport:
 
     def has_hung_up(self) -> bool:
         return self._transport.has_hung_up()
+
+    def ends(self) -> tuple[Address, Address] | None:
+        return self._transport.ends()
 
     @property
     def is_sending(self) -> bool:

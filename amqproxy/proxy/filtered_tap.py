@@ -22,7 +22,7 @@ class FilteredTap:
 
     Messages that are not complete yet take at most `memory` bytes; one for which there is no room is shown, as
     is one with a larger body than `body_limit` bytes if the filter asks for that. `clock` is when what is shown has
-    passed, in nanoseconds since 1970.
+    passed, in nanoseconds since 1970. The frames for which `keeps_frame` is true are shown in any case.
     """
 
     requires_decoding = True
@@ -35,7 +35,9 @@ class FilteredTap:
         memory: int,
         body_limit: int = MAX_BODY,
         clock: Callable[[], int] = present,
+        keeps_frame: Callable[[Frame], bool] | None = None,
     ) -> None:
+        self._keeps_frame = keeps_frame
         self._tap = tap
         self._clock = clock
         self._wanted = wanted
@@ -44,7 +46,9 @@ class FilteredTap:
         self._sieves: WeakKeyDictionary[TappedSession, FrameFilter] = WeakKeyDictionary()
 
     def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        """Of no command, and so not wanted."""
+        """Of no command, and so not wanted but for where frames are kept that are of none."""
+        if self._keeps_frame is not None:
+            self._tap.saw_protocol_header(session, data)
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         sieve = self._sieves.get(session)
@@ -53,7 +57,13 @@ class FilteredTap:
             share = MemoryShare(self._memory)
             sieve = self._sieves[session] = FrameFilter(self._wanted, client, share, self._body_limit)
             finalize(sieve, share.clear)
-        passed = sieve.sift(sender, list(frames), self._clock() / 1e9, note.tags)
+        now = self._clock() / 1e9
+        if self._keeps_frame is None:
+            passed = sieve.sift(sender, list(frames), now, note.tags)
+        else:
+            passed = []
+            for frame in frames:
+                passed += [frame] if self._keeps_frame(frame) else sieve.sift(sender, [frame], now, note.tags)
         if passed:
             self._tap.saw_frames(session, sender, passed, note)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import METHOD, Frame, encode_method
-from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk
+from amqproxy.amqp091.frame import METHOD, Frame, encode_method, every_frame
+from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk, Method
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import ConnectionState, Peer
 from amqproxy.config import Limits
@@ -28,13 +31,25 @@ _CLOSED_BY = {Peer.CLIENT: ConnectionState.CLOSED_BY_CLIENT, Peer.SERVER: Connec
 _CLOSE_OK = encode_method(0, ConnectionCloseOk())
 
 
+class OwnFrames(Protocol):
+    """Is told of frames that pass between us and one peer only."""
+
+    def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Frame]) -> None: ...
+
+
 class Leg:
-    """The transport to `peer`, and the `Connection` in which we play the other part."""
+    """The transport to `peer`, and the `Connection` in which we play the other part.
 
-    __slots__ = ("_received", "connection", "peer", "reader", "transport")
+    `report`, if there is one, is told how we close the connection.
+    """
 
-    def __init__(self, peer: Peer, transport: Transport, connection: Connection) -> None:
+    __slots__ = ("_received", "connection", "peer", "reader", "report", "transport")
+
+    def __init__(
+        self, peer: Peer, transport: Transport, connection: Connection, report: OwnFrames | None = None
+    ) -> None:
         self.peer = peer
+        self.report = report
         self.transport = transport
         self.connection = connection
         self.reader = connection.readers[peer]
@@ -83,12 +98,22 @@ class Leg:
         From here on the connection counts as closed by us, whenever they leave.
         """
         close = ConnectionClose(error.code, error.reply_text, error.class_id, error.method_id)
-        return self.connection.send(self.peer.other, 0, close)
+        return self._sent(close)
+
+    def _sent(self, method: Method) -> bytes:
+        """A method of our own on the connection itself: the bytes that are to be sent."""
+        data = self.connection.send(self.peer.other, 0, method)
+        self._show(self.peer.other, data)
+        return data
+
+    def _show(self, sender: Peer, data: bytes) -> None:
+        if self.report is not None:
+            self.report.note_own_frames(self.peer, sender, every_frame(data, 0))
 
     async def answer_close(self) -> None:
         """Send close-ok, if the peer has sent close and waits for it. `TransportBroken` if the peer is gone."""
         if self.connection.state in (_CLOSED_BY[self.peer], ConnectionState.CLOSED_BY_BOTH):
-            await self.transport.send(self.connection.send(self.peer.other, 0, ConnectionCloseOk()))
+            await self.transport.send(self._sent(ConnectionCloseOk()))
 
     async def send_close(self, error: ProtocolError, timeout: float, *, is_understood: bool = False) -> None:
         """Close the connection in good order, for `error`; within `timeout` seconds, or not at all.
@@ -122,6 +147,7 @@ class Leg:
             else:  # frame boundaries are lost; but the answer can be recognised by its bytes
                 lost = lost[-len(_CLOSE_OK) :] + data
                 if _CLOSE_OK in lost:
+                    self._show(self.peer, _CLOSE_OK)
                     break
         await self.transport.send_eof()
 
@@ -132,13 +158,14 @@ class Leg:
                     self.connection.receive(self.peer, frame)
                 except ProtocolError:
                     continue  # it was sent an error before
+                self._show(self.peer, frame.raw)
                 await self.answer_close()
 
 
-def new_leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics) -> Leg:
+def new_leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics, report: OwnFrames | None = None) -> Leg:
     """A leg of a session, at the beginning of its connection."""
     kind = WatchedConnection if peer is Peer.CLIENT else Connection
     connection = kind(initial_frame_max=limits.initial_frame_max, tallies=metrics.tallies)
-    leg = Leg(peer, transport, connection)
+    leg = Leg(peer, transport, connection, report)
     leg.reader.quantum = QUANTUM_FRAMES
     return leg

@@ -20,6 +20,7 @@ from amqproxy.proxy.session.rule_log import RuleLog
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.sessions import for_each
+from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -50,7 +51,7 @@ class ProxyServer:
     """All sessions of one proxy, and the listeners that begin them.
 
     `on_hold` is called for each newly held command: its session, and its number there. `lag` is how late the loop is,
-    `topology` what clients have declared, where that is noted.
+    `topology` what clients have declared, where that is noted. Sessions that the `brake` holds relay nothing.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ProxyServer:
         self._limits = limits
         self._metrics = metrics
         self._tap_budget = TapBudget()
+        self.brake = TapBrake()
         self._tap = tap
         self._numbers = count(1)
         self._log = logger()
@@ -250,6 +252,7 @@ class ProxyServer:
                 rule_log=self._rule_log,
                 topology=self.topology,
                 tap_budget=self._tap_budget,
+                brake=self.brake,
             )
             stack.pop_all()  # the session closes it
         self._metrics.accepted.inc()

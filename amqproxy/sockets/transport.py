@@ -50,6 +50,10 @@ GONE = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSErro
 """What a trio stream raises when its peer is gone, or when another task has closed it in the meantime."""
 
 
+Address = tuple[str, int]
+"""A host and a port."""
+
+
 class TransportBroken(Exception):
     """The connection is broken; the text gives the reason."""
 
@@ -95,6 +99,9 @@ class Transport(Protocol):
 
     def has_hung_up(self) -> bool:
         """Has the peer closed its half, or is it gone, as far as the system knows, whatever of it is still unread?"""
+
+    def ends(self) -> tuple[Address, Address] | None:
+        """Our own address and the peer's; None where it has none, or is closed."""
 
     async def send_eof(self) -> None:
         """Close our half."""
@@ -230,6 +237,9 @@ class SocketTransport:
     def has_hung_up(self) -> bool:
         return _has_hung_up(self._socket)
 
+    def ends(self) -> tuple[Address, Address] | None:
+        return _ends(self._socket)
+
     async def send_eof(self) -> None:
         if self._lock is not None:
             await self.send(b"")  # wait for what is under way
@@ -344,6 +354,10 @@ class StreamTransport:
         below = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
         return isinstance(below, trio.SocketStream) and _has_hung_up(below.socket)
 
+    def ends(self) -> tuple[Address, Address] | None:
+        below = self._below
+        return _ends(below.socket) if isinstance(below, trio.SocketStream) else None
+
     async def send_eof(self) -> None:
         async with self._lock:
             try:
@@ -361,6 +375,16 @@ class StreamTransport:
             with suppress(OSError):
                 below.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         await self.aclose()
+
+
+def _ends(sock: socket.socket | trio.socket.SocketType) -> tuple[Address, Address] | None:
+    try:
+        if sock.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        own, peer = sock.getsockname(), sock.getpeername()
+    except OSError:
+        return None
+    return (own[0], own[1]), (peer[0], peer[1])
 
 
 def _has_hung_up(sock: socket.socket | trio.socket.SocketType) -> bool:

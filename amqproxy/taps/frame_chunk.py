@@ -9,19 +9,26 @@ from amqproxy.amqp091.frame import Frame, count_frames, every_frame
 
 
 class FrameChunk(Sequence[Frame]):
-    """The whole frames in `data`, which lie at `offset`; made once, when they are first asked for."""
+    """The whole frames in `data`, which lie at `offset`; made once, when they are first asked for.
 
-    __slots__ = ("_count", "_frames", "data", "offset")
+    `is_in_order` as in `Frame`, for all of them; `zero_copy` as in `every_frame`.
+    """
 
-    def __init__(self, data: bytes, offset: int, count: int = -1) -> None:
+    __slots__ = ("_count", "_frames", "_is_in_order", "_zero_copy", "data", "offset")
+
+    def __init__(
+        self, data: bytes, offset: int, count: int = -1, is_in_order: bool = True, zero_copy: bool = False
+    ) -> None:
         self.data = data
         self.offset = offset
         self._count = count
+        self._is_in_order = is_in_order
+        self._zero_copy = zero_copy
         self._frames: list[Frame] | None = None
 
     def unmade(self) -> FrameChunk:
         """The same frames, to be made again: for who keeps them for long, and may never ask."""
-        return FrameChunk(self.data, self.offset, len(self))
+        return FrameChunk(self.data, self.offset, len(self), self._is_in_order, self._zero_copy)
 
     def __bool__(self) -> bool:
         return bool(self.data)
@@ -45,5 +52,5 @@ class FrameChunk(Sequence[Frame]):
 
     def _made(self) -> list[Frame]:
         if self._frames is None:
-            self._frames = every_frame(self.data, self.offset)
+            self._frames = every_frame(self.data, self.offset, is_in_order=self._is_in_order, zero_copy=self._zero_copy)
         return self._frames

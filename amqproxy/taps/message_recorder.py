@@ -248,24 +248,8 @@ class MessageRecorder:
             self._records.append(self._new(event, sender, type, outcome, **fields))
 
     def _on_opened(self, event: ConnectionOpened) -> None:
-        found = {
-            "virtual_host": json_value(event.virtual_host),
-            "mechanism": event.mechanism,
-            "user": json_value(event.user),
-            "channel_max": event.channel_max,
-            "frame_max": event.frame_max,
-            "heartbeat": event.heartbeat,
-            "client_properties": event.client_properties,
-            "server_properties": event.server_properties,
-        }
-        self._add_event(
-            event,
-            SERVER,
-            "connection",
-            "opened",
-            arguments={name: value for name, value in found.items() if value is not None},
-            seconds=_seconds(event.latency_ns),
-        )
+        seconds = _seconds(event.latency_ns)
+        self._add_event(event, SERVER, "connection", "opened", arguments=handshake(event), seconds=seconds)
 
     def _on_channel_opened(self, event: ChannelOpened) -> None:
         self._add_event(event, SERVER, "channel", "opened", seconds=_seconds(event.latency_ns))
@@ -293,6 +277,21 @@ class MessageRecorder:
             self._add_event(event, None, "connection", "joined", reason=event.reason)
         else:
             self._records.append(self._new(event, event.sender, "error", "unknown", reason=event.reason))
+
+
+def handshake(event: ConnectionOpened) -> dict[str, Any]:
+    """What the peers have agreed on, as far as it is known, as records have it."""
+    found = {
+        "virtual_host": json_value(event.virtual_host),
+        "mechanism": event.mechanism,
+        "user": json_value(event.user),
+        "channel_max": event.channel_max,
+        "frame_max": event.frame_max,
+        "heartbeat": event.heartbeat,
+        "client_properties": event.client_properties,
+        "server_properties": event.server_properties,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _seconds(latency_ns: int | None) -> float | None:

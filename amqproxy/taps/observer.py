@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -21,18 +21,25 @@ from amqproxy.taps.trace.events import TraceEvent
 
 Report: TypeAlias = MessageRecord | Finding
 
+OnEvents: TypeAlias = Callable[[Sequence[TraceEvent], Note], None]
+"""Is shown the events of one connection as they happen, with what rules did to the command that they are about."""
+
 
 class ObserverSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is reported: `messages`, `findings`, or both.
 
     Messages contain the first `body` bytes of each body; their selector is given the first `kept_body` bytes.
+    With `digests`, events have a digest of each body.
+    With `counts_findings`, each finding is reported, and not only the first of a kind, the tenth, the hundredth ….
     `is_ordered` is whether frames are fed in the order in which they passed; else only those of each peer are.
     """
 
     messages: bool = True
     findings: bool = False
+    counts_findings: bool = False
     body: int = 0
     kept_body: int = 0
+    digests: bool = False
     is_ordered: bool = True
 
 
@@ -40,7 +47,8 @@ class Observer:
     """Reports on one connection, numbered `stream` and named `connection`, whose client's end comes first.
 
     With a `selector`, only the messages that it selects are reported, and what went wrong. `is_tls` is whether the
-    connection is encrypted, if that is known. `process_inspector` is shared by the connections of a run.
+    connection is encrypted, if that is known. `process_inspector` is shared by the connections of a run. `on_events`
+    is shown the events that the reports are made from.
     """
 
     def __init__(
@@ -53,8 +61,12 @@ class Observer:
         budget: PendingBudget | None = None,
         is_tls: bool | None = None,
         process_inspector: ProcessInspector | None = None,
+        on_events: OnEvents | None = None,
     ) -> None:
-        self._trace = SessionTrace(body=max(settings.body, settings.kept_body), is_ordered=settings.is_ordered)
+        self._on_events = on_events
+        self._trace = SessionTrace(
+            body=max(settings.body, settings.kept_body), digests=settings.digests, is_ordered=settings.is_ordered
+        )
         self._recorder: MessageRecorder | None = None
         if settings.messages:
             self._recorder = MessageRecorder(stream, connection, body=settings.body, selector=selector, budget=budget)
@@ -62,7 +74,12 @@ class Observer:
         if settings.findings:
             inspector = process_inspector or ProcessInspector()
             self._findings = ConnectionFindings(
-                self._trace, stream, connection, is_tls=is_tls, process_inspector=inspector
+                self._trace,
+                stream,
+                connection,
+                is_tls=is_tls,
+                process_inspector=inspector,
+                is_counting=settings.counts_findings,
             )
 
     @property
@@ -99,6 +116,8 @@ class Observer:
     def _reports(self, events: list[TraceEvent], note: Note = NOTHING) -> list[Report]:
         if not events:
             return []
+        if self._on_events is not None:
+            self._on_events(events, note)
         reports: list[Report] = []
         if self._recorder is not None:
             reports += self._recorder.record(events, note)

@@ -34,9 +34,10 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     `ts_ns` is in nanoseconds since 1970; `stream` numbers the connection within the file or the run; `connection` names
     both ends, the client's first; `size` is bytes of payload, of which `body` is the beginning, where that is asked
     for. An error has the reply `code` it calls for, the `reason`, the `offset` in its direction's bytes, and how many
-    bytes were `lost`. Of a command that rules acted on: the `rules`, the `tags` that they gave it, and the `verdict`,
-    what became of it. If it was not sent on as received, there is a record for each leg, named in `leg`: "client" or
-    "upstream". What does not apply is None, and absent from JSON.
+    bytes were `lost`; so has a body of which so many bytes, at its end, were not captured. Of a command that rules
+    acted on: the `rules`, the `tags` that they gave it, and the `verdict`, what became of it. If it was not sent on as
+    received, there is a record for each leg, named in `leg`: "client" or "upstream". What does not apply is
+    None, and absent from JSON.
     """
 
     ts_ns: int
@@ -115,8 +116,11 @@ def record_frame(
             header: ContentHeader = frame.header
             record.properties = json_mapping(header.properties.present())
             record.arguments = {"body_size": header.body_size}
-        elif body and record.type == "body":
-            record.body = excerpt(frame.payload, body)
+        elif record.type == "body":
+            if frame.lost:
+                record.lost = frame.lost
+            if body:
+                record.body = excerpt(frame.known_payload, body, frame.size)
     except ProtocolError as error:
         record.type = "error"
         record.code, record.reason, record.offset = error.code, error.reply_text, error.offset

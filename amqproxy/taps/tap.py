@@ -21,12 +21,16 @@ class TappedSession(Protocol):
     """What a tap may know of a session.
 
     `number` counts the sessions of this run; `name` is both ends' addresses, the client's first. `is_tls` is whether
-    the client's connection is encrypted.
+    the client's connection is encrypted. `upstream_name` is both ends' addresses of the connection to the broker, ours
+    first; "" for as long as there is none, and where it has no addresses.
     """
 
     number: int
     name: str
     is_tls: bool
+
+    @property
+    def upstream_name(self) -> str: ...
 
 
 class Tap(Protocol):
@@ -50,7 +54,8 @@ class Tap(Protocol):
         """So many frames, of both peers, were not shown, since that would have taken too much time."""
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
-        """What `sender` did wrong, for which the session ends."""
+        """What `sender` did wrong, for which the session ends. The error has the bytes, as far as they were received,
+        where they are not shown as frames."""
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         """The session is over; nothing more comes of it."""

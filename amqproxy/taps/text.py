@@ -39,6 +39,11 @@ def clock(ts_ns: int) -> str:
     return f"{_time_of_day(ts_ns // 1_000_000_000)}.{ts_ns // 1000 % 1_000_000:06d}"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 line", "2,000 lines"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 @lru_cache(maxsize=16)
 def _time_of_day(seconds: int) -> str:
     minutes, second = divmod(seconds % 86_400, 60)  # whatever day it is: captures name impossible ones
@@ -53,7 +58,8 @@ def _what(record: Record) -> str:
         return f"  header  {size} bytes to come  {pairs(record.properties or {})}"
     if record.type == "body":
         shown = "" if record.body is None else f"  {value_text(record.body)}"
-        return f"  body  {record.size} bytes{shown}"
+        lost = f", {record.lost} not captured" if record.lost else ""
+        return f"  body  {record.size} bytes{lost}{shown}"
     if record.type == "protocol-header":
         return f"protocol header: {record.protocol}"
     if record.type == "error":

@@ -3,7 +3,7 @@
 - `plugin`: the fixtures of pytest. It imports nothing else before a test asks for one.
 - `local_broker`: the integrated broker on a free loopback port, in a thread of its own, which may be restarted.
 - `local_proxy`: the proxy in front of a broker, in a thread of its own, with what tests ask of it.
-- `recorder`: keeps what passes: messages with what became of them, findings, and frames.
+- `in_memory_recorder`: keeps what passes: messages with what became of them, findings, and frames.
 - `messages`: the list of messages, which a filter narrows; `record_filter` is that filter.
 - `active_rules`: the rules that are in force while a `with` block runs.
 - `trace_text`: what passed last, as lines for a person.

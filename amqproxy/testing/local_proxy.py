@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from itertools import count as counted
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -14,19 +15,20 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.config import Limits, UpstreamConfig, join_address
+from amqproxy.config import Limits, RecordConfig, UpstreamConfig, join_address
 from amqproxy.control.hub import Hub
 from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.recording.recorder import Recorder
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.supervision import supervised
+from amqproxy.supervision import kept_up, supervised
 from amqproxy.taps.findings.finding import Finding, Severity
 from amqproxy.taps.metrics import Metrics
 from amqproxy.testing.active_rules import ActiveRules, fault_rule, rules_of
+from amqproxy.testing.in_memory_recorder import InMemoryRecorder, Recording
 from amqproxy.testing.messages import Messages
-from amqproxy.testing.recorder import Recorder, Recording
 from amqproxy.testing.trace_text import finding_lines, last_lines, message_lines
 from amqproxy.trio_thread import TrioThread
 
@@ -53,11 +55,13 @@ _ACKED = ("acked", "auto-acked")
 class LocalProxy:
     """A proxy while its `with` block runs, on `host` and `port`, in front of the broker at `upstream` (HOST:PORT).
 
-    It records what passes: `messages`, with what became of them, and `findings`; they stay when it has ended.
+    It records what passes: `messages`, with what became of them, and `findings`; they stay when it has ended. With a
+    directory to `record` in, what passes is in a pcapng file there, too.
     """
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, record: Path | None = None) -> None:
         self.upstream = upstream
+        self._record = record
         self.host = HOST
         self.port = 0
         self._rules = ActiveRules()
@@ -256,24 +260,29 @@ class LocalProxy:
         return self._thread.value[0]
 
     @property
-    def _recorder(self) -> Recorder:
+    def _recorder(self) -> InMemoryRecorder:
         return self._thread.value[1]
 
     @asynccontextmanager
-    async def _served(self) -> AsyncIterator[tuple[ProxyServer, Recorder]]:
+    async def _served(self) -> AsyncIterator[tuple[ProxyServer, InMemoryRecorder]]:
         limits, metrics = Limits(), Metrics()
         dial = Dialer(UpstreamConfig(address=self.upstream), limits.connect_timeout)
         mirrors = Mirrors({None: dial}, {}, limits.mirror_backlog, limits.mirror_memory, lambda reason, copies: None)
         server = ProxyServer(dial, limits, metrics, rules=RuleSet(()), upstream=self.upstream, mirrors=mirrors)
-        recorder = Recorder(metrics)
+        recorder = InMemoryRecorder(metrics)
         hub = Hub(None, server.apply_tap)
         for tap in recorder.taps:
             hub.add(tap)
         async with AsyncExitStack() as stack:
+            files = Recorder(limits, metrics, hub.add, hub.remove, server.brake)
+            if self._record is not None:
+                await files.start(RecordConfig(directory=str(self._record), compress=False))
+                stack.push_async_callback(files.close)
             listeners = [await stack.enter_async_context(each) for each in await listen(f"{self.host}:0")]
             self.port = listeners[0].socket.getsockname()[1]
             async with trio.open_nursery() as nursery:
                 await nursery.start(mirrors.run)
+                nursery.start_soon(kept_up, "recording not watched", files.run)
                 accepted = [(each, None) for each in listeners]
                 nursery.start_soon(supervised, "proxy failed", server.serve, accepted, trio.Event())
                 yield server, recorder

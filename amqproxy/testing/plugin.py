@@ -5,10 +5,13 @@ What they need is imported when a test first asks for one: a run without them is
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,12 +21,22 @@ if TYPE_CHECKING:
     from amqproxy.testing.local_proxy import LocalProxy
 
 
+MOST_NAME_BYTES = 200
+"""Of a directory's name; file systems take 255."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("amqproxy").addoption(
         "--amqp-upstream",
         type=_address,
         metavar="HOST:PORT",
         help="the broker behind the fixture amqp_proxy (default: the one of amqp_broker)",
+    )
+    parser.getgroup("amqproxy").addoption(
+        "--amqp-record",
+        type=Path,
+        metavar="DIR",
+        help="record what passes each amqp_proxy, in a directory below this one that is named for the test",
     )
 
 
@@ -103,6 +116,14 @@ def _broker() -> Iterator[LocalBroker]:
         yield broker
 
 
+def _directory_name(test: str) -> str:
+    """The name of a test, or of the session, as a directory can have it."""
+    name = re.sub(r"[^\w.\[\]-]+", "-", test, flags=re.ASCII).strip("-") or "session"
+    if len(name) > MOST_NAME_BYTES:
+        name = f"{name[:MOST_NAME_BYTES]}-{sha256(test.encode()).hexdigest()[:8]}"
+    return name
+
+
 @contextmanager
 def _proxy(request: pytest.FixtureRequest, broker: str) -> Iterator[LocalProxy]:
     upstream = request.config.getoption("--amqp-upstream")
@@ -111,5 +132,9 @@ def _proxy(request: pytest.FixtureRequest, broker: str) -> Iterator[LocalProxy]:
 
     from amqproxy.testing.local_proxy import LocalProxy
 
-    with LocalProxy(upstream) as proxy:
+    directory = request.config.getoption("--amqp-record")
+    if directory is not None:
+        directory /= _directory_name(request.node.nodeid)
+        directory.mkdir(parents=True, exist_ok=True)
+    with LocalProxy(upstream, directory) as proxy:
         yield proxy

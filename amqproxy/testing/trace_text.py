@@ -9,7 +9,7 @@ from amqproxy.taps.findings.text import FindingLines
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_text import message_line
 from amqproxy.taps.text import line
-from amqproxy.testing.recorder import Recording
+from amqproxy.testing.in_memory_recorder import Recording
 
 MOST_CONNECTIONS = 5
 """Connections that are shown, the newest."""

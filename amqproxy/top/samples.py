@@ -27,6 +27,14 @@ class Sample:
             return None
         return sum(value for has, value in found if labels.items() <= has.items())
 
+    def totals(self, name: str, by: str, **labels: str) -> dict[str, float]:
+        """The same for each value of the label `by`; none if there is no such metric."""
+        found: dict[str, float] = {}
+        for has, value in self._values.get(name, ()):
+            if by in has and labels.items() <= has.items():
+                found[has[by]] = found.get(has[by], 0.0) + value
+        return found
+
     def buckets(self, name: str) -> dict[float, float]:
         """How many observations of a histogram are at most so large."""
         counts: dict[float, float] = {}
@@ -54,6 +62,13 @@ class Window:
         if then is None or now is None or seconds <= 0:
             return None
         return max(0.0, now - then) / seconds
+
+    def rates(self, name: str, by: str, **labels: str) -> dict[str, float]:
+        """The same for each value of the label `by`; of those that grew."""
+        if self.before is None or (seconds := self.after.time - self.before.time) <= 0:
+            return {}
+        then, now = self.before.totals(name, by, **labels), self.after.totals(name, by, **labels)
+        return {each: (now[each] - then.get(each, 0.0)) / seconds for each in now if now[each] > then.get(each, 0.0)}
 
     def quantile(self, name: str, share: float) -> float | None:
         """The value that this share of a histogram's new observations do not exceed, as Prometheus estimates it.

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 import pytest
+from hypothesis import given, settings
 
+from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import (
     BODY,
     HEADER,
@@ -16,10 +18,13 @@ from amqproxy.amqp091.frame import (
 )
 from amqproxy.amqp091.frame_reader import ContentState, FrameReader
 from amqproxy.amqp091.methods import (
+    BY_INDEX,
     BY_NAME,
     BasicPublish,
 )
-from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import decode_fields, decode_flagged
+from tests.amqp091 import strategies
 from tests.amqp091.samples import (
     MESSAGE,
     PUBLISH,
@@ -28,6 +33,7 @@ from tests.amqp091.samples import (
     header,
     publishes,
 )
+from tests.capture import any_frames
 
 
 @pytest.mark.parametrize(
@@ -78,6 +84,39 @@ def test_every_frame_of_bytes_that_were_read():
     frames = every_frame(data, 100)
     assert b"".join(frame.raw for frame in frames) == data
     assert [frame.offset for frame in frames][:2] == [100, 100 + len(frames[0].raw)]
+
+
+def decoded_by_class(frame: Frame) -> object:
+    """What a frame holds, by way of the values of its fields and a call of its class."""
+    raw, end = frame.raw, len(frame.raw) - 1
+    if frame.kind == METHOD:
+        cls = BY_INDEX[frame.index]
+        return cls(*decode_fields(cls.layout, raw, 11, end))
+    if frame.kind == HEADER:
+        properties = Properties(*decode_flagged(Properties.layout, raw, 19, end))
+        ids = int.from_bytes(raw[7:9]), int.from_bytes(raw[9:11])
+        return ContentHeader(int.from_bytes(raw[11:19]), properties, *ids)
+    return raw[7:end]
+
+
+@settings(max_examples=200, deadline=None)
+@given(any_frames.frames)
+def test_what_any_frame_holds_is_what_a_call_of_its_class_makes(data: bytes) -> None:
+    copied, in_place = every_frame(data, 100), every_frame(data, 100, zero_copy=True)
+    assert [frame.offset for frame in in_place] == [frame.offset for frame in copied]
+    for alone, among in zip(copied, in_place, strict=True):
+        expected = strategies.attempt(decoded_by_class, alone)
+        for frame in (alone, among):
+            found = strategies.attempt(lambda frame: frame.value, frame)
+            if isinstance(expected, ProtocolError):
+                assert isinstance(found, ProtocolError)
+                assert (found.code, found.reply_text) == (expected.code, expected.reply_text)
+                assert expected.offset is not None
+                assert (found.offset, found.channel) == (alone.offset + expected.offset, alone.channel)
+            else:
+                assert (type(found), repr(found)) == (type(expected), repr(expected))
+                assert found == expected or "nan" in repr(found)
+        assert (among.payload, among.raw) == (alone.payload, alone.raw)
 
 
 class Lanes(Mapping[int, ContentState]):

@@ -100,10 +100,12 @@ def test_faults_name_their_place(data: bytes, code: int, offset: int, method: st
     before = encode_method(2, BasicAck()) * 2
     found: list[Frame] = []
     taken = fed = b""
+    counted = 0
     for piece in strategies.pieces(before + data, [size]):
         fed += piece
         found += reader.feed(piece)
         taken += bytes(reader.taken)
+        counted += reader.taken_frames
         if reader.error is not None:
             break
     error = reader.error
@@ -113,6 +115,7 @@ def test_faults_name_their_place(data: bytes, code: int, offset: int, method: st
     assert b"".join(raws(found)) == taken, "what came before the fault is handed over"
     assert taken.startswith(before)
     assert reader.offset == len(taken)
+    assert counted == reader.frames == len(found)
     assert taken + reader.refused == fed
     assert reader.held == b""
     with pytest.raises(ProtocolError):

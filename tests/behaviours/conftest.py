@@ -1,5 +1,6 @@
 """The fixtures of the suite: `broker` runs every test once for each broker there is."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -8,13 +9,23 @@ from types import FrameType
 import pytest
 
 from tests.behaviours.client import Channel
-from tests.behaviours.own_target import OwnTarget, is_there
+from tests.behaviours.own_target import OwnTarget
 from tests.behaviours.rabbitmq_target import RabbitMQTarget
 from tests.behaviours.scene import VHOST, Scene
 from tests.behaviours.target import Target
+from tests.real.rabbitmq import RabbitMQ
 
 DEADLINE = 60
 """Seconds that a test may take; far more than any needs."""
+
+TARGETS = {"rabbitmq": "rabbitmq_target", "amqproxy": "own_target"}
+"""The fixture of each broker."""
+
+DEFINITIONS = {
+    "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+    "vhosts": [{"name": VHOST}],
+    "permissions": [{"user": "guest", "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"}],
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,22 +33,33 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs on all brokers, or on those that BEHAVIOURS_OF names."""
     if "broker" in metafunc.fixturenames:
-        brokers = ["rabbitmq", "amqproxy"] if is_there() else ["rabbitmq"]
+        brokers = os.environ.get("BEHAVIOURS_OF", " ".join(TARGETS)).split()
         metafunc.parametrize("broker", brokers, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def broker(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """A running broker, with a virtual host for the suite in which guest may do everything."""
-    everything = {"user": "guest", "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"}
-    guest = {"name": "guest", "password": "guest", "tags": "administrator"}
-    definitions = {"users": [guest], "vhosts": [{"name": VHOST}], "permissions": [everything]}
-    target: Target
-    if request.param == "amqproxy":
-        target = OwnTarget(definitions)
-    else:
-        target = RabbitMQTarget(request.getfixturevalue("rabbitmq"), definitions)
+def broker(request: pytest.FixtureRequest) -> Target:
+    """A running broker, with a virtual host for the suite in which guest may do everything.
+
+    Each is set up once, however often tests of one and of the other take turns: with RabbitMQ it takes seconds.
+    """
+    target: Target = request.getfixturevalue(TARGETS[request.param])
+    return target
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_target(rabbitmq: RabbitMQ) -> Iterator[Target]:
+    yield from _running(RabbitMQTarget(rabbitmq, DEFINITIONS))
+
+
+@pytest.fixture(scope="session")
+def own_target() -> Iterator[Target]:
+    yield from _running(OwnTarget(DEFINITIONS))
+
+
+def _running(target: Target) -> Iterator[Target]:
     yield target
     target.stop()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from amqproxy.broker import Broker, serve_in_thread
@@ -14,13 +12,6 @@ from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.definitions import definitions_json as definitions_json
 from amqproxy.broker.queues.policies import make_policy
 from tests.behaviours.target import Target
-
-
-@cache
-def is_there() -> bool:
-    """Whether `amqproxy broker` exists."""
-    asked = subprocess.run([sys.executable, "-m", "amqproxy", "broker", "--help"], capture_output=True)
-    return asked.returncode == 0
 
 
 class OwnTarget(Target):

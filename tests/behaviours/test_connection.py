@@ -299,6 +299,7 @@ def test_close_is_answered(scene: Scene) -> None:
     client = scene.client()
     client.zero.send(ConnectionClose(200, "bye"))
     client.zero.expect(ConnectionCloseOk)
+    client.stream.close()  # which is not to be asked for again, as nobody answers that
 
 
 def test_the_socket_is_the_clients_to_close(scene: Scene) -> None:

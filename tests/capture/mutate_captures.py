@@ -10,8 +10,7 @@ import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.packets import ACK, RST, SYN, Dissector, TCPSegment
@@ -65,8 +64,8 @@ def stamped(segments: Segments) -> Segments:
     return [change(segment, ts_ns=ts_ns) for segment, ts_ns in zip(segments, times, strict=True)]
 
 
-def change(segment: TCPSegment, **values: object) -> TCPSegment:
-    return msgspec.structs.replace(segment, **values)
+def change(segment: TCPSegment, **values: Any) -> TCPSegment:
+    return TCPSegment(*[values.get(name, getattr(segment, name)) for name in TCPSegment.__match_args__])
 
 
 def halves(segment: TCPSegment, at: int) -> Segments:

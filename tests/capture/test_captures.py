@@ -68,6 +68,7 @@ def frame_of(line: str) -> dict[str, object]:
 
 
 @pytest.mark.real
+@pytest.mark.once
 @pytest.mark.parametrize("path", [path for path in CAPTURES if path.name.count(".") == 1], ids=lambda path: path.stem)
 def test_tshark_sees_the_same_frames(path: Path) -> None:
     """Kind, channel and size of every frame, and the method of each, in the same order."""

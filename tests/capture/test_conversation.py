@@ -57,7 +57,7 @@ class Stream:
             if isinstance(step, bytes):
                 self.conversation.data(direction, ts_ns, step, self.passed)
             elif isinstance(step, int):
-                self.conversation.gap(direction, ts_ns, step)
+                self.conversation.gap(direction, ts_ns, step, self.passed)
             else:
                 self.conversation.end(direction, ts_ns, step, self.passed)
         return self

@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import json
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,10 +15,15 @@ from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTune, ConnectionTuneOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.capture.decode import read_decoded, read_records
-from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.capture.decoded import DecodedFrames, StreamEnded
+from amqproxy.capture.files import read_packets
+from amqproxy.capture.observed import observed
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
+from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.note import Note
+from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import Record
-from tests.capture import building
+from tests.capture import building, golden
 from tests.capture.building import ACK, CLIENT6, FIN, SERVER6, SYN
 
 TUNE = encode_method(0, ConnectionTune(2047, 131072, 60))
@@ -168,3 +175,117 @@ def test_rubbish_is_never_more_than_a_capture_error(data: bytes, is_packet: bool
     file = building.pcap([(0, data)]) if is_packet else data
     with contextlib.nullcontext() if is_packet else contextlib.suppress(CaptureError):
         list(read_records(io.BytesIO(file)))
+
+
+# ------------------------------------------------------------------------------------------------------- several files
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("name", ["consume-large", "confirms.ports-reused", "publish-get-ack.wrapped"])
+def test_the_files_of_a_ring_are_one_capture(name: str, size: int, tmp_path: Path) -> None:
+    """A connection goes on from one to the next, in the middle of a content and of a frame."""
+    whole = golden.FOLDER / f"{name}.pcapng"
+    packets = list(read_packets(whole))
+    for number, at in enumerate(range(0, len(packets), size)):
+        part = [(packet.ts_ns, packet.data) for packet in packets[at : at + size]]
+        link_type = packets[0].link_type
+        data = building.pcap(part, nanoseconds=True, link_type=link_type)
+        (tmp_path / f"ring{number}.pcap").write_bytes(data)
+    files = sorted(tmp_path.iterdir(), key=lambda path: int(path.stem[4:]))
+    expected = golden.records_path(whole).read_text().splitlines()
+    for sources in (files, tmp_path):
+        assert [record.to_json().decode() for record in read_records(sources)] == expected
+
+
+def test_two_rings_in_one_directory(tmp_path: Path) -> None:
+    """As of two proxies: their files overlap in time, and their connections go on all the same."""
+    one, other = (golden.FOLDER / f"{name}.pcapng" for name in ("consume-large", "publish-get-ack"))
+    begin = min(packet.ts_ns for packet in read_packets(one))
+    for turn, path in enumerate((one, other)):
+        packets = list(read_packets(path))
+        shift = begin - packets[0].ts_ns + turn * 1_000_000_000
+        for number in range(3):
+            part = packets[number * len(packets) // 3 : (number + 1) * len(packets) // 3]
+            timed = [(packet.ts_ns + shift + number * 2_000_000_000, packet.data) for packet in part]
+            late = part[0].ts_ns + 1_900_000_000
+            data = building.pcap([*timed[:-1], (late + shift + number * 2_000_000_000, timed[-1][1])], nanoseconds=True)
+            (tmp_path / f"{2 * number + turn}.pcap").write_bytes(data)
+    found = [json.loads(record.to_json()) for record in read_records(tmp_path)]
+    for stream, path in enumerate((one, other)):
+        expected = [json.loads(line) for line in golden.records_path(path).read_text().splitlines()]
+        own = [record for record in found if record["stream"] == stream]
+        assert [{**record, "ts_ns": 0} for record in own] == [
+            {**record, "ts_ns": 0, "stream": stream} for record in expected
+        ]
+
+
+def test_a_directory_of_captures_that_have_nothing_to_do_with_each_other() -> None:
+    """Several of the corpus are of the same connection, whole and in part."""
+    one_by_one = [json.loads(record.to_json()) for path in golden.captures() for record in read_records(path)]
+    together = [json.loads(record.to_json()) for record in read_records(golden.FOLDER)]
+
+    def but_for_streams(records: list[dict[str, object]]) -> list[str]:
+        return sorted(json.dumps({**record, "stream": 0}) for record in records)
+
+    assert but_for_streams(together) == but_for_streams(one_by_one)
+    assert len({record["stream"] for record in together}) == len(golden.captures()) + 1  # one has two
+
+
+def test_a_file_that_begins_before_the_last_one_ended_was_captured_on_its_own() -> None:
+    """Its connections are others, even where their ports and sequence numbers are the same."""
+    path = golden.FOLDER / "confirms.pcapng"
+    once = [json.loads(line) for line in golden.records_path(path).read_text().splitlines()]
+    twice = [json.loads(record.to_json()) for record in read_records([path, path])]
+    again = [{**record, "stream": record["stream"] + 1 + max(each["stream"] for each in once)} for record in once]
+    assert twice == once + again
+
+
+def recording() -> io.BytesIO:
+    """A recording: a command that a rule has changed, after one that it has not, on both legs."""
+    blocks = [building.section(options=building.option(4, b"amqproxy 1.0"))]
+    blocks += [building.interface(options=building.option(2, name)) for name in (b"client", b"upstream")]
+    changed = 'amqproxy: {} leg; changed by "r"'
+    for number, (leg, port) in enumerate((("client", 40000), ("upstream", 50000))):
+        seq = 1000
+        for data, comment in ((HEADER, ""), (PUBLISHED[0], 'amqproxy: tags "t"'), (publish(number), changed)):
+            packet = building.ethernet(building.ipv4(building.tcp(data, source=port, seq=seq)))
+            options = building.option(1, comment.format(leg).encode()) if comment else b""
+            blocks.append(building.enhanced(0, packet, number=number, options=options))
+            seq += len(data)
+    return io.BytesIO(b"".join(blocks))
+
+
+@pytest.mark.parametrize("leg", ["client", "upstream"])
+def test_a_recording_is_read_from_one_leg(leg: str) -> None:
+    notices: list[CaptureWarning] = []
+    decoded = list(read_decoded(recording(), notices.append, leg=leg))
+    assert {each.leg for each in decoded} == {leg}
+    notes = [each.note for each in decoded if isinstance(each, DecodedFrames)]
+    assert notes == [Note(tags=("t",)), Note(("r",), (), "changed", leg)]
+    other = "upstream" if leg == "client" else "client"
+    assert [(notice.kind, f"3 packets of the {other} leg" in notice.text) for notice in notices] == [
+        (WarningKind.IGNORED, True)
+    ]
+    records = list(read_records(recording(), leg=leg))
+    assert [(each.leg, each.rules, each.tags, each.verdict) for each in records if each.type == "method"] == [
+        (None, None, ("t",), None),
+        (leg, ("r",), None, "changed"),
+    ]
+
+
+def test_a_recording_is_read_from_both_legs() -> None:
+    notices: list[CaptureWarning] = []
+    records = list(read_records(recording(), notices.append, leg="both"))
+    assert not notices
+    methods = [(each.connection[:14], each.leg) for each in records if each.type != "body" and each.type != "header"]
+    assert methods == [("10.0.0.1:40000", "client")] * 3 + [("10.0.0.1:50000", "upstream")] * 3
+
+
+def test_what_rules_did_is_in_the_messages_of_a_recording() -> None:
+    frames = [each for each in read_decoded(recording()) if isinstance(each, DecodedFrames)]
+    reports = list(observed([*frames, StreamEnded(0, 0, "", "over")], ObserverSettings()))
+    published = [each for each in reports if isinstance(each, MessageRecord) and each.type == "publish"]
+    assert [(each.rules, each.tags) for each in published] == [
+        (None, ("t",)),
+        (("r",), None),
+    ]

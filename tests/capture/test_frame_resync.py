@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frame import BODY, HEARTBEAT_FRAME, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, OVERHEAD, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
@@ -20,12 +20,14 @@ Step = bytes | int
 
 
 def run(*steps: Step, frame_max: int = 0, is_aligned: bool = True, reason: str = "ended") -> list[object]:
-    """What is found: the bytes of frames, and faults as (offset, lost, reason or code)."""
+    """What is found: the bytes of frames, bodies as (offset, what of them is known, lost), and faults as (offset, lost,
+    reason or code).
+    """
     finder = FrameResync(Tally(), frame_max=frame_max, fault=None if is_aligned else UnreadableBytes(0, JOINED, 0))
     found: list[Found] = []
     for ts_ns, step in enumerate(steps):
         if isinstance(step, int):
-            finder.gap(ts_ns, step)
+            found += finder.gap(ts_ns, step)
         else:
             found += finder.feed(ts_ns, step)
     found += finder.end(99, reason)
@@ -34,7 +36,8 @@ def run(*steps: Step, frame_max: int = 0, is_aligned: bool = True, reason: str =
         if isinstance(each, UnreadableBytes):
             brief.append((each.offset, each.lost, each.code or each.reason))
         else:
-            brief += [frame.raw for frame in each]
+            brief += [(frame.offset, frame.known_payload, frame.lost) if frame.lost else frame.raw for frame in each]
+            assert all(len(frame.payload) == frame.size for frame in each)
     return brief
 
 
@@ -56,26 +59,39 @@ def test_a_gap_between_frames() -> None:
 
 def test_a_gap_within_a_frame_of_known_size_ends_with_the_frame() -> None:
     """What follows is a body that alone would not be believed."""
+    header = encode_frame(HEADER, 1, b"\0\x3c\0\0" + bytes(1000))
     body = encode_frame(BODY, 1, b"z" * 10)
-    for cut, lost in ((7, 1000), (100, 900), (100, 908)):
-        rest = LARGE[cut + lost :]
-        assert run(LARGE[:cut], lost, rest + body, ACK) == [(0, len(LARGE), MISSING), body, ACK]
-        assert run(LARGE[:cut], lost, *([rest[:-3], rest[-3:]] if rest else []), body + ACK)[0] == (
-            0,
-            len(LARGE),
-            MISSING,
-        )
+    for cut, lost in ((7, 1000), (100, 900), (100, 912)):
+        rest = header[cut + lost :]
+        assert run(header[:cut], lost, rest + body, ACK) == [(0, len(header), MISSING), body, ACK]
+        pieces = [rest[:-3], rest[-3:]] if rest else []
+        assert run(header[:cut], lost, *pieces, body + ACK)[0] == (0, len(header), MISSING)
 
 
-def test_several_gaps_within_a_frame() -> None:
-    assert run(LARGE[:100], 100, LARGE[200:300], 100, LARGE[400:] + ACK) == [(0, len(LARGE), MISSING), ACK]
-    assert run(LARGE[:100], 100, LARGE[200:300], 708 + len(ACK), NACK) == [(0, len(LARGE) + len(ACK), MISSING), NACK]
+@pytest.mark.parametrize(("cut", "known"), [(7, 0), (8, 1), (100, 93), (1006, 999)])
+def test_a_body_of_which_the_head_is_there_is_a_frame_with_bytes_lost(cut: int, known: int) -> None:
+    """Nothing else is: the next frame is taken as it is, and none is waited for."""
+    body = encode_frame(BODY, 1, b"z" * 10)
+    expected = (len(ACK), b"y" * known, 1000 - known)
+    for rest in (0, 1, 2, 50):  # bytes of it that are there again
+        lost = len(LARGE) - cut - rest
+        if lost > 0:
+            assert run(ACK + LARGE[:cut], lost, LARGE[len(LARGE) - rest :] + body, ACK) == [ACK, expected, body, ACK]
+            assert run(ACK, LARGE[:cut], lost, LARGE[len(LARGE) - rest :]) == [ACK, expected]
+    assert run(LARGE[:1007], 1, ACK) == [LARGE, ACK]  # nothing but its end is missing, which is always the same
+
+
+def test_several_gaps_within_a_body() -> None:
+    """What comes behind the first is not shown: nobody would know where it belongs."""
+    assert run(LARGE[:100], 100, LARGE[200:300], 100, LARGE[400:] + ACK) == [(0, b"y" * 93, 907), ACK]
+    found = run(LARGE[:100], 100, LARGE[200:300], 708 + len(ACK), NACK)
+    assert found == [(0, b"y" * 93, 907), (len(LARGE), len(ACK), MISSING), NACK]
 
 
 def test_a_gap_that_ends_in_another_frame() -> None:
-    assert run(ACK + LARGE[:100], 950, PUBLISH[42:] + ACK)[0] == ACK
+    assert run(ACK + LARGE[:100], 950, PUBLISH[42:] + ACK)[:2] == [ACK, (len(ACK), b"y" * 93, 907)]
     found = run(LARGE[:100], 908 + 5, ACK[5:] + NACK)
-    assert found == [(0, len(LARGE) + len(ACK), MISSING), NACK]
+    assert found == [(0, b"y" * 93, 907), (len(LARGE), len(ACK), MISSING), NACK]
 
 
 def test_a_gap_in_a_frame_of_unknown_size() -> None:
@@ -187,7 +203,7 @@ def test_every_byte_is_in_a_frame_or_counted_as_lost(
     for each in run(*steps):
         if isinstance(each, tuple):
             assert each[0] == at
-            at += each[1]
+            at += each[1] if isinstance(each[1], int) else OVERHEAD + len(each[1]) + each[2]
         else:
             assert data[at:].startswith(each)  # type: ignore[arg-type]
             at += len(each)  # type: ignore[arg-type]

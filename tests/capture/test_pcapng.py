@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqproxy.capture import pcapng
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.pcap import Packet
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
@@ -67,7 +68,33 @@ def test_options_before_after_and_beyond_the_end_do_not_matter() -> None:
     options = option(1, b"a comment") + option(9, b"\x09") + option(0, b"") + option(9, b"\x03")
     commented = enhanced(NOW, b"x", options=option(1, b"why") + option(0, b""))
     found, _ = read(section(options=option(1, b"hello")), interface(options=options), commented)
-    assert found == [Packet(NOW, 1, b"x", 1)]
+    assert found == [Packet(NOW, 1, b"x", 1, "", ("why",))]
+
+
+class Trickle(io.BytesIO):
+    """A few bytes at a time, so that no block is in the buffer as a whole."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(9)
+
+
+@pytest.mark.parametrize("stream", [io.BytesIO, Trickle])
+def test_packets_have_their_comments(stream: type[io.BytesIO]) -> None:
+    many = option(1, b"one") + option(2, bytes(4)) + option(1, "zwö".encode()) + option(0, b"") + option(1, b"after")
+    packets = [enhanced(NOW, b"data", options=each) for each in (many, many, b"")]
+    found = list(read_packets(stream(b"".join([section(), interface(), *packets]))))
+    assert [packet.comments for packet in found] == [("one", "zwö"), ("one", "zwö"), ()]
+
+
+@pytest.mark.parametrize(("by_section", "by_interface"), [(True, False), (False, True), (False, False)])
+def test_the_legs_of_a_recording_are_known_by_the_names_of_its_interfaces(by_section: bool, by_interface: bool) -> None:
+    header = section(options=option(4, b"amqproxy 1.0" if by_section else b"Dumpcap"))
+    described = option(3, b"amqproxy: a leg") if by_interface else b""
+    names = ("client", "upstream", "eth0", "client6")
+    interfaces = [interface(options=option(2, name.encode()) + described) for name in names]
+    found, _ = read(header, *interfaces, *[enhanced(NOW, b"x", number=number) for number in range(4)])
+    is_recording = by_section or by_interface
+    assert [packet.leg for packet in found] == (["client", "upstream", "", ""] if is_recording else [""] * 4)
 
 
 def test_each_interface_has_its_link_type_and_clock() -> None:
@@ -173,3 +200,12 @@ def test_rubbish_is_never_more_than_a_capture_error(rubbish: bytes, kind: int) -
     for raw in (section() + rubbish, section() + interface() + block(kind, rubbish)):
         with contextlib.suppress(CaptureError):
             read(raw)
+
+
+def test_long_comments_are_not_kept() -> None:
+    """A thousand packets with a megabyte each would take a gigabyte of memory while they are read."""
+    reader = pcapng._Section("<")
+    short, long = (option(1, text * 1000) * 100 for text in (b"", b"x"))
+    for options in (short, long):
+        assert len(reader.comments(options)) == 100
+    assert list(reader._known_comments) == [short]

@@ -49,9 +49,7 @@ def events_of(segments: Iterable[TCPSegment], is_finished: bool = False) -> list
     reassembler = Reassembler()
     events: list[Event] = []
     for ts_ns, segment in enumerate(segments):
-        events += reassembler.feed(
-            TCPSegment(ts_ns, *(getattr(segment, name) for name in segment.__struct_fields__[1:]))
-        )
+        events += reassembler.feed(TCPSegment(ts_ns, *(getattr(segment, name) for name in segment.__match_args__[1:])))
     return events + reassembler.finish() if is_finished else events
 
 

@@ -3,6 +3,9 @@
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pika
 import pytest
@@ -54,3 +57,21 @@ def opened(port: int, listener: socket.socket) -> socket.socket:
     assert broker is not None
     BROKERS.append(broker)
     return client
+
+
+@contextmanager
+def silent_broker() -> Iterator[tuple[str, threading.Event]]:
+    """The URL of a broker that never answers, and what is set once a client has sent its protocol header."""
+    is_greeted = threading.Event()
+    held: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            held.append(listener.accept()[0])
+            held[0].recv(8)
+            is_greeted.set()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"amqp://127.0.0.1:{listener.getsockname()[1]}", is_greeted
+    for each in held:
+        each.close()

@@ -6,6 +6,9 @@ import socket
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import msgspec
 import pika
@@ -15,8 +18,10 @@ import trustme
 
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD
+from amqproxy.control import ControlClient, RequestError
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import COMMAND, DEADLINE, connected, port_in, start, until
+from tests.real.poll import until as wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -222,3 +227,68 @@ def test_a_hangup_ends_no_broker(tmp_path: Path) -> None:
         process.terminate()
         process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
+
+
+def test_it_is_asked_and_followed_through_its_control_socket(tmp_path: Path) -> None:
+    """Connections that were there before they are followed, too."""
+    (tmp_path / "c.yaml").write_text("control: {path: c.sock}\nmetrics: {address: '127.0.0.1:0'}")
+    with start("broker", "--listen", "127.0.0.1:0", "--config", str(tmp_path / "c.yaml")) as process:
+        metrics = port_in(until(process, "metrics"))
+        with connected(port_in(until(process, "listening"))) as connection:
+            channel = connection.channel()
+            channel.queue_declare("q")
+            with ControlClient(tmp_path / "c.sock") as proxy, ControlClient(tmp_path / "c.sock") as follower:
+                follower.ask("subscribe", messages=True)
+                channel.basic_publish("", "q", b"body")
+                assert channel.basic_get("q", auto_ack=True)[2] == b"body"
+                shown = (event["record"]["type"] for event in follower.events() if "record" in event)
+                assert "publish" in shown
+                assert [each["vhost"] for each in proxy.ask("connections")["connections"]] == ["/"]
+                with pytest.raises(RequestError, match="only a proxy has rules"):
+                    proxy.ask("rules")
+                proxy.ask("record-start", settings={"directory": str(tmp_path / "kept"), "compress": False})
+                channel.basic_publish("", "q", b"recorded")
+                assert proxy.ask("record-stop")["recording"]["packets"] > 0
+        with urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=DEADLINE) as page:
+            lines = page.read().decode().splitlines()
+        assert "amqproxy_messages_published_total 2.0" in lines
+        assert urlopen(f"http://127.0.0.1:{metrics}/readyz", timeout=DEADLINE).read() == b"ok\n"
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+    [file] = (tmp_path / "kept").glob("*.pcapng")
+    assert b"recorded" in file.read_bytes()
+
+
+def test_its_dashboard(tmp_path: Path) -> None:
+    """The URL is what is logged first. It shows what passed before it was there."""
+    with start("broker", "--listen", "127.0.0.1:0", "--dashboard", "127.0.0.1:0") as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        url = first.split("address=")[1].strip()
+        with connected(port_in(until(process, "listening"))) as connection:
+            connection.channel().queue_declare("seen", exclusive=True)
+
+            def get(path: str) -> Any:
+                with urlopen(f"{url}api/v1/{path}", timeout=DEADLINE) as answer:
+                    return msgspec.json.decode(answer.read())
+
+            def methods() -> list[str | None]:
+                return [row.get("method") for row in get("sources/0/frames")["rows"]]
+
+            wait_until(lambda: "queue.declare" in methods(), "the frames")
+            assert [each["name"] for each in get("sources/0/broker/queues")["queues"]] == ["seen"]
+            [one] = get("sources/0/connections")["connections"]
+            assert (one["is_open"], one["user"], one["seen"]["handshake"]["user"]) == (True, "guest", "guest")
+            with pytest.raises(HTTPError) as refused:
+                get("sources/0/rules")
+            assert "it is a broker by itself" in refused.value.read().decode()
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+
+
+def test_what_a_broker_by_itself_cannot_record(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("record: {directory: kept, when_full: wait}")
+    code, _, err = amqproxy("broker", "--listen", "127.0.0.1:0", "--config", str(tmp_path / "c.yaml"))
+    assert code == MISUSED
+    assert "record.when_full: the broker by itself does not wait for the disk" in err

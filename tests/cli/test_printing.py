@@ -6,7 +6,7 @@ import pytest
 from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.methods import BasicAck
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import renderer, wanted, with_value_of_body
+from amqproxy.cli.printing import renderer, wanted, with_values_left_out
 from amqproxy.taps.record import record_frame
 
 RECORD = record_frame(
@@ -42,4 +42,4 @@ def test_an_expression_that_is_none(expression: str) -> None:
     ],
 )
 def test_the_number_of_bytes_of_a_body_may_be_left_out(arguments: list[str], expected: list[str]) -> None:
-    assert with_value_of_body(arguments) == expected
+    assert with_values_left_out(arguments) == expected

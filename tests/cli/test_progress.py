@@ -1,7 +1,9 @@
 """How far a capture has been read, on terminals."""
 
+import gzip
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,21 +45,44 @@ def test_output_on_the_same_terminal_has_its_lines_for_itself(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "is_terminal", lambda stream: True)
-    one = progress.Progress(CAPTURE)
-    with one.reading() as source:
-        assert not isinstance(source, Path)
+    with progress.Progress([CAPTURE]) as one:
         assert not one.is_in_the_way
-        source.read(100)
+        one.advance(100)
         assert one.is_in_the_way
         one.clear()
         assert not one.is_in_the_way
-        source.read(100)
+        one.advance(100)
     assert not one.is_in_the_way
     assert capfd.readouterr().err.count(progress.ERASE) == 4
 
 
 @pytest.mark.usefixtures("_at_once")
-def test_nothing_where_there_is_no_terminal_or_no_size(
+def test_it_is_of_all_files_as_they_are_on_the_disk(
+    amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(progress, "is_terminal", terminals("stderr"))
+    data = CAPTURE.read_bytes()
+    for number in range(3):
+        (tmp_path / f"{number}.pcapng.gz").write_bytes(gzip.compress(data))
+    other = tmp_path / "other"
+    other.write_bytes(data)
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    shown = re.findall(r"( ?\d+) % of (.*?)\r", amqproxy("decode", str(tmp_path), str(other)).err)
+    third = (tmp_path / "0.pcapng.gz").stat().st_size
+    assert [int(share) for share, _ in shown] == [each * 100 // size for each in (third, 2 * third, 3 * third, size)]
+    assert all(f"{tmp_path} and 1 more".startswith(name) for _, name in shown)
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_of_a_pipe_it_is_what_has_been_read(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "is_terminal", terminals("stderr"))
+    with progress.Progress([Path("-")]) as one:
+        one.advance(1_234_567_890)
+    assert capfd.readouterr().err == f"{progress.ERASE}1,234.6 MB of standard input{progress.ERASE}"
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_nothing_where_there_is_no_terminal_or_no_file(
     amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert amqproxy("decode", str(CAPTURE)).err == ""

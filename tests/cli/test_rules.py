@@ -1,13 +1,20 @@
 """`amqproxy rules`: rules checked, explained and rehearsed."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
+import pytest
 
 from amqproxy.amqp091.frame import METHOD, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicDeliver, ConnectionTune
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.cli.failure import FAILED
+from amqproxy.export import access_evidence
+from amqproxy.testing.local_broker import LocalBroker
+from amqproxy.testing.local_proxy import LocalProxy
 from tests.capture import building
 from tests.cli.outcome import Amqproxy, Outcome
 
@@ -91,3 +98,68 @@ def test_a_method_that_is_cut_off_is_not_evaluated(tmp_path: Path, amqproxy: Amq
     code, out, err = amqproxy("decode", str(capture))
     assert code == 0
     assert out.count("ERROR 501") + out.count("ERROR 502") == len(deliver) - 4
+
+
+def test_the_least_access_list_is_suggested(
+    tmp_path: Path, amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = amqproxy("rules", "suggest", CAPTURE)
+    assert (outcome.code, outcome.err) == (0, "4 lines; 23 commands checked, 0 refused\n")
+    assert 'allow user "guest" vhost "/" to publish queue "amq.gen-*"\n' in outcome.out
+    path = tmp_path / "suggested.toml"
+    path.write_text(outcome.out)
+    assert amqproxy("config", "check", str(path)).code == 0
+    assert amqproxy("rules", "check", "--strict", str(path)) == Outcome(0, "", f"{path}: 1 rule, fine\n")
+    tested = amqproxy("rules", "test", str(path), "--capture", CAPTURE)
+    assert "refused" not in tested.out
+    in_yaml = amqproxy("rules", "suggest", "--format", "yaml", CAPTURE)
+    path = tmp_path / "suggested.yaml"
+    path.write_text(in_yaml.out)
+    assert amqproxy("config", "check", str(path)).code == 0
+    with Path(CAPTURE).open("rb") as piped:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=piped))
+        assert amqproxy("rules", "suggest", "-").out == outcome.out.replace(CAPTURE, "standard input")
+
+
+def test_what_no_list_can_be_suggested_for_is_an_error(tmp_path: Path, amqproxy: Amqproxy) -> None:
+    assert amqproxy("rules", "suggest").code == 2
+    refused = amqproxy("rules", "suggest", str(Path(CAPTURE).with_name("login-refused.pcapng")))
+    assert refused.code == FAILED
+    assert "there is no command in these captures" in refused.err
+    missing = amqproxy("rules", "suggest", str(tmp_path / "none.pcapng"))
+    assert missing.code == FAILED
+    assert "cannot be opened" in missing.err
+
+
+def test_a_suggestion_that_refuses_something_is_an_error(amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the reason, the check is by other code than what made the list."""
+    monkeypatch.setattr(access_evidence, "named", lambda operation: {"queue": "other"} if operation.queue else {})
+    outcome = amqproxy("rules", "suggest", CAPTURE)
+    assert outcome.code == FAILED
+    assert "basic.publish: refused: channel.close 403" in outcome.err
+    assert outcome.err.endswith("under this list, not all that is in these captures would have passed\n")
+
+
+REPLAYED = ("confirms", "publish-get-ack", "transactions", "consume-large", "kombu-table", "channel-error")
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LocalProxy]:
+    with LocalBroker() as broker, LocalProxy(broker.address) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+def test_a_proxy_with_the_suggested_list_lets_the_same_pass_and_nothing_else(
+    name: str, amqproxy: Amqproxy, guarded: LocalProxy
+) -> None:
+    """The recordings of real clients, played once more through the proxy."""
+    capture = str(Path(CAPTURE).with_name(f"{name}.pcapng"))
+    suggested = amqproxy("rules", "suggest", capture).out
+    with guarded.rules(suggested):
+        played = amqproxy("replay", capture, "--to", guarded.url, "--speed", "max")
+        assert (played.code, played.err) == (0, "")
+    with guarded.rules(amqproxy("rules", "suggest", str(Path(CAPTURE).with_name("heartbeats.pcapng"))).out):
+        refused = amqproxy("replay", capture, "--to", guarded.url, "--speed", "max", "--timeout", "0.5")
+    assert refused.code == FAILED
+    assert "ACCESS_REFUSED" in refused.out

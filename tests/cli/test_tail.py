@@ -32,6 +32,18 @@ def lines(*events: dict[str, object]) -> bytes:
             "00:00:00.000000 #1   → ch 1    publish  3 bytes  ⇒ sent\n",
         ),
         (
+            ("--fields", "type,body,arguments.queue,from", "--header"),
+            {"frames": True, "body": 1024},
+            {"event": "frame", "record": FRAME},
+            "type\tbody\targuments.queue\tfrom\nmethod\t\t\tclient\n",
+        ),
+        (
+            ("--messages", "--fields", "outcome,size", "--json"),
+            {"messages": True},
+            {"event": "message", "record": MESSAGE},
+            '{"outcome":"sent","size":3}\n',
+        ),
+        (
             ("--findings",),
             {"findings": True},
             {"event": "finding", "record": FINDING},
@@ -71,6 +83,8 @@ def test_json_and_what_was_lost(amqproxy: Amqproxy, tmp_path: Path) -> None:
         (("--findings", "--filter", "size > 1"), "with --findings it needs --messages"),
         ((), "name the proxy's --socket"),
         (("--socket", "x", "--body=-1"), "is not negative"),
+        (("--socket", "x", "--fields", "outcome"), "--fields: there is no field outcome"),
+        (("--socket", "x", "--header"), "it needs --fields"),
     ],
 )
 def test_what_is_wrong(options: tuple[str, ...], text: str, amqproxy: Amqproxy) -> None:

@@ -22,7 +22,7 @@ from tests.real.poll import until
 from tests.real.proxy import Proxy
 from tests.real.require import require
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]  # about files, and Prometheus
 
 DASHBOARD = json.loads(grafana.FILE.read_text())
 QUERIES = [

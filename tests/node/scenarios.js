@@ -198,19 +198,20 @@ const scenarios = {
 
   blocked: () =>
     withChannel(async (channel, connection) => {
-      const told = [];
-      connection.on('blocked', (reason) => told.push(reason));
-      connection.on('unblocked', () => told.push('unblocked'));
+      const notices = [];
+      connection.on('blocked', (reason) => notices.push(reason));
+      connection.on('unblocked', () => notices.push('unblocked'));
+      const blocked = once(connection, 'blocked');
+      const unblocked = once(connection, 'unblocked'); // it may come in the same read as what precedes it
       await tell('block');
-      // The alarm takes a moment to reach the connection, which is told when it publishes.
-      while (told.length < 1) {
+      // The alarm takes a moment to reach the connection, which is notified when it publishes.
+      while (notices.length < 1) {
         channel.sendToQueue('nowhere', Buffer.from('this blocks us'));
-        await Promise.race([once(connection, 'blocked'), new Promise((resolve) => setTimeout(resolve, 100))]);
+        await Promise.race([blocked, new Promise((resolve) => setTimeout(resolve, 100))]);
       }
-      const unblocked = once(connection, 'unblocked');
       await tell('unblock');
       await unblocked;
-      assert.deepEqual(told, ['low on memory', 'unblocked']);
+      assert.deepEqual(notices, ['low on memory', 'unblocked']);
       assert.ok(await queue(channel));
     }),
 

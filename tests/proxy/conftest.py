@@ -1,12 +1,1 @@
-from collections.abc import Iterator
-
-import pytest
-import structlog
-from structlog.testing import capture_logs
-
-
-@pytest.fixture(autouse=True)
-def log() -> Iterator[list[structlog.typing.EventDict]]:
-    """What is logged, as it comes."""
-    with capture_logs() as events:
-        yield events
+from tests.logged import log as log  # what each test of this package logs

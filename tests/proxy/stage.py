@@ -23,6 +23,7 @@ from amqproxy.config import Limits
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.tap_budget import TapBudget
+from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
@@ -151,6 +152,7 @@ class Stage:
         memory: MemoryBudget | None = None,
         topology: ObservedTopology | None = None,
         tap_budget: TapBudget | None = None,
+        brake: TapBrake | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
@@ -171,6 +173,7 @@ class Stage:
             memory=memory,
             topology=topology,
             tap_budget=tap_budget,
+            brake=brake,
         )
         self.is_over = trio.Event()
 
@@ -238,12 +241,13 @@ async def staged(
     memory: MemoryBudget | None = None,
     topology: ObservedTopology | None = None,
     tap_budget: TapBudget | None = None,
+    brake: TapBrake | None = None,
 ) -> AsyncIterator[Stage]:
     """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
 
     However it ends, nothing may be left of it.
     """
-    stage = Stage(limits, tap, dial, tcp, transport, rules, memory, topology, tap_budget)
+    stage = Stage(limits, tap, dial, tcp, transport, rules, memory, topology, tap_budget, brake)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

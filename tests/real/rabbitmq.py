@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import time
@@ -15,6 +16,12 @@ from tests.real.require import require, require_module
 
 SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 """Debian's unwrapped scripts. The wrappers in PATH insist on being root and on becoming the user rabbitmq."""
+
+ENDS_WITH_US = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+"""Before a command: the kernel ends it with the process that started it.
+
+One of several processes of tests is killed when a run is broken off and it takes long to tear its fixtures down.
+"""
 
 START_DEADLINE = 120.0
 CTL_DEADLINE = 60.0
@@ -108,11 +115,15 @@ class RabbitMQ:
             self.configure()
         if self.epmd is None:
             # Started here and not by the node, so that there is a process id to end.
-            command = [self.epmd_program, "-port", str(self.epmd_port), "-address", "127.0.0.1"]
+            command = [*ENDS_WITH_US, self.epmd_program, "-port", str(self.epmd_port), "-address", "127.0.0.1"]
             self.epmd = subprocess.Popen(command, env=self.environment, start_new_session=True)
         with self.directory.joinpath("output").open("ab") as output:
             self.node = subprocess.Popen(
-                [self.server], env=self.environment, stdout=output, stderr=output, start_new_session=True
+                [*ENDS_WITH_US, self.server],
+                env=self.environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         end = time.monotonic() + START_DEADLINE
         while not self.answers():

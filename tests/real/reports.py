@@ -58,8 +58,13 @@ def captured(recorded: list[Recorded]) -> Iterator[Report]:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "run.pcapng"
         file.write_bytes(capture(recorded))
-        with contextlib.redirect_stdout(io.StringIO()) as output:
-            decode(file, messages=True, findings=True, json=True, body=BODY)
+        return decoded(file)
+
+
+def decoded(file: Path) -> Iterator[Report]:
+    """What `amqproxy decode` reports of a capture."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        decode(file, messages=True, findings=True, json=True, body=BODY)
     return parsed(output.getvalue().encode().splitlines(keepends=True))
 
 

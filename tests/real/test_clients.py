@@ -5,30 +5,16 @@ from types import ModuleType
 
 import pytest
 
-from tests.real.clients import Broker, aio_pika_client, amqplib_client, kombu_client, pika_client
+from tests.real.clients import Broker
+from tests.real.clients.scenarios import CLIENTS, SCENARIOS
 from tests.real.own import OwnBroker
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.route import Watched
 
 pytestmark = pytest.mark.real
 
-CLIENTS = {"pika": pika_client, "aio-pika": aio_pika_client, "kombu": kombu_client, "amqplib": amqplib_client}
-SCENARIOS = [
-    "publish_consume",
-    "confirms",
-    "nack",
-    "tx",
-    "returns",
-    "big_bodies",
-    "many_channels",
-    "queues",
-    "blocked",
-    "field_tables",
-    "channel_error",
-    "connection_error",
-]
 
-
+@pytest.mark.once
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
 def test_straight_to_rabbitmq(client: ModuleType, scenario: str, rabbitmq: RabbitMQ) -> None:

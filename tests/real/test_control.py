@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -21,6 +22,7 @@ from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy, command
 from tests.real.rabbitmq import RabbitMQ
+from tests.real.require import require
 
 pytestmark = pytest.mark.real
 
@@ -390,3 +392,63 @@ def test_no_client_notices_who_follows_and_does_not_read(controlled: Callable[..
             assert (method.redelivered, len(body)) == (False, 50_000)
         with ControlClient(house.path) as asked:
             assert [each["state"] for each in asked.ask("sessions")["sessions"]] == ["open"]
+
+
+RULES = [
+    {"name": "cards", "action": "redact", "match": {"method": "basic.publish"}, "text": [r"\b\d{16}\b"]},
+    {"name": "back", "action": "refuse", "match": {"method": "basic.publish", "routing_key": "back"}, "with": "return"},
+]
+
+
+def test_packets_are_what_was_shown_as_frames(controlled: Callable[..., Controlled]) -> None:
+    """Of one connection from its beginning and of one that was open before: for our reader, and for tshark."""
+    house = controlled(*RULES)
+    with ExitStack() as stack:
+        early = stack.enter_context(connected(house.proxy))
+        early_channel = early.channel()
+        asking, frames, packets = (stack.enter_context(ControlClient(house.path)) for _ in range(3))
+        until(lambda: [each for each in asking.ask("channels")["channels"] if each["state"] == "open"], "the channel")
+        frames.ask("subscribe", frames=True)
+        packets.ask("subscribe", packets=True)
+        with connected(house.proxy) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            queue = channel.queue_declare("", exclusive=True).method.queue
+            for number in range(50):
+                channel.basic_publish("", queue, b"%d" % number * 100)
+                early_channel.basic_publish("", queue, b"card 4111111111111111", pika.BasicProperties(headers={"a": 1}))
+            with pytest.raises(pika.exceptions.UnroutableError):
+                channel.basic_publish("", "back", b"x", mandatory=True)
+            channel.basic_get(queue, auto_ack=True)
+        until(lambda: len(asking.ask("sessions")["sessions"]) == 1, "the end of the session")
+        early_channel.basic_publish("", "the last one", b"")
+        live = list(_records(frames))
+        data = b"".join(_packets(packets))
+    assert b"4111111111111111" not in data
+    decoded = subprocess.run([*command(), "decode", "--json", "-"], input=data, capture_output=True, timeout=60)
+    assert decoded.returncode == 0, decoded.stderr
+    found = [json.loads(line) for line in decoded.stdout.splitlines()]
+    wanted = [each for each in live if each.get("leg") != "upstream"]
+    for each in (*found, *wanted):
+        each.pop("stream")
+    assert found[: len(wanted)] == wanted
+    look = [require("tshark"), "-r", "-", "-d", f"tcp.port=={house.proxy.port},amqp", "-Y", "amqp.method.method"]
+    look += ["-T", "fields", "-e", "frame.protocols"]
+    seen = subprocess.run(look, input=data, capture_output=True, timeout=60, check=True)
+    assert len(seen.stdout.splitlines()) > 150  # packets, not methods
+    assert b"_ws.malformed" not in seen.stdout
+
+
+def _records(client: ControlClient) -> Iterator[Any]:
+    for event in client.events():
+        yield event["record"]
+        if event["record"].get("arguments", {}).get("routing_key") == "the last one":
+            return
+
+
+def _packets(client: ControlClient) -> Iterator[bytes]:
+    for event in client.events():
+        data = b64decode(event["data"])
+        yield data
+        if b"the last one" in data:
+            return

@@ -1,31 +1,20 @@
 """Clients that speak in other ways: AMQPStorm, and the command-line tools of rabbitmq-c."""
 
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.real.clients import Broker, amqpstorm_client
+from tests.real.clients import Broker, amqpstorm_client, rabbitmq_c_client
+from tests.real.clients.scenarios import AMQPSTORM_SCENARIOS
 from tests.real.own import OwnBroker
-from tests.real.require import require
 from tests.real.route import Watched
 
 pytestmark = pytest.mark.real
 
-SCENARIOS = [
-    "publish_consume",
-    "confirms",
-    "nack",
-    "tx",
-    "big_bodies",
-    "queues",
-    "channel_error",
-    "connection_error",
-]
 
-
-@pytest.fixture(params=["rabbitmq", "own", "inside", "proxy", "proxy to rabbitmq"])
+@pytest.fixture(
+    params=[pytest.param("rabbitmq", marks=pytest.mark.once), "own", "inside", "proxy", "proxy to rabbitmq"]
+)
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     if request.param.startswith("proxy"):
         watched: Watched = request.getfixturevalue("watched" if "rabbitmq" in request.param else "own_watched")
@@ -37,37 +26,10 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
         yield Broker(found.port, found.ctl)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", AMQPSTORM_SCENARIOS)
 def test_amqpstorm(scenario: str, broker: Broker) -> None:
     getattr(amqpstorm_client, scenario)(broker)
 
 
-def tool(name: str, broker: Broker, *arguments: str | Path, data: bytes = b"") -> bytes:
-    command = [require(name, package="amqp-tools"), "--server", "127.0.0.1", "--port", str(broker.port), *arguments]
-    done = subprocess.run(command, input=data, capture_output=True, check=False)
-    if done.returncode:
-        raise ChildProcessError(f"{name}: {done.returncode} {done.stderr.decode()}")
-    return done.stdout
-
-
-def test_rabbitmq_c(broker: Broker, tmp_path: Path) -> None:
-    queue = "tests.rabbitmq-c"
-    assert tool("amqp-declare-queue", broker, "--queue", queue) == f"{queue}\n".encode()
-    try:
-        with pytest.raises(ChildProcessError):
-            tool("amqp-get", broker, "--queue", queue)
-        body = bytes(300_000) + b"end"
-        tool("amqp-publish", broker, "--routing-key", queue, "--persistent", data=body)
-        assert tool("amqp-get", broker, "--queue", queue) == body
-        for number in range(3):
-            tool("amqp-publish", broker, "--routing-key", queue, "--body", f"message {number}", "--content-type", "t/p")
-        consumed = tool("amqp-consume", broker, "--queue", queue, "--count", "3", "--prefetch-count", "1", "cat")
-        assert consumed == b"message 0message 1message 2"
-        tool("amqp-publish", broker, "--routing-key", queue, "--line-buffered", data=b"one\ntwo\n")
-        assert [tool("amqp-get", broker, "--queue", queue) for _ in range(2)] == [b"one\n", b"two\n"]
-    finally:
-        assert tool("amqp-delete-queue", broker, "--queue", queue) == b"0\n"
-    with pytest.raises(ChildProcessError, match="404"):
-        tool("amqp-get", broker, "--queue", queue)
-    with pytest.raises(ChildProcessError):
-        tool("amqp-get", broker, "--queue", queue, "--password", "wrong")
+def test_rabbitmq_c(broker: Broker) -> None:
+    rabbitmq_c_client.every_tool(broker)

@@ -48,6 +48,7 @@ def from_proxy(answers: tuple[Answers, Answers]) -> Answers:
     return answers[1]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_rabbitmq_answers(case: Case, from_rabbitmq: Answers) -> None:
     assert from_rabbitmq[case.name].result().summary == case.rabbitmq

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -15,35 +12,14 @@ import pytest
 
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.testing.local_proxy import LocalProxy
-from tests.real.celery_defaults import application
-from tests.real.celery_worker import ROOT
-from tests.real.clients.amqplib_client import HERE, installed
+from tests.real.celery_run import three_tasks
 from tests.real.clients.mistakes import MISTAKES, QUEUE, Mistake, Play, connected
-from tests.real.poll import DEADLINE, until
+from tests.real.poll import until
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.reports import Report, captured, name_of
 from tests.real.wire import Recorder
 
 pytestmark = pytest.mark.real
-
-
-def amqplib(name: str, port: int) -> None:
-    done = subprocess.run(
-        [installed(), "mistakes.js", name, str(port)], cwd=HERE, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def of_amqplib(name: str) -> Play:
-    return partial(amqplib, name)
-
-
-ALL = MISTAKES | {
-    "amqplib polling": Mistake(of_amqplib("get_polling"), ("get-polling",), of_amqplib("consume")),
-    "amqplib declares otherwise": Mistake(
-        of_amqplib("declare_otherwise"), ("inequivalent-declare",), of_amqplib("declare_alike")
-    ),
-}
 
 
 @pytest.fixture
@@ -93,12 +69,12 @@ def found(rabbitmq: RabbitMQ, clean: None) -> Found:
     return found
 
 
-@pytest.mark.parametrize("mistake", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_found_and_nothing_else(mistake: Mistake, found: Found) -> None:
     assert sorted(kind for kind, _ in found(mistake.play)) == sorted(mistake.kinds)
 
 
-RIGHT = {mistake.right: name for name, mistake in ALL.items()}
+RIGHT = {mistake.right: name for name, mistake in MISTAKES.items()}
 
 
 @pytest.mark.parametrize("play", RIGHT, ids=[f"not {name}" for name in RIGHT.values()])
@@ -106,37 +82,12 @@ def test_nothing_is_found_of_what_is_right(play: Play, found: Found) -> None:
     assert [each for each in found(play) if each[1] != Severity.INFO] == []
 
 
-def celery(port: int, *, is_careful: bool, log: Path) -> None:
-    """A worker that does three tasks, and ends in good order."""
-    url = f"amqp://guest:guest@127.0.0.1:{port}//"
-    environment = {name: value for name, value in os.environ.items() if name != "CAREFUL"} | {"BROKER": url}
-    if is_careful:
-        environment["CAREFUL"] = "1"
-    command = [sys.executable, "-m", "celery", "--app", "tests.real.celery_defaults", "worker", "--pool", "solo"]
-    command += ["--loglevel", "info"]
-    with log.open("wb") as output:
-        worker = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
-    try:
-        until(lambda: " ready." in log.read_text(), "the worker to be ready")
-        with application(url, is_careful=is_careful) as app:
-            for number in range(3):
-                app.send_task("defaults.add", (number, number))
-            app.amqp.producer_pool.force_close_all()
-            app.pool.force_close_all()
-        until(lambda: log.read_text().count("] succeeded in ") == 3, "the tasks to be done")
-        worker.terminate()
-        worker.wait(DEADLINE)
-    finally:
-        worker.kill()
-        worker.wait()
-
-
 def test_celery_by_default(found: Found, tmp_path: Path) -> None:
     """It does not ask for confirms: neither who sends a task, nor a worker that asks others who is there.
 
     Connections that it only publishes on have no heartbeats, since nothing would send them in time.
     """
-    assert sorted(found(partial(celery, is_careful=False, log=tmp_path / "worker.log"))) == [
+    assert sorted(found(partial(three_tasks, is_careful=False, log=tmp_path / "worker.log"))) == [
         ("publisher-heartbeats-off", "info"),
         ("publisher-heartbeats-off", "info"),
         ("unconfirmed-publish", "warning"),
@@ -145,5 +96,5 @@ def test_celery_by_default(found: Found, tmp_path: Path) -> None:
 
 
 def test_celery_with_confirms(found: Found, tmp_path: Path) -> None:
-    play = partial(celery, is_careful=True, log=tmp_path / "worker.log")
+    play = partial(three_tasks, is_careful=True, log=tmp_path / "worker.log")
     assert [each for each in found(play) if each[1] != Severity.INFO] == []

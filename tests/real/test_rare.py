@@ -281,6 +281,7 @@ RACES = (publishing_on_after_the_channel_was_closed, channel_closes_that_cross)
 """What a client has sent when the broker's channel.close passes depends on where that is seen."""
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("play", SCRIPTS.values(), ids=SCRIPTS)
 def test_straight_to_rabbitmq(play: Script, rabbitmq: RabbitMQ) -> None:
     play(Broker(rabbitmq.port, rabbitmq.ctl))
@@ -307,6 +308,7 @@ def test_what_rabbitmq_takes_passes_unchanged(case: Case, watched: Watched) -> N
         leave(client)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("header", "open_ok", "close", "close_ok"),
     [

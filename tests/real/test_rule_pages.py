@@ -25,7 +25,7 @@ from tests.real.proxy import Program, command
 from tests.real.rabbitmq import RabbitMQ
 from tests.rule_examples import DOCS, EXAMPLES
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]  # each rule has tests of its own, which run plain too
 
 USERS = ["reports", "orders-1", "ops", "ops-1", "deployment", "proxy"]
 """Who else may log in at the broker, all with the same password."""

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.real
 PASSWORD, ROTATED = "correct-horse-battery", "staple-horse-rotated"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def user(rabbitmq: RabbitMQ) -> Iterator[str]:
     rabbitmq.ctl("add_user", "secretive", PASSWORD)
     rabbitmq.ctl("set_permissions", "secretive", ".*", ".*", ".*")

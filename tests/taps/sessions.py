@@ -8,3 +8,4 @@ class Session:
     number: int = 7
     name: str = "c:1-p:2"
     is_tls: bool = False
+    upstream_name: str = ""

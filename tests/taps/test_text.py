@@ -108,6 +108,13 @@ def test_bodies_where_they_are_asked_for(payload: bytes, shown: str) -> None:
     assert line(record).endswith(f"ch 1      body  {shown}")
 
 
+def test_a_body_that_was_captured_in_part() -> None:
+    frame = Frame(encode_frame(BODY, 1, b"ab" + bytes(8)), lost=8)
+    record = record_frame(frame, ts_ns=0, stream=0, connection="a-b", sender="client", body=100)
+    assert line(record).endswith("ch 1      body  10 bytes, 8 not captured  ab")
+    assert (record.size, record.lost) == (10, 8)
+
+
 def test_a_terminal_does_not_obey_the_reason_of_an_error() -> None:
     text = line(record_error(FrameError("no \x1b[2J"), **WHERE))
     assert text.endswith("no \\u001b[2J")

@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from amqproxy.config import ConfigError
-from amqproxy.testing import LocalBroker, LocalProxy, recorder
+from amqproxy.testing import LocalBroker, LocalProxy, in_memory_recorder
 from amqproxy.testing.active_rules import fault_rule, rules_of
 from tests.real import raw
 
@@ -196,7 +196,7 @@ def test_findings(amqp: LocalProxy, channel: Channel) -> None:
 def test_nothing_holds_of_all_messages_where_some_were_dropped(
     broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder, "MOST_RECORDS", 3)
+    monkeypatch.setattr(in_memory_recorder, "MOST_RECORDS", 3)
     with LocalProxy(broker.address) as proxy:
         with raw.Peer.opened(proxy.port, 1, 2, 3):
             pass
@@ -415,7 +415,7 @@ def test_what_a_fault_does_to_publishes_is_recorded(
 
 
 def test_who_many_clients_were(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(in_memory_recorder, "MOST_CLIENTS", 1)
     with LocalProxy(broker.address) as proxy:
         for queue in ("one", "two"):
             with raw.Peer.opened(proxy.port, 1) as peer:

@@ -1,6 +1,7 @@
 """The fixtures, as a user of pytest has them. What the tests in here import is loaded once, and not by each run."""
 
 import sys
+from pathlib import Path
 
 import aio_pika
 import pika
@@ -8,6 +9,9 @@ import pytest
 
 import amqproxy.testing.local_broker
 import amqproxy.testing.local_proxy
+from amqproxy.amqp091.frame import METHOD
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.testing import LocalBroker
 from tests.real.rabbitmq import RabbitMQ
@@ -262,7 +266,9 @@ def test_a_run_without_the_fixtures_imports_nothing_for_them(pytester: pytest.Py
         assert found == ["amqproxy", "amqproxy._pure", "amqproxy.testing", "amqproxy.testing.plugin"]
         assert "trio" not in sys.modules
     """)
-    options = [f"-p no:{name}" for name in ("trio", "pytest-trio", "anyio", "hypothesispytest", "asyncio")]
+    options = [
+        f"-p no:{name}" for name in ("trio", "pytest-trio", "anyio", "hypothesispytest", "asyncio", "schemathesis")
+    ]
     pytester.run(sys.executable, "-m", "pytest", *" ".join(options).split()).assert_outcomes(passed=1)
 
 
@@ -270,3 +276,28 @@ def test_the_fixtures_are_listed(pytester: pytest.Pytester) -> None:
     pytester.runpytest("--fixtures").stdout.fnmatch_lines(
         ["amqp_broker -- *", "    A broker of the test's own*", "amqp_proxy -- *"]
     )
+
+
+def test_recordings_of_tests_that_fail_and_of_one_that_crashes(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    pytester.makepyfile(f"""{PUBLISHER}
+    import os
+    import time
+
+    @pytest.mark.parametrize("key", ["/a b/" * 100, "\u00e9" * 200])
+    def test_fails(amqp_proxy, key):
+        published(amqp_proxy.url, "orders")
+        assert not key
+
+    def test_crashes(amqp_proxy):
+        published(amqp_proxy.url, "orders")
+        time.sleep(1)
+        os._exit(3)
+    """)
+    assert pytester.runpytest_subprocess("--amqp-record", str(tmp_path), "-p", "no:cacheprovider").ret == 3
+    files = sorted(tmp_path.glob("*/amqproxy-*"))
+    assert [file.name.endswith(".partial") for file in files] == [True, False, False]
+    for file in files:
+        found = [each for each in read_decoded(file) if isinstance(each, DecodedFrames)]
+        methods = [frame.method.name for each in found for frame in each.frames if frame.kind == METHOD]
+        assert "basic.publish" in methods
+        assert methods[-1] == "connection.close-ok"

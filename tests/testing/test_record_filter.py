@@ -54,7 +54,11 @@ def holds(expression: str, client: Client | None = None, **fields: Any) -> bool:
     return RecordFilter(expression).holds(record(**fields), client or Client())
 
 
-@pytest.mark.parametrize("path", golden.captures(), ids=lambda path: path.stem)
+WHOLE = [path for path in golden.captures() if "snapped" not in path.stem]
+"""Of bodies that were not captured whole, a record has less than frames have."""
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
 def test_the_same_messages_are_found_in_captures(path: Path) -> None:
     settings = ObserverSettings(body=1 << 20, kept_body=1 << 20)
     recorded = commands(observed(read_decoded(path), settings))

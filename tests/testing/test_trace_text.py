@@ -5,8 +5,8 @@ from typing import Any
 from amqproxy.taps.findings.finding import Finding, Severity
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.record import Record
+from amqproxy.testing.in_memory_recorder import Recording
 from amqproxy.testing.messages import Messages
-from amqproxy.testing.recorder import Recording
 from amqproxy.testing.trace_text import (
     LONGEST_LINE,
     MOST_CONNECTIONS,

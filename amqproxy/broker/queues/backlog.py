@@ -54,11 +54,22 @@ class Backlog:
 
     def __iter__(self) -> Iterator[Message]:
         """What waits, in its order."""
-        for _, entry in sorted(self._returned, key=lambda each: each[0]):
-            yield whole(entry)
+        returned = self._returned.copy()  # a heap, too: who wants the first only does not pay for all
+        while returned:
+            yield whole(heapq.heappop(returned)[1])
         if self._paged is not None:
             yield from self._paged
         yield from self._fresh
+
+    @property
+    def entered(self) -> int:
+        """How many messages have come in so far."""
+        return self._position + len(self._fresh)
+
+    @property
+    def left(self) -> int:
+        """How many of them have gone out, or were dropped; some may have come back since."""
+        return self._position if self._paged is None else self._position - len(self._paged)
 
     def add(self, message: Message, expires_at: float, ticket: DurabilityTicket | None = None) -> None:
         """Let a message wait behind all others. `ticket` counts it, if it is to be stored."""

@@ -221,6 +221,16 @@ class Queue:
     def consumer_count(self) -> int:
         return len(self.consumers)
 
+    @property
+    def entered(self) -> int:
+        """How many messages have come in so far: since the broker's start, or of a durable queue, since its own."""
+        return sum(backlog.entered for _, backlog in self._backlogs)
+
+    @property
+    def left(self) -> int:
+        """How many of them have been handed out, or dropped; some may have come back since."""
+        return sum(backlog.left for _, backlog in self._backlogs)
+
     def __iter__(self) -> Iterator[Message]:
         """The ready messages, the next first."""
         for _, backlog in self._backlogs:

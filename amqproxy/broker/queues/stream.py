@@ -70,6 +70,15 @@ class StreamQueue(Queue):
         """RabbitMQ reports nothing."""
         return 0
 
+    @property
+    def entered(self) -> int:
+        return self._log.next
+
+    @property
+    def left(self) -> int:
+        """None is taken out: these were too old, or too many."""
+        return self._log.first
+
     def __iter__(self) -> Iterator[Message]:
         return iter(self._log)
 

@@ -1,87 +1,137 @@
-"""Shows a tap what a client and the broker send each other, as the proxy does with its sessions."""
+"""Shows a tap what a client and the broker send each other, as the proxy does with its sessions, and counts it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, recognise
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.broker.server.connection_meter import ConnectionMeter
 from amqproxy.supervision import contained
+from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 _HEADER_BYTES = len(HEADER)
 
 
 class ConnectionTap:
-    """One connection, numbered `number`, as `tap` sees it; its bytes are read once more for that.
+    """One connection, numbered `number`, as `tap` sees it, if there is one; its bytes are read once more for that.
 
     What the client sends is shown before the broker takes it, and what the broker sends before it leaves: so each
-    answer is shown after what it answers. A tap that fails is shown no more of this connection.
+    answer is shown after what it answers. A tap that fails is shown no more of this connection. With `metrics`, what
+    passes is counted there, by the `meter`; `byte_counts` are of what each peer has sent.
     """
 
-    def __init__(self, tap: Tap, number: int, name: str, *, is_tls: bool) -> None:
+    def __init__(
+        self, tap: Tap | None, number: int, name: str, *, is_tls: bool, metrics: Metrics | None = None
+    ) -> None:
         self.number = number
         self.name = name.replace(" -> ", "-")
         self.is_tls = is_tls
-        self._tap: Tap | None = tap
+        self.upstream_name = ""
+        self.byte_counts = {CLIENT: 0, SERVER: 0}
+        self.meter = None if metrics is None else ConnectionMeter(metrics)
+        self._tap = tap
+        self._has_failed = False
+        self._is_over = False
         self._first = b""
         self._is_greeted = False
-        self._readers = {peer: FrameReader(frame_max=0) for peer in (CLIENT, SERVER)}  # the broker keeps the limits
+        self._readers = {  # the broker keeps the limits
+            peer: FrameReader(None if metrics is None else metrics.tallies[peer], frame_max=0)
+            for peer in (CLIENT, SERVER)
+        }
+
+    def show_to(self, tap: Tap | None) -> None:
+        """Show what passes to another tap from here on, or to none."""
+        if not self._has_failed:
+            self._tap = tap
 
     def received(self, data: bytes) -> None:
         """Take what the client has sent."""
-        if self._tap is None:
+        self.byte_counts[CLIENT] += len(data)
+        if self._is_over:
             return
-        with self._shown():
-            if not self._is_greeted:
-                data = self._greet(self._tap, data)
-            if data:
-                self._show(self._tap, CLIENT, data)
+        if not self._is_greeted:
+            data = self._greet(data)
+        if data:
+            self._read(CLIENT, data)
 
     def sent(self, pieces: Iterable[bytes]) -> None:
         """Take what is going to be sent to the client."""
-        if self._tap is None or not self._is_greeted:
-            return
-        with self._shown():
-            for data in pieces:
-                self._show(self._tap, SERVER, data)
+        for data in pieces:
+            self.byte_counts[SERVER] += len(data)
+            if self._is_greeted and not self._is_over:
+                self._read(SERVER, data)
 
     def ended(self, reason: str) -> None:
         """The connection is over."""
-        if self._tap is not None:
-            with self._shown():
-                self._tap.saw_end(self, reason)
-            self._tap = None
+        if not self._is_over:
+            self._is_over = True
+            self._show_end(reason)
+        meter, self.meter = self.meter, None
+        if meter is not None:
+            with contained("connection not counted", client=self.name):
+                meter.close()
 
-    def _greet(self, tap: Tap, data: bytes) -> bytes:
+    def _greet(self, data: bytes) -> bytes:
         """Show the protocol header, once it is whole: what is behind it. Another protocol is not read any further."""
         self._first += data
         protocol = recognise(self._first)
         if protocol is None:
             return b""
-        tap.saw_protocol_header(self, self._first[:_HEADER_BYTES])
+        if self._tap is not None:
+            with self._shown():
+                self._tap.saw_protocol_header(self, self._first[:_HEADER_BYTES])
         if protocol not in LIKE_0_9_1:
-            self._tap = None
-            tap.saw_end(self, f"the client speaks another protocol: {protocol}")
+            self._is_over = True
+            self._show_end(f"the client speaks another protocol: {protocol}")
             return b""
         self._is_greeted = True
         return self._first[_HEADER_BYTES:]
 
-    def _show(self, tap: Tap, sender: Peer, data: bytes) -> None:
+    def _read(self, sender: Peer, data: bytes) -> None:
+        """Make frames of what a peer sends, and show and count them."""
         reader = self._readers.get(sender)
         if reader is None:
             return
         frames = reader.feed(data)
         if frames:
-            tap.saw_frames(self, sender, frames)
-        if reader.error is not None:
+            if self._tap is not None:
+                with self._shown():
+                    self._tap.saw_frames(self, sender, frames)
+            if self.meter is not None:
+                with self._counted():
+                    self.meter.count(sender, frames, time.perf_counter())
+        error = reader.error
+        if error is not None:
             del self._readers[sender]
-            tap.saw_violation(self, sender, reader.error)
+            error.received = reader.refused
+            if self._tap is not None:
+                with self._shown():
+                    self._tap.saw_violation(self, sender, error)
+            if self.meter is not None:
+                with self._counted():
+                    self.meter.count_violation(sender, error)
+
+    def _show_end(self, reason: str) -> None:
+        if self._tap is not None:
+            with self._shown():
+                self._tap.saw_end(self, reason)
+        self._tap = None
 
     def _shown(self) -> AbstractContextManager[None]:
         return contained("tap failed", then=self._lose, client=self.name)
 
+    def _counted(self) -> AbstractContextManager[None]:
+        return contained("connection not counted", then=self._lose_meter, client=self.name)
+
     def _lose(self, failure: Exception) -> None:
         self._tap = None
+        self._has_failed = True
+
+    def _lose_meter(self, failure: Exception) -> None:
+        if self.meter is not None:
+            self.meter.lose()

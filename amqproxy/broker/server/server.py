@@ -19,12 +19,14 @@ from amqproxy.broker.server.connection_log import ConnectionLog
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.connection_task import ConnectionTask
 from amqproxy.broker.server.send_scheduler import SendScheduler
+from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.server.timer_task import TimerTask
 from amqproxy.config import join_address
 from amqproxy.log import logger
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 from amqproxy.supervision import contained, kept_up, report, supervised
+from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 MOST_READ = 512 * 1024
@@ -48,7 +50,8 @@ class BrokerServer:
 
     `most_connections` are served at a time; more are closed at once. `naming` reads the user from a client's
     certificate. `directory` is where the disk must have room. `tap` is shown what passes on connections that come from
-    then on.
+    then on; with `metrics`, which count what passes, also on those that are there when it is applied. `served` has the
+    connections by their numbers.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class BrokerServer:
     ) -> None:
         self.broker = broker
         self.tap = tap
+        self.metrics: Metrics | None = None
+        self.served: dict[int, ServedConnection] = {}
         self._numbers = count(1)
         self._log = ConnectionLog(trio.current_time)
         broker.events.on_failure = report
@@ -100,6 +105,13 @@ class BrokerServer:
 
     # --- clients
 
+    def apply_tap(self, tap: Tap | None) -> None:
+        """Show what passes to this tap from here on, or to none."""
+        self.tap = tap
+        for each in self.served.values():
+            if each.tap is not None:
+                each.tap.show_to(tap)
+
     def listen(self, listener: trio.SocketListener, context: ssl.SSLContext | None = None) -> None:
         """Accept clients, over TLS where there is a context. The listener is closed in the end."""
         assert self._nursery is not None
@@ -119,9 +131,10 @@ class BrokerServer:
     ) -> None:
         """Serve the client at the other end of `transport` until either side closes it; see `ClientConnection`."""
         assert self._nursery is not None
+        number, is_tls = next(self._numbers), certificate_name is not None
         tap = None
-        if self.tap is not None:
-            tap = ConnectionTap(self.tap, next(self._numbers), name, is_tls=certificate_name is not None)
+        if self.tap is not None or self.metrics is not None:
+            tap = ConnectionTap(self.tap, number, name, is_tls=is_tls, metrics=self.metrics)
         connection_task = ConnectionTask(
             self.broker,
             self._send_scheduler,
@@ -133,11 +146,13 @@ class BrokerServer:
             tap=tap,
         )
         self._connection_tasks.add(connection_task)
+        self.served[number] = ServedConnection(number, connection_task.connection, time.time(), certificate_name, tap)
         try:
             with contained("connection failed", client=name):
                 await connection_task.run()
         finally:
             self._connection_tasks.remove(connection_task)
+            del self.served[number]
 
     @property
     def _occupied(self) -> int:
@@ -166,9 +181,13 @@ class BrokerServer:
             return False
         if self._most_connections is not None and self._occupied >= self._most_connections:
             self._log.write("warning", "connection refused", "", limit=self._most_connections)
+            if self.metrics is not None:
+                self.metrics.refused.labels("limit").inc()
             await trio.aclose_forcefully(stream)
         else:
             self._clients += 1
+            if self.metrics is not None:
+                self.metrics.accepted.inc()
             self._nursery.start_soon(supervised, "connection failed", self._welcome, stream, context)
         return True
 

@@ -66,10 +66,12 @@ class ChannelTable:
         owner = self._owner
         for peer, reader in owner.readers.items():
             content_state = reader.content_states.get(channel.number)
-            if content_state is not None and not content_state.is_watched:
+            if content_state is not None and content_state.is_watched:
+                continue
+            if owner.current == (peer, channel.number):  # where the reader has no state of it, the chunk has its close
+                self.newly_watched.add(channel.number)
+            if content_state is not None:
                 content_state.is_watched = True
-                if owner.current == (peer, channel.number):
-                    self.newly_watched.add(channel.number)
 
     def is_gone(self, number: int) -> bool:
         """Has neither leg the channel any more? The client may have opened the next one of that number already."""

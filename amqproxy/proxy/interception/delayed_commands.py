@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -59,7 +59,7 @@ class DelayedCommands:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self.waiting: dict[int, Delayed] = {}
-        self.resuming: dict[ChannelDirection, ChannelInterceptor] = {}
+        self.resuming: OrderedDict[ChannelDirection, ChannelInterceptor] = OrderedDict()  # its first is found at once
         self.paused: dict[ChannelDirection, ChannelInterceptor] = {}
         self._to_release: deque[Delayed] = deque()
         self._left = TURN
@@ -149,8 +149,8 @@ class DelayedCommands:
         """Let go on what has waited long enough, or as much of it as goes on in one turn."""
         owner = self._owner
         while self.resuming and self._left > 0 and not owner.is_over:
-            direction = next(iter(self.resuming))
-            self.go_on(self.resuming.pop(direction), direction)
+            direction, channel = self.resuming.popitem(last=False)
+            self.go_on(channel, direction)
         while not owner.is_over and self._left > 0 and (do := self._timers.take_due(now)) is not None:
             self._left -= 1
             do()

@@ -99,8 +99,10 @@ class LegStates:
             output.send(frame)
 
     def reply(self, to: Peer, number: int, method: Method, note: Note) -> None:
-        """Send a method of our own at once."""
+        """Send a method of our own at once, unless the connection is closing: its peer waits for one answer only."""
         frame = method_frame(number, method)
+        if self.is_void(to, frame):
+            return
         self.connections[to].receive(to.other, frame)
         self.outputs[to].append(frame.raw)
         if self.is_tapped:

@@ -75,6 +75,11 @@ class Closing:
         """What `sender` sent, the frame `culprit` if that is known, is wrong; the other side gets a close without
         blame.
         """
+        reader = self._legs[sender].reader
+        if error is reader.error:
+            error.received = reader.refused
+        elif culprit is not None:
+            error.received = culprit.raw
         self._report.note_violation(sender, error)
         own = _reworded(error, self._legs[CLIENT], culprit) if sender is CLIENT else error
         other = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")

@@ -84,7 +84,7 @@ class PassThrough:
 
     def ask_for_frames(self) -> None:
         """Have the readers hand over the methods that change the connection; all frames, for a gate."""
-        self.relays_unseen = self.gate is None and not self.is_tapped
+        self.relays_unseen = self.gate is None
         for peer in (CLIENT, SERVER):
             wants_all = self.gate is not None
             self._legs[peer].reader.want(EVERY_METHOD if wants_all else STATEFUL[peer], content=wants_all)
@@ -122,7 +122,10 @@ class PassThrough:
                 self._output = memoryview(reader.taken)[: end - reader.taken_from]
             if self.is_tapped:
                 data = self._output if isinstance(self._output, bytes) else bytes(self._output)
-                self._passed = passed if gate is not None else FrameChunk(data, reader.taken_from) if data else ()
+                count = reader.taken_frames if end == reader.offset else -1
+                self._passed = (
+                    passed if gate is not None else FrameChunk(data, reader.taken_from, count) if data else ()
+                )
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         if to is self._sender:

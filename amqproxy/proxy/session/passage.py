@@ -22,9 +22,9 @@ class Passage(Protocol):
     It does no input or output; the time is passed in. It shows each leg's `Connection` what really passes on it.
     Methods that count for the session itself are handed to the session as they pass.
 
-    While it `relays_unseen`, what a reader has taken without handing over a frame is sent on as it is, and not taken
-    here. What its `gate` does not let by goes no further; once it `is_draining`, channels are no longer shown to the
-    legs. What `is_tapped` gives every frame to taps. `ask_for_frames` after changing one of these.
+    While it `relays_unseen`, what a reader has taken without handing over a frame is sent on as it is, shown to taps if
+    it `is_tapped`, and not taken here. What its `gate` does not let by goes no further; once it `is_draining`, channels
+    are no longer shown to the legs. `ask_for_frames` after changing one of these.
     """
 
     gate: Callable[[Peer, Frame], bool] | None

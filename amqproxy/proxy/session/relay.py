@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 
@@ -11,7 +11,7 @@ import trio
 
 from amqproxy.amqp091.errors import ProtocolError, ResourceError
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE, Frame
-from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.proxy.interception.effects import InterceptorFault
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
@@ -19,10 +19,14 @@ from amqproxy.proxy.session.closing import culprit_of
 from amqproxy.proxy.session.drain import Drain
 from amqproxy.proxy.session.handshake import PacedHandshake
 from amqproxy.proxy.session.passage import Passage
+from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.sockets.transport import TransportBroken
+from amqproxy.taps.frame_chunk import FrameChunk
 
 QUANTUM = 0.002
 """Seconds of work of one direction after which all other tasks have their turn."""
+
+_RELEASED = TapBrake()
 
 
 class DirectionEnding(Enum):
@@ -42,18 +46,22 @@ class Relay:
     `handshake` receives from the client until it may send without waiting. `drain` is set once the session drains.
     `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `observe`
     takes the seconds from receiving a chunk to having sent it; `note` what the client has sent, or, with True, what it
-    is sent, and the time at which that was read. What is held of an incomplete frame counts for `share`. After a
-    `ProtocolError`, `culprit` is the frame that it is about, if that is known. While it is paused, nothing is read, or
-    taken of what has been read.
+    is sent, and the time at which that was read; `show`, while there are taps, what passes that the passage does not
+    take. What is held of an incomplete frame counts for `share`. After a `ProtocolError`, `culprit` is the frame that
+    it is about, if that is known. While it is paused, nothing is read, or taken of what has been read; so it is while
+    a `brake` holds the session of this `number`.
     """
 
     __slots__ = (
+        "_brake",
         "_follow_up",
         "_note",
+        "_number",
         "_observe",
         "_resumed",
         "_room",
         "_share",
+        "_show",
         "culprit",
         "drain",
         "handshake",
@@ -71,8 +79,13 @@ class Relay:
         follow_up: Callable[[], None],
         observe: Callable[[float], None],
         note: Callable[[bool, bytes | memoryview, float], None],
+        show: Callable[[Peer, Sequence[Frame]], None],
         handshake: PacedHandshake | None = None,
+        brake: TapBrake | None = None,
+        number: int = 0,
     ) -> None:
+        self._brake = brake or _RELEASED
+        self._number = number
         self.source = source
         self.target = target
         self.passage = passage
@@ -83,6 +96,7 @@ class Relay:
         self._follow_up = follow_up
         self._observe = observe
         self._note = note
+        self._show = show
         self._room: trio.Event | None = None
         self._resumed: trio.Event | None = None
 
@@ -94,7 +108,7 @@ class Relay:
         """
         source, target = self.source, self.target
         reader = source.reader
-        observe = self._observe
+        observe, brake = self._observe, self._brake
         handshake = self.handshake
         busy = 0.0
         held = 0
@@ -102,6 +116,8 @@ class Relay:
         while data:
             while self._resumed is not None:
                 await self._resumed.wait()
+            if brake.is_on:
+                await brake.wait(self._number)
             began = time.perf_counter()
             if reader.is_paused:
                 frames = reader.resume()
@@ -148,7 +164,7 @@ class Relay:
     @property
     def is_unread(self) -> bool:
         """Is the source, on purpose, not being read from?"""
-        return self._resumed is not None or self._room is not None
+        return self._resumed is not None or self._room is not None or self._brake.holds(self._number)
 
     def pause(self) -> None:
         """Take nothing more of the source, from the next chunk on."""
@@ -171,10 +187,13 @@ class Relay:
         self, frames: list[Frame], now: float
     ) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
         """What is to be sent on of what was read with these frames at a time, and what is wrong after it."""
-        reader = self.source.reader
-        if not frames and self.passage.relays_unseen:
+        passage, reader = self.passage, self.source.reader
+        if not frames and passage.relays_unseen:
             output: bytes | memoryview = reader.taken
             error: ProtocolError | InterceptorFault | None = reader.error
+            if passage.is_tapped and output:
+                data = output if isinstance(output, bytes) else bytes(output)
+                self._show(self.source.peer, FrameChunk(data, reader.taken_from, reader.taken_frames))
         else:
             output, error = self._take(frames)
         is_client = self.source.peer is CLIENT

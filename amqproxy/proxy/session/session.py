@@ -39,6 +39,7 @@ from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, Sess
 from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
+from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -101,20 +102,21 @@ class Session:
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         rule_log: RuleLog | None = None,
         tap_budget: TapBudget | None = None,
+        brake: TapBrake | None = None,
         topology: ObservedTopology | None = None,
     ) -> None:
         self.number = number
         self.name = name
         self.connected_at = time.time()
-        self.legs: dict[Peer, Leg] = {CLIENT: new_leg(CLIENT, transport, limits, metrics)}
+        self._report = SessionReport(
+            number, name, metrics, tap, rule_log, is_tls=isinstance(transport, StreamTransport)
+        )
+        self.legs: dict[Peer, Leg] = {CLIENT: new_leg(CLIENT, transport, limits, metrics, self._report)}
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
         self._rules = rules
         self._on_hold = on_hold
-        self._report = SessionReport(
-            number, name, metrics, tap, rule_log, is_tls=isinstance(transport, StreamTransport)
-        )
         self._closing = Closing(self.legs, self._report)
         self._share = MemoryShare(memory or MemoryBudget(share_limit=SESSION_MEMORY))
         self._life = SessionLife()
@@ -132,6 +134,7 @@ class Session:
             self._share,
             mirrors,
             tap_budget,
+            brake,
         )
         self._observer = ClientObserver(self.client.connection, self._traffic, self._report, topology)
         self._directions = 2
@@ -237,7 +240,8 @@ class Session:
             return
         self._metrics.upstream_up.labels("main").set(1)
         self._metrics.connect_seconds.observe(trio.current_time() - began)
-        self.legs[SERVER] = upstream = new_leg(SERVER, transport, self._limits, self._metrics)
+        self.legs[SERVER] = upstream = new_leg(SERVER, transport, self._limits, self._metrics, self._report)
+        self._report.upstream = transport
         for leg in self.legs.values():
             leg.connection.receive_header(CLIENT, HEADER)
         if opening.is_opaque:

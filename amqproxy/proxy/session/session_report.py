@@ -18,12 +18,14 @@ from amqproxy.amqp091.methods import (
     ConnectionUnblocked,
     Method,
 )
-from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.config import join_address
 from amqproxy.log import logger
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
+from amqproxy.sockets.transport import Transport
 from amqproxy.supervision import contained
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.note import NOTHING, Note
@@ -31,6 +33,8 @@ from amqproxy.taps.tap import Tap
 
 NORMAL = (0, 200)
 """The reply codes of a normal connection.close: 200, and 0 as py-amqp and Kombu have it."""
+
+_ON_LEG = {CLIENT: Note(leg="client"), SERVER: Note(leg="upstream")}
 
 
 class SessionEnd(NamedTuple):
@@ -47,7 +51,8 @@ class SessionEnd(NamedTuple):
 class SessionReport:
     """Keeps the account of a session until it is closed. `end` is how the session ended, once it has.
 
-    `number`, `name` and `is_tls` are the session's; taps know it by them.
+    `number`, `name` and `is_tls` are the session's; taps know it by them, and by `upstream_name`. `upstream` is the
+    transport to the broker, once there is one.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class SessionReport:
         self.number = number
         self.name = name
         self.is_tls = is_tls
+        self.upstream: Transport | None = None
         self.metrics = metrics
         self.tap = tap
         self._rule_log = rule_log
@@ -71,6 +77,12 @@ class SessionReport:
         self._channel_count = 0
         self._is_open = False
         self._blocked_since: float | None = None
+
+    @property
+    def upstream_name(self) -> str:
+        """Both ends' addresses of the connection to the broker, ours first, while there is one that has addresses."""
+        ends = self.upstream.ends() if self.upstream is not None else None
+        return "" if ends is None else "-".join(join_address(*end) for end in ends)
 
     def introduce(self, client: Client) -> None:
         """Add the client to every log line from here on; `client` is what people may see of it."""
@@ -129,8 +141,15 @@ class SessionReport:
     def note_frames(self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         """Show a tap frames that have passed, with what rules have made of their command."""
         if self.tap is not None and frames:
-            with self._shown_to_tap():
+            try:
                 self.tap.saw_frames(self, sender, frames, note)
+            except Exception as failure:  # a context for each chunk would cost more than what it contains
+                with self._shown_to_tap():
+                    raise failure
+
+    def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Frame]) -> None:
+        """Show a tap frames that have passed between us and one peer only."""
+        self.note_frames(sender, frames, _ON_LEG[leg])
 
     def note_gap(self, frames: int) -> None:
         """So many frames were not shown to the tap."""

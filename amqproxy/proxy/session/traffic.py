@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import trio
 
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
@@ -33,6 +34,7 @@ from amqproxy.proxy.session.session_effects import log_effects, send_copies
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
 from amqproxy.proxy.session.tap_budget import TapBudget, TapShare
+from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Impairment, Verdict
@@ -44,13 +46,14 @@ class Traffic:
     """Carries out what the `passage` between `legs` wants, from the first frame on and until all that waited is sent.
 
     `meter` counts the messages that the client sends and is sent, if they are counted. Taps that may miss frames are
-    shown what there is time for in `tap_budget`.
+    shown what there is time for in `tap_budget`; for others, there is the `brake`.
 
     The session's `scope` is cancelled where that ends the session; `closing` and `report` know why then.
     """
 
     __slots__ = (
         "_announce",
+        "_brake",
         "_closing",
         "_drain",
         "_legs",
@@ -82,7 +85,9 @@ class Traffic:
         share: MemoryShare,
         mirrors: Mirrors | None,
         tap_budget: TapBudget | None = None,
+        brake: TapBrake | None = None,
     ) -> None:
+        self._brake = brake
         self._legs = legs
         self._life = life
         self._closing = closing
@@ -125,9 +130,11 @@ class Traffic:
         follow_up, observe = self._follow_up, self._report.metrics.latency.observe
         if self._report.metrics.messages is not None:
             self.meter = MessageMeter(self._report.metrics.messages)
+        shared = self.passage, self._share, follow_up, observe, self._note, self._report.note_frames
+        number = self._report.number
         relays = (
-            Relay(client, server, self.passage, self._share, follow_up, observe, self._note, handshake),
-            Relay(server, client, self.passage, self._share, follow_up, observe, self._note),
+            Relay(client, server, *shared, handshake, self._brake, number),
+            Relay(server, client, *shared, None, self._brake, number),
         )
         self._relays = relays
         return relays
@@ -436,12 +443,18 @@ class Traffic:
         self._drain = drain = Drain(self._legs[CLIENT], {peer: leg.reader for peer, leg in self._legs.items()})
         for relay in self._relays:
             relay.drain = drain
-        self.passage.gate = drain.passes
+        self.passage.gate = self._passes_drain
         self.passage.ask_for_frames()
         self.passage.release_all(trio.current_time())
         self._apply_effects()
         nursery.start_soon(self._go_on_releasing)
         self._close_if_drained(drain)
+
+    def _passes_drain(self, sender: Peer, frame: Frame) -> bool:
+        passes = self._drain is None or self._drain.passes(sender, frame)
+        if not passes and frame.channel == 0:  # such as the answer to our close
+            self._report.note_own_frames(sender, sender, [frame])
+        return passes
 
     def _close_if_drained(self, drain: Drain) -> None:
         """Send the client connection.close, once the contents in progress at the start of the drain are complete."""

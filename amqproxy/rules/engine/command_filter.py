@@ -46,11 +46,12 @@ class CommandFilter:
         tags: tuple[str, ...] = (),
     ) -> bool:
         """Does the filter hold? What it fails on is let by: that should be seen."""
+        if self._stage is Stage.METHOD or not method.carries_content:
+            return self.holds(sender, Command(channel, method), ts_ns / 1e9, tags)
         frames = [Frame(encode_method(channel, method))]
-        if method.carries_content and self._stage > Stage.METHOD:
-            frames.append(Frame(encode_frame(HEADER, channel, ContentHeader(size, properties).encode())))
-            if self._stage is Stage.BODY:
-                frames.append(Frame(encode_frame(BODY, channel, body)))
+        frames.append(Frame(encode_frame(HEADER, channel, ContentHeader(size, properties).encode())))
+        if self._stage is Stage.BODY:
+            frames.append(Frame(encode_frame(BODY, channel, body)))
         return self.holds(sender, Command.received(frames), ts_ns / 1e9, tags)
 
     def holds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
@@ -64,7 +65,7 @@ class FrameFilter:
         self._tags: tuple[str, ...] = ()
         self._passes: dict[tuple[Peer, int], bool] = {}
 
-    def sift(self, sender: Peer, frames: list[Frame], time: float, tags: tuple[str, ...] = ()) -> list[Frame]:
+    def sift(self, sender: Peer, frames: Sequence[Frame], time: float, tags: tuple[str, ...] = ()) -> list[Frame]:
         """Of these frames, and of those held back before, the ones that are let by now.
 
         `time` and `tags` are as in `CommandContext`; all frames of a command are given with the same tags.

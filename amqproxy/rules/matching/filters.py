@@ -30,6 +30,9 @@ _SPECIMENS: dict[AttributeKind, Any] = {
     AttributeKind.ANYTHING: {},
 }
 
+MAX_KNOWN_VALUES = 512
+"""Values of what an expression reads for which it is kept whether it holds."""
+
 LookUp = Callable[[str], Any]
 """Gives what a name stands for, by its path; None where there is no such thing."""
 
@@ -53,7 +56,7 @@ class NotBoolean(FilterFailed):
 class Filter:
     """An expression, ready to be asked."""
 
-    __slots__ = ("_program", "_reads", "condition", "expression", "names")
+    __slots__ = ("_known", "_program", "_reads", "_values", "condition", "expression", "names")
 
     def __init__(self, expression: str) -> None:
         """`TextError`, a `ValueError`, has the error and its place."""
@@ -66,12 +69,14 @@ class Filter:
         self._program = _compiled(expression, found)
         self._reads = _fetched(found.reads)
         self._try_out()
+        self._values = [NAMES[path].value for path in self._reads]
+        self._known: dict[tuple[Any, ...], bool] = {}
         sources = [AttributeSource.METHOD, *[NAMES[path].source for path in self.names]]
         self.condition = Condition(
             source=max(sources, key=_FLEETING.index),
             stage=max([NAMES["method"].stage, *[NAMES[path].stage for path in self.names]]),
             reads=self.names,
-            holds=self._holds_of_seen,
+            holds=self._holds_of_names if all(map(_is_name, self.names)) else self._holds_of_seen,
         )
 
     def holds(self, look_up: LookUp) -> bool:
@@ -112,8 +117,26 @@ class Filter:
         except FilterFailed:
             pass  # commands may have values for which it does not fail
 
+    def _holds_of_names(self, context: CommandContext) -> bool:
+        """The same as `_holds_of_seen`, where that depends on a few names which come again and again."""
+        values = tuple([value(context) for value in self._values])
+        found = self._known.get(values)
+        if found is None:
+            found = self.holds(dict(zip(self._reads, values, strict=True)).__getitem__)
+            if len(self._known) >= MAX_KNOWN_VALUES:
+                self._known.clear()
+            self._known[values] = found
+        return found
+
     def _holds_of_seen(self, context: CommandContext) -> bool:
         return self.holds(lambda path: NAMES[path].value(context))
+
+
+def _is_name(path: str) -> bool:
+    """Does it stand for a text that is short, and the same for many commands?"""
+    attribute = NAMES[path]
+    is_lasting = attribute.source in (AttributeSource.CLIENT, AttributeSource.METHOD)
+    return is_lasting and attribute.kind is AttributeKind.TEXT
 
 
 @lru_cache(maxsize=1024)

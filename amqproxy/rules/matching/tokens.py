@@ -10,10 +10,11 @@ from amqproxy.rules.matching.diagnostics import pointed
 
 
 class TextError(ValueError):
-    """What is wrong with a text, with its line, its column, and a caret under the place."""
+    """What is wrong with a text, with its line, its column, and a caret under the place, which is `at` in the text."""
 
     def __init__(self, what: str, text: str, place: int) -> None:
         super().__init__(pointed(what, text, place))
+        self.at = place
 
 
 class Token(msgspec.Struct, frozen=True):

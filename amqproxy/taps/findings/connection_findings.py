@@ -17,15 +17,24 @@ from amqproxy.taps.trace.events import TraceEvent
 class ConnectionFindings:
     """Listens to `trace`, of the connection numbered `stream` and named `connection`, whose client's end comes first.
 
-    `is_tls` is whether it is encrypted, if that is known; `process_inspector` is shared by the connections of a run.
+    `is_tls` is whether it is encrypted, if that is known; `process_inspector` is shared by the connections of a run;
+    `is_counting` is as an `Inspector` has it.
     """
 
     def __init__(
-        self, trace: Trace, stream: int, connection: str, *, is_tls: bool | None, process_inspector: ProcessInspector
+        self,
+        trace: Trace,
+        stream: int,
+        connection: str,
+        *,
+        is_tls: bool | None,
+        process_inspector: ProcessInspector,
+        is_counting: bool = False,
     ) -> None:
         address = connection.partition("-")[0].rpartition(":")[0].strip("[]")
         self._place = ConnectionPlace(stream, connection, address)
-        self._inspector = Inspector(stream, connection, ObservedConnection(trace, is_tls, address))
+        observed = ObservedConnection(trace, is_tls, address)
+        self._inspector = Inspector(stream, connection, observed, is_counting=is_counting)
         self._process_inspector = process_inspector
         self._found: list[Finding] = []
         trace.listen(self._inspect)

@@ -61,9 +61,15 @@ DETECTORS: tuple[type[Detector], ...] = (
 
 
 class Inspector:
-    """Finds what there is to find on one connection, numbered `stream` and named `connection`."""
+    """Finds what there is to find on one connection, numbered `stream` and named `connection`.
 
-    def __init__(self, stream: int, connection: str, observed: ObservedConnection) -> None:
+    With `is_counting`, each is reported, and not only the first, the tenth, the hundredth ….
+    """
+
+    def __init__(
+        self, stream: int, connection: str, observed: ObservedConnection, *, is_counting: bool = False
+    ) -> None:
+        self._is_counting = is_counting
         self._stream = stream
         self._connection = connection
         self._counts: dict[str, int] = {}
@@ -80,7 +86,7 @@ class Inspector:
                 text = handler(detector, event)
                 if text is not None:
                     count = self._counts[detector.kind] = self._counts.get(detector.kind, 0) + 1
-                    if is_reported(count):
+                    if self._is_counting or is_reported(count):
                         findings.append(self._finding(detector, event, text, count, record))
         return findings
 

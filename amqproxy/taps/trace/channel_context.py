@@ -22,13 +22,16 @@ class ChannelContext:
     `knows_start` is whether all frames since channel.open were seen; `is_unread` whether the broker does not read what
     the client sends any more, since the channel or the connection is closing; `has_forgotten` whether ranges of open
     tags were forgotten, so that a tag which is not open may still be known to the broker. `mode` is None while it is
-    not known.
+    not known. `epoch` counts the openings of its number, from 1; 0 is what was open before the first frame.
     """
 
-    __slots__ = ("budgets", "events", "has_forgotten", "is_unread", "knows_start", "mode", "number")
+    __slots__ = ("budgets", "epoch", "events", "has_forgotten", "is_unread", "knows_start", "mode", "number")
 
-    def __init__(self, number: int, events: list[TraceEvent], budgets: Budgets, *, knows_start: bool) -> None:
+    def __init__(
+        self, number: int, events: list[TraceEvent], budgets: Budgets, *, knows_start: bool, epoch: int = 0
+    ) -> None:
         self.number = number
+        self.epoch = epoch
         self.events = events
         self.budgets = budgets
         self.knows_start = knows_start

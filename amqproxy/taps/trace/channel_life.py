@@ -41,12 +41,18 @@ class ChannelLife:
         self.is_opened = True
         context = self._context
         latency = None if self._opened_ts_ns is None else ts_ns - self._opened_ts_ns
-        context.events.append(ChannelOpened(ts_ns=ts_ns, channel=context.number, latency_ns=latency))
+        context.events.append(
+            ChannelOpened(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, latency_ns=latency)
+        )
 
     def flow(self, sender: Peer, method: ChannelFlow, ts_ns: int) -> None:
         """`sender` has sent channel.flow."""
         context = self._context
-        context.events.append(FlowChanged(ts_ns=ts_ns, channel=context.number, sender=sender, is_active=method.active))
+        context.events.append(
+            FlowChanged(
+                ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, is_active=method.active
+            )
+        )
 
     def close(self, sender: Peer, method: ChannelClose, cause: Method | None, ts_ns: int) -> None:
         """`sender` has sent channel.close, after which the broker reads nothing else of the client."""
@@ -57,6 +63,7 @@ class ChannelLife:
             ChannelClosed(
                 ts_ns=ts_ns,
                 channel=context.number,
+                epoch=context.epoch,
                 by=sender,
                 code=method.reply_code,
                 text=method.reply_text,

@@ -74,7 +74,9 @@ class RequestTrace:
                 number = self.consumers.number()
         if getattr(request, "no_wait", False):
             context = self._context
-            context.events.append(RequestSent(ts_ns=ts_ns, channel=context.number, sender=sender, request=request))
+            context.events.append(
+                RequestSent(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, request=request)
+            )
             if isinstance(request, BasicConsume):
                 self.consumers.may_begin(request.consumer_tag, number, request, self._last_queue)
             elif isinstance(request, BasicCancel):
@@ -92,6 +94,7 @@ class RequestTrace:
             RequestAnswered(
                 ts_ns=ts_ns,
                 channel=context.number,
+                epoch=context.epoch,
                 sender=sender.other,
                 request=None if found is None else found.request,
                 reply=reply,
@@ -127,6 +130,7 @@ class RequestTrace:
                     RequestUnanswered(
                         ts_ns=ts_ns,
                         channel=context.number,
+                        epoch=context.epoch,
                         sender=sender,
                         request=each.request,
                         latency_ns=ts_ns - each.ts_ns,

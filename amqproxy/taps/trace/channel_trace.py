@@ -68,6 +68,7 @@ class ChannelTrace:
         "_contents",
         "_context",
         "_deliveries",
+        "_digests",
         "_life",
         "_publishes",
         "_requests",
@@ -76,9 +77,17 @@ class ChannelTrace:
     )
 
     def __init__(
-        self, number: int, events: list[TraceEvent], budgets: Budgets, *, knows_start: bool, body: int = 0
+        self,
+        number: int,
+        events: list[TraceEvent],
+        budgets: Budgets,
+        *,
+        knows_start: bool,
+        epoch: int = 0,
+        body: int = 0,
+        digests: bool = False,
     ) -> None:
-        self._context = context = ChannelContext(number, events, budgets, knows_start=knows_start)
+        self._context = context = ChannelContext(number, events, budgets, knows_start=knows_start, epoch=epoch)
         self._life = ChannelLife(context)
         self._requests = RequestTrace(context)
         self._publishes = PublishTrace(context)
@@ -86,6 +95,7 @@ class ChannelTrace:
         self._deliveries = DeliveryTrace(context, self._requests.consumers, self._transactions)
         self._spans = budgets.spans
         self._body = body
+        self._digests = digests
         self._contents: dict[Peer, PartialContent] = {}
         if not knows_start:
             self._forget()
@@ -94,6 +104,11 @@ class ChannelTrace:
     def knows_start(self) -> bool:
         """Were all frames since channel.open seen?"""
         return self._context.knows_start
+
+    @property
+    def epoch(self) -> int:
+        """Which opening of the channel's number this is, from 1; 0 if it was open before the first frame."""
+        return self._context.epoch
 
     @property
     def is_opened(self) -> bool:
@@ -139,7 +154,7 @@ class ChannelTrace:
             content = self._contents.get(sender)
             if content is None or not content.has_header:
                 return False
-            if content.add_body(frame.size, frame.payload if content.wants_body else None):
+            if content.add_body(frame.size, frame.known_payload if content.wants_body else None):
                 self._complete(sender, ts_ns)
         else:
             return self._feed_method(sender, frame.method, frame.size, ts_ns)
@@ -196,7 +211,11 @@ class ChannelTrace:
         self._forget()
 
     def _lose_track(self, sender: Peer, reason: str, ts_ns: int) -> None:
-        self._add(HistoryLost(ts_ns=ts_ns, channel=self._context.number, sender=sender, reason=reason))
+        self._add(
+            HistoryLost(
+                ts_ns=ts_ns, channel=self._context.number, epoch=self._context.epoch, sender=sender, reason=reason
+            )
+        )
         self.lose(ts_ns)
 
     def end(self, ts_ns: int) -> None:
@@ -260,7 +279,7 @@ class ChannelTrace:
                 return isinstance(method, ChannelCloseOk) and self._is_closed(sender, ts_ns)
             self._requests.note(method, size)
         if method.carries_content:
-            self._contents[sender] = PartialContent(method, self._body)
+            self._contents[sender] = PartialContent(method, self._body, is_digested=self._digests)
             if isinstance(method, BasicGetOk):
                 self._deliveries.begin_get(self._requests.answer(sender, method, ts_ns), ts_ns)
             return False
@@ -277,7 +296,7 @@ class ChannelTrace:
     def _feed_unread(self, method: Method, size: int, ts_ns: int) -> None:
         """The client sends what the broker does not read any more. Section 1.5.2.5."""
         if isinstance(method, BasicPublish):
-            self._contents[CLIENT] = PartialContent(method, self._body)
+            self._contents[CLIENT] = PartialContent(method, self._body, is_digested=self._digests)
         elif isinstance(method, ChannelClose):
             self._life.close(CLIENT, method, None, ts_ns)
         elif method.name in REPLIES:

@@ -59,15 +59,21 @@ Listener = Callable[[Sequence[TraceEvent], Peer | None, int], None]
 """Takes events and the frame that they came with: its sender, and its number among the sender's; see `Trace.listen`."""
 
 
+OnFrame = Callable[[Peer, Frame, int], None]
+"""Takes a frame of a sender, and its time, in nanoseconds."""
+
+
 class Trace:
     """One connection, from its protocol header on, or from the first frame that was seen of it.
 
     Frames are fed in the order in which they passed, with the time of the read that they came with, in nanoseconds;
-    each call returns what has happened with them. `body` is how many bytes of each body the events contain; `max_spans`
-    bounds the ranges of open publishes and deliveries (`open_tags`), `max_memory` the bytes of all else.
+    each call returns what has happened with them. `body` is how many bytes of each body the events contain, and
+    `digests` whether they have a digest of all of it; `max_spans` bounds the ranges of open publishes and deliveries
+    (`open_tags`), `max_memory` the bytes of all else.
 
     Unless it `is_ordered`, as in a capture, only the frames of each peer are fed in the order in which they passed:
     those that come before what they answer are held, and taken at the time of the frame that they were held for.
+    `on_frame` is given each frame when it is taken.
 
     `channels` are those that the client has open, by their numbers.
     """
@@ -77,6 +83,8 @@ class Trace:
         "_body",
         "_budgets",
         "_closes",
+        "_digests",
+        "_epochs",
         "_events",
         "_handshake",
         "_heard",
@@ -87,6 +95,7 @@ class Trace:
         "_latest_ts_ns",
         "_listener",
         "_numbers",
+        "_on_frame",
         "_order",
         "_previous",
         "_requests",
@@ -96,11 +105,21 @@ class Trace:
     )
 
     def __init__(
-        self, *, body: int = 0, max_spans: int = MAX_SPANS, max_memory: int = MAX_MEMORY, is_ordered: bool = True
+        self,
+        *,
+        body: int = 0,
+        digests: bool = False,
+        max_spans: int = MAX_SPANS,
+        max_memory: int = MAX_MEMORY,
+        is_ordered: bool = True,
+        on_frame: OnFrame | None = None,
     ) -> None:
         self.channels: dict[int, ChannelTrace] = {}
         self._previous: dict[int, ChannelTrace] = {}
+        self._epochs: dict[int, int] = {}
+        """The last epoch of each number that no channel has now."""
         self._body = body
+        self._digests = digests
         self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
         self._events: list[TraceEvent] = []
         self._handshake = ObservedHandshake()
@@ -118,6 +137,7 @@ class Trace:
         self._listener: Listener | None = None
         self._heard = 0
         self._numbers = {CLIENT: 0, SERVER: 0}
+        self._on_frame = on_frame
 
     def listen(self, listener: Listener) -> None:
         """Show events to `listener` after each frame, while the trace is as that frame has left it.
@@ -157,6 +177,8 @@ class Trace:
         return self._taken()
 
     def _feed(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        if self._on_frame is not None:
+            self._on_frame(sender, frame, ts_ns)
         try:
             if frame.channel:
                 self._feed_channel(sender, frame, ts_ns)
@@ -200,9 +222,10 @@ class Trace:
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
         """Nothing more is shown of a channel that the client has open, if there is one: report what was still open."""
-        channel = self.channels.pop(number, None)
+        channel = self.channels.get(number)
         if channel is not None:
             channel.end(ts_ns)
+            self._forget_channel(channel, number)
         return self._taken()
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
@@ -269,6 +292,8 @@ class Trace:
         for channel in self._all_channels():
             channel.end(ts_ns)
         self._previous.clear()
+        for number, channel in self.channels.items():
+            self._epochs[number] = channel.epoch
         self.channels.clear()
 
     def _feed_channel(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
@@ -287,7 +312,7 @@ class Trace:
             channel = self._add_channel(number, knows_start=False)
         if channel.feed(sender, frame, ts_ns):
             channel.end(ts_ns)
-            del self.channels[number]
+            self._forget_channel(channel, number)
 
     def _open_channel(self, number: int, ts_ns: int) -> None:
         """The client sends channel.open."""
@@ -299,7 +324,9 @@ class Trace:
                 return  # the broker will refuse it
             if number in self._previous:
                 reason = "channel.open before the last two were closed"
-                self._events.append(HistoryLost(ts_ns=ts_ns, channel=number, sender=CLIENT, reason=reason))
+                self._events.append(
+                    HistoryLost(ts_ns=ts_ns, channel=number, epoch=channel.epoch, sender=CLIENT, reason=reason)
+                )
                 self._previous.pop(number).lose(ts_ns)
                 channel.lose(ts_ns)
                 return
@@ -321,11 +348,25 @@ class Trace:
         del self._previous[number]
 
     def _add_channel(self, number: int, *, knows_start: bool) -> ChannelTrace:
-        channel = ChannelTrace(number, self._events, self._budgets, knows_start=knows_start, body=self._body)
+        before = self.channels.get(number)
+        last = self._epochs.pop(number, None) if before is None else before.epoch
+        channel = ChannelTrace(
+            number,
+            self._events,
+            self._budgets,
+            knows_start=knows_start,
+            epoch=int(knows_start) if last is None else last + 1,
+            body=self._body,
+            digests=self._digests,
+        )
         if self._is_unread:
             channel.stop_reading()
         self.channels[number] = channel
         return channel
+
+    def _forget_channel(self, channel: ChannelTrace, number: int) -> None:
+        del self.channels[number]
+        self._epochs[number] = channel.epoch
 
     def _feed_method(self, sender: Peer, method: Method, size: int, ts_ns: int) -> None:
         if sender not in SENDERS[method.name]:

@@ -2,25 +2,68 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+
+DIGEST_SIZE = 16
+"""Bytes of the digest of a body."""
+
+
+DIGEST_BLOCK = 8192
+"""Bytes of a body that are digested at once, and may be kept until then."""
+
+
+class BodyDigest:
+    """The digest of a body, from its pieces, wherever it is cut; it can be pickled, as a hash of hashlib cannot.
+
+    A body of no more than DIGEST_BLOCK bytes has its BLAKE2b. Of a longer one each block but the last is digested with
+    the digest of those before it in front, and so is the rest.
+    """
+
+    __slots__ = ("_before", "_rest")
+
+    def __init__(self) -> None:
+        self._before = b""
+        self._rest = b""
+
+    def update(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        data = self._rest + piece if self._rest else piece
+        if len(data) <= DIGEST_BLOCK:
+            self._rest = data
+            return
+        view = memoryview(data)
+        last = (len(data) - 1) // DIGEST_BLOCK * DIGEST_BLOCK
+        before = self._before
+        for start in range(0, last, DIGEST_BLOCK):
+            made = blake2b(before, digest_size=DIGEST_SIZE)
+            made.update(view[start : start + DIGEST_BLOCK])
+            before = made.digest()
+        self._before, self._rest = before, bytes(view[last:])
+
+    def digest(self) -> bytes:
+        """The digest of all bytes until now."""
+        return blake2b(self._before + self._rest, digest_size=DIGEST_SIZE).digest()
 
 
 class PartialContent:
     """A method that carries content, of which not all has come. Section 4.2.6.
 
-    Of the body, the first `most` bytes are kept.
+    Of the body, the first `most` bytes are kept, and a digest of all of it where it `is_digested`.
     """
 
-    __slots__ = ("_body", "_most", "_remaining", "method", "properties", "size")
+    __slots__ = ("_body", "_hash", "_most", "_remaining", "method", "properties", "size")
 
-    def __init__(self, method: Method, most: int) -> None:
+    def __init__(self, method: Method, most: int, *, is_digested: bool = False) -> None:
         self.method = method
         self.properties: Properties = NO_PROPERTIES
         self.size = 0
         self._most = most
         self._remaining = -1
         self._body: bytes | bytearray = b""
+        self._hash = BodyDigest() if is_digested else None
 
     @property
     def has_header(self) -> bool:
@@ -42,9 +85,17 @@ class PartialContent:
         return not size
 
     def add_body(self, size: int, payload: bytes | None) -> bool:
-        """Take `size` more bytes; `payload` may be None where none of them is kept. Is the content complete now?"""
+        """Take `size` more bytes; `payload` may be None where none of them is kept. Is the content complete now?
+
+        Where it is shorter than `size`, the rest is not known: no more is kept, and there is no digest.
+        """
         remaining = self._remaining = self._remaining - size if size < self._remaining else 0
-        if payload and self.wants_body:
+        if payload is not None and len(payload) < size:
+            self._hash = None
+            self._most = min(self._most, len(self._body) + len(payload))
+        if payload and self._hash is not None:
+            self._hash.update(payload)
+        if payload and len(self._body) < self._most:
             if not self._body:
                 self._body = payload[: self._most]
             else:
@@ -54,4 +105,9 @@ class PartialContent:
 
     @property
     def wants_body(self) -> bool:
-        return len(self._body) < self._most
+        return self._hash is not None or len(self._body) < self._most
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of the body that has come, if one is made."""
+        return b"" if self._hash is None else self._hash.digest()

@@ -91,10 +91,12 @@ class DeliveryTrace:
             MessageDelivered(
                 ts_ns=ts_ns,
                 channel=context.number,
+                epoch=context.epoch,
                 method=method,
                 properties=content.properties,
                 size=content.size,
                 body=content.body,
+                digest=content.digest,
                 queue=queue,
                 awaits=awaits,
                 latency_ns=latency,
@@ -159,6 +161,7 @@ class DeliveryTrace:
         event = DeliveriesSettled(
             ts_ns=ts_ns,
             channel=context.number,
+            epoch=context.epoch,
             outcome=outcome,
             spans=spans or (),
             tag=tag,
@@ -198,6 +201,7 @@ class DeliveryTrace:
                 DeliveriesSettled(
                     ts_ns=ts_ns,
                     channel=context.number,
+                    epoch=context.epoch,
                     outcome=Settlement.RECOVERED,
                     spans=spans,
                     requeue=requeue,
@@ -260,6 +264,12 @@ class DeliveryTrace:
         context = self._context
         context.events.append(
             DeliveriesSettled(
-                ts_ns=ts_ns, channel=context.number, outcome=outcome, spans=spans, tag=tag, multiple=multiple
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                outcome=outcome,
+                spans=spans,
+                tag=tag,
+                multiple=multiple,
             )
         )

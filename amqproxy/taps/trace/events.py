@@ -3,6 +3,9 @@
 Each event has the time of the read in which it was completed, in nanoseconds since 1970, and its channel; 0 is the
 connection's own. `latency_ns` is the time since the read that had what the event answers.
 
+`epoch` counts the openings of the channel's number on the connection, from 1: it tells events of one channel from those
+of the next that has the same number. It is 0 for a channel that was open before the first frame that was seen.
+
 Publishes of a channel are numbered from 1 as they are seen, whatever the channel's mode; deliveries have their delivery
 tag. None stands for what the trace cannot know.
 """
@@ -47,6 +50,7 @@ class EventBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ts_ns: int
     channel: int = 0
+    epoch: int = 0
 
 
 class ConnectionOpened(EventBase, frozen=True, kw_only=True):
@@ -137,8 +141,9 @@ class MessagePublished(EventBase, frozen=True, kw_only=True):
     """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it.
 
     `awaits` is whether anything becomes of it: a confirm, the end of a transaction, or, as the broker does not read it
-    any more, the end of the channel. `body` is the beginning of the body, as much as the trace keeps. `size` is None
-    where not even the header was shown, since a rule let the publish go no further.
+    any more, the end of the channel. `body` is the beginning of the body, as much as the trace keeps, `digest` that of
+    all of it, if the trace makes digests: so it is in the other events, too. `size` is None where not even the header
+    was shown, since a rule let the publish go no further.
     """
 
     number: int
@@ -146,6 +151,7 @@ class MessagePublished(EventBase, frozen=True, kw_only=True):
     properties: Properties
     size: int | None
     body: bytes = b""
+    digest: bytes = b""
     confirm_tag: int | None = None
     awaits: bool | None
 
@@ -158,6 +164,7 @@ class MessageReturned(EventBase, frozen=True, kw_only=True):
     properties: Properties
     size: int
     body: bytes = b""
+    digest: bytes = b""
 
 
 class PublishesSettled(EventBase, frozen=True, kw_only=True):
@@ -182,6 +189,7 @@ class MessageDelivered(EventBase, frozen=True, kw_only=True):
     properties: Properties
     size: int
     body: bytes = b""
+    digest: bytes = b""
     queue: str | None
     awaits: bool | None
     latency_ns: int | None = None

@@ -67,11 +67,13 @@ class PublishTrace:
             MessagePublished(
                 ts_ns=ts_ns,
                 channel=context.number,
+                epoch=context.epoch,
                 number=number,
                 method=publish,
                 properties=content.properties,
                 size=content.size if content.has_header else None,
                 body=content.body,
+                digest=content.digest,
                 confirm_tag=tag,
                 awaits=awaits,
             )
@@ -89,11 +91,13 @@ class PublishTrace:
             MessageReturned(
                 ts_ns=ts_ns,
                 channel=self._context.number,
+                epoch=self._context.epoch,
                 number=number,
                 method=returned,
                 properties=content.properties,
                 size=content.size,
                 body=content.body,
+                digest=content.digest,
             )
         )
 
@@ -144,7 +148,12 @@ class PublishTrace:
         context = self._context
         context.events.append(
             PublishesSettled(
-                ts_ns=ts_ns, channel=context.number, outcome=outcome, spans=spans, is_unknown_tag=is_unknown_tag
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                outcome=outcome,
+                spans=spans,
+                is_unknown_tag=is_unknown_tag,
             )
         )
 

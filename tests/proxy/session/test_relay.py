@@ -1,11 +1,14 @@
 """One direction alone: what it sends on, how it ends, and what it holds."""
 
+from collections.abc import Sequence
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import ProtocolError, ResourceError
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.proxy.session.relay import DirectionEnding, Relay
@@ -29,10 +32,16 @@ class Direction:
         self.followed_up = 0
         self.seconds: list[float] = []
         self.noted: list[tuple[bool, bytes]] = []
-        self.relay = Relay(client, server, self.passage, self.share, self._follow_up, self.seconds.append, self._note)
+        self.shown: list[str] = []
+        self.relay = Relay(
+            client, server, self.passage, self.share, self._follow_up, self.seconds.append, self._note, self._show
+        )
 
     def _note(self, is_server: bool, data: bytes | memoryview, began: float) -> None:
         self.noted.append((is_server, bytes(data)))
+
+    def _show(self, sender: Peer, frames: Sequence[Frame]) -> None:
+        self.shown.append(f"{sender} {words(b''.join(frame.raw for frame in frames))}")
 
     def _follow_up(self) -> None:
         self.followed_up += 1
@@ -47,6 +56,16 @@ async def test_chunks_pass_until_the_source_closes_its_half() -> None:
     assert direction.sent() == f"{OPENING}, heartbeat, 1: basic.publish, 1: header 0, heartbeat"
     assert direction.followed_up == 1, "only the first chunk has a frame that changes the connection"
     assert len(direction.seconds) == 3
+
+
+async def test_what_the_passage_does_not_take_is_shown_while_there_are_taps() -> None:
+    publish = octets("1: basic.publish, 1: header 4, 1: body 4")
+    direction = Direction(octets(OPENING), octets("heartbeat") + publish[:9], publish[9:], b"")
+    direction.passage.is_tapped = True
+    direction.passage.ask_for_frames()
+    assert await direction.relay.run() is DirectionEnding.EOF
+    assert direction.followed_up == 1
+    assert direction.shown == ["client heartbeat", f"client {words(publish)}"]
 
 
 @pytest.mark.parametrize("wrong", ["connection.tune-ok", "0: basic.publish"])

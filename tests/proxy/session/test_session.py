@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.errors import ProtocolError, Scope
 from amqproxy.amqp091.frame import BODY, Frame, encode_frame, encode_method
 from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionStartOk
@@ -621,11 +621,56 @@ async def test_what_is_shown_to_a_tap() -> None:
             >> {PUBLISH}, 1: tx.commit, heartbeat, 9: tx.commit, heartbeat
             broker: {PUBLISH}, 1: tx.commit, heartbeat, connection.close 320
         """)
-        assert tap.seen[shown:] == [
+        assert tap.seen[shown : shown + 6] == [
             *["client basic.publish", "client 2", "client 3", "client tx.commit", "client 8"],
             "client 504",
         ]
+        assert sorted(tap.seen[shown + 6 :]) == ["client connection.close", "server connection.close"]
         assert tap.seen[0] == f"c:1-p:2 {octets('header')!r}"
+
+
+async def test_a_tap_is_shown_on_which_leg_the_proxy_itself_closes() -> None:
+    class Legs(Audience):
+        def saw_frames(
+            self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING
+        ) -> None:
+            self.seen += [f"{note.leg}: {sender} {frame.method.name}" for frame in frames if note.leg]
+
+        def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+            self.seen.append(f"{sender} {error.received!r}")
+
+    tap = Legs()
+    async with staged(OPEN, tap=tap) as stage:
+        stage.client.perform("9: tx.commit")
+        assert await stage.broker.sees() == "connection.close 320"
+        stage.broker.perform("connection.close-ok")
+        assert await stage.client.sees() == "connection.close 504"
+        stage.client.perform("connection.close-ok")
+        assert await stage.client.sees() == "EOF"
+    assert [each for each in tap.seen if each.startswith("client:")] == [
+        "client: server connection.close",
+        "client: client connection.close-ok",
+    ]
+    assert [each for each in tap.seen if each.startswith("upstream:")] == [
+        "upstream: client connection.close",
+        "upstream: server connection.close-ok",
+    ]
+    assert f"client {octets('9: tx.commit')!r}" in tap.seen
+
+
+async def test_a_tap_is_shown_how_a_drained_client_answers() -> None:
+    tap = Audience()
+    async with staged(OPEN, tap=tap) as stage:
+        shown = len(tap.seen)
+        stage.session.drain()
+        assert await stage.client.sees() == "connection.close 320"
+        stage.client.perform("connection.close-ok")
+        assert await stage.client.sees() == "EOF"
+        assert tap.seen[shown : shown + 3] == [
+            "server connection.close",
+            "client connection.close-ok",
+            "client connection.close",
+        ]
 
 
 async def test_a_tap_that_fails_is_no_trouble(log: list[structlog.typing.EventDict]) -> None:

@@ -1,4 +1,4 @@
-"""What programs do wrong with pika and aio-pika, and the same done right.
+"""What programs do wrong with pika, aio-pika and amqplib, and the same done right.
 
 Each works with the durable queue `QUEUE`, which is there only if it declares it. `MISTAKES` has for each mistake the
 kinds of what is to be found, and how it is done right, which is to be found no fault with.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import pika
 import pika.exceptions
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
+from tests.real.clients.amqplib_client import HERE, installed
 from tests.real.poll import DEADLINE
 
 QUEUE = "tests.mistakes"
@@ -264,6 +266,18 @@ async def confirms_and_prefetch(connection: Any) -> None:
                 break
 
 
+# --- amqplib
+
+
+def of_amqplib(name: str) -> Play:
+    def play(port: int) -> None:
+        command = [installed(), "mistakes.js", name, str(port)]
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return play
+
+
 MISTAKES = {
     "pika connection per message": Mistake(connection_per_message, ("connection-per-message",), one_connection),
     "pika no confirms": Mistake(no_confirms, ("unconfirmed-publish",), one_connection),
@@ -277,5 +291,9 @@ MISTAKES = {
     "aio-pika channel per message": Mistake(channel_per_message, ("channel-per-message",), one_channel),
     "aio-pika careless": Mistake(
         no_confirms_and_no_prefetch, ("unconfirmed-publish", "unlimited-prefetch"), confirms_and_prefetch
+    ),
+    "amqplib polling": Mistake(of_amqplib("get_polling"), ("get-polling",), of_amqplib("consume")),
+    "amqplib declares otherwise": Mistake(
+        of_amqplib("declare_otherwise"), ("inequivalent-declare",), of_amqplib("declare_alike")
     ),
 }

@@ -17,6 +17,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.matching import filters
 from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.filters import Filter, FilterFailed, compiled
 from amqproxy.rules.matching.tokens import TextError
@@ -140,6 +141,31 @@ def test_it_is_asked_of_commands() -> None:
     assert not condition.holds(
         CommandContext(sender=CLIENT, command=command(QueueDeclare()), client=Client(user="guest"))
     )
+
+
+def test_what_holds_of_names_is_known_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a filter of exchanges does not evaluate an expression for each message of a capture."""
+    chosen = Filter("exchange == 'orders' || user == 'admin'")
+    evaluated: list[str] = []
+    monkeypatch.setattr(
+        Filter, "holds", lambda self, look_up: evaluated.append(look_up("exchange")) or look_up("exchange") == "orders"
+    )
+    for _ in range(2):
+        for exchange in ("orders", "other"):
+            context = CommandContext(
+                sender=CLIENT, command=command(BasicPublish(exchange=exchange)), client=Client(user="guest")
+            )
+            assert chosen.condition.holds(context) is (exchange == "orders")
+    assert evaluated == ["orders", "other"]
+
+
+def test_what_is_known_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "MAX_KNOWN_VALUES", 3)
+    chosen = Filter("routing_key.endsWith('7')")
+    for number in range(20):
+        context = CommandContext(sender=CLIENT, command=command(BasicPublish(routing_key=f"{number}")), client=Client())
+        assert chosen.condition.holds(context) is (number % 10 == 7)
+        assert len(chosen._known) <= 3
 
 
 @given(tables, st.text())

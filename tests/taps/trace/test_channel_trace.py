@@ -99,6 +99,7 @@ def test_a_publish_outside_of_any_mode_awaits_nothing() -> None:
     assert event == MessagePublished(
         ts_ns=traced.ts_ns,
         channel=1,
+        epoch=1,
         number=1,
         method=BasicPublish(exchange="e", routing_key="k"),
         properties=Properties(type="t"),
@@ -146,7 +147,7 @@ def test_a_confirm_of_no_open_publish_is_an_unknown_tag() -> None:
     traced = confirming()
     (event,) = traced.server(BasicAck(delivery_tag=1))
     assert event == PublishesSettled(
-        ts_ns=traced.ts_ns, channel=1, outcome=Settlement.CONFIRMED, spans=(), is_unknown_tag=True
+        ts_ns=traced.ts_ns, channel=1, epoch=1, outcome=Settlement.CONFIRMED, spans=(), is_unknown_tag=True
     )
 
 
@@ -314,7 +315,7 @@ def test_consumers_are_answered_by_their_tags() -> None:
 def test_flow() -> None:
     traced = Traced(1)
     (event,) = traced.server(ChannelFlow(False))
-    assert event == FlowChanged(ts_ns=traced.ts_ns, channel=1, sender=SERVER, is_active=False)
+    assert event == FlowChanged(ts_ns=traced.ts_ns, channel=1, epoch=1, sender=SERVER, is_active=False)
 
 
 # --- the end of a channel

@@ -137,6 +137,26 @@ def test_a_channel_that_is_opened_again_before_close_ok() -> None:
     assert traced.of(HistoryLost) == []
 
 
+def test_events_say_which_opening_of_a_channel_they_are_of() -> None:
+    traced = Traced(1)
+    traced.client(ConfirmSelect(no_wait=True), BasicPublish(), ChannelClose(), ChannelOpen(), BasicPublish())
+    traced.server(BasicAck(1), ChannelCloseOk(), ChannelOpenOk())
+    traced.client(ChannelClose())
+    traced.server(ChannelCloseOk())
+    traced.client(ChannelOpen(), BasicPublish())
+    assert [(each.epoch, each.number) for each in traced.of(MessagePublished)] == [(1, 1), (2, 1), (3, 1)]
+    assert [each.epoch for each in traced.of(PublishesSettled)] == [1]
+    assert [each.epoch for each in traced.of(ChannelOpened)] == [2]
+
+
+def test_a_channel_that_was_open_before_is_of_no_opening() -> None:
+    traced = Traced(joined=True)
+    traced.client(BasicPublish(), ChannelClose())
+    traced.server(ChannelCloseOk())
+    traced.client(BasicPublish(), ChannelOpen(), BasicPublish())
+    assert [each.epoch for each in traced.of(MessagePublished)] == [0, 1, 2]
+
+
 def test_a_channel_whose_open_ok_was_missed_and_that_is_opened_again() -> None:
     traced = Traced()
     traced.client(ChannelOpen(), ChannelClose())

@@ -50,7 +50,7 @@ class Recording(msgspec.Struct, frozen=True):
     dropped: int
 
 
-class Recorder:
+class InMemoryRecorder:
     """Records what its `taps` are shown. It belongs to the proxy's thread."""
 
     def __init__(self, metrics: Metrics) -> None:

@@ -1,0 +1,75 @@
+"""Counts what passes on one connection of the broker, as the proxy counts its sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from amqproxy.amqp091.errors import AccessRefused, ProtocolError
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, ConnectionOpenOk, Method
+from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.taps.metering.channel_meter import ChannelMeter
+from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.metrics import Metrics, code_label
+
+_COUNTED = frozenset(each.index for each in (ConnectionOpenOk, ConnectionClose, ChannelOpenOk, ChannelClose))
+"""The methods that count for more than a frame."""
+
+
+class ConnectionMeter:
+    """One connection, from its first frame on. Frames themselves are counted where they are read."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._messages = None if metrics.messages is None else MessageMeter(metrics.messages)
+        self._is_open = False
+        self._end: tuple[str, int] = ("client", 0)
+        self._has_end = False
+
+    def channel(self, number: int) -> ChannelMeter | None:
+        """What is open on a channel; None where that is not counted."""
+        return None if self._messages is None or self._messages.is_lost else self._messages.channel(number)
+
+    def count(self, sender: Peer, frames: Sequence[Frame], now: float) -> None:
+        """Count whole frames; `now` is in seconds."""
+        if self._messages is not None:
+            self._messages.feed(sender is SERVER, b"".join([frame.raw for frame in frames]), now)
+        for frame in frames:
+            if frame.kind == METHOD and frame.index in _COUNTED:
+                with suppress(ProtocolError):  # the broker answers that
+                    self._count_method(sender, frame.method)
+
+    def lose(self) -> None:
+        """Messages can no longer be counted."""
+        messages, self._messages = self._messages, None
+        if messages is not None:
+            messages.close()
+
+    def count_violation(self, sender: Peer, error: ProtocolError) -> None:
+        """Count what cannot be read."""
+        self._metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
+
+    def close(self) -> None:
+        """The connection is over."""
+        by, code = self._end
+        self._metrics.closes.labels(by, code_label(code) if code else "none").inc()
+        self.lose()
+
+    def _count_method(self, sender: Peer, method: Method) -> None:
+        metrics = self._metrics
+        match method:
+            case ConnectionOpenOk():
+                self._is_open = True
+                metrics.opened.inc()
+            case ConnectionClose():
+                if not self._has_end:
+                    self._has_end, self._end = True, (str(sender), method.reply_code)
+                if sender is SERVER and method.reply_code == AccessRefused.code and not self._is_open:
+                    metrics.logins_refused.inc()
+            case ChannelOpenOk():
+                metrics.channels_opened.inc()
+            case ChannelClose():
+                metrics.channel_closes.labels(str(sender), code_label(method.reply_code)).inc()
+            case _:
+                raise AssertionError(method)

@@ -1,0 +1,39 @@
+"""From the frames of a captured connection to whole commands, where some of the frames may be missing."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.commands import Command, CommandReader
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.transitions import Peer
+
+
+class CommandGatherer:
+    """The commands of both peers of one connection. What is not whole, or malformed, is left out."""
+
+    def __init__(self) -> None:
+        self._readers: dict[tuple[Peer, int], CommandReader] = {}
+        self._expected: dict[tuple[Peer, int], int] = {}
+        """The kind of frame that goes on with a content, where one has begun."""
+
+    def gather(self, sender: Peer, frame: Frame) -> Command | None:
+        """The command that a frame completes; malformed frames are reported by the decoder."""
+        if frame.kind == HEARTBEAT:
+            return Command.received([frame])
+        place = (sender, frame.channel)
+        if frame.kind != METHOD and self._expected.get(place) != frame.kind:
+            self._expected.pop(place, None)
+            return None  # of a content whose beginning is not in the capture
+        reader = self._readers.get(place)
+        if reader is None:
+            reader = self._readers[place] = CommandReader()
+        try:
+            command = reader.add(frame)
+        except (ProtocolError, IndexError):
+            self._expected.pop(place, None)
+            return None
+        if command is None:
+            self._expected[place] = HEADER if frame.kind == METHOD else BODY
+        else:
+            self._expected.pop(place, None)
+        return command

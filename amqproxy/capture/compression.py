@@ -1,0 +1,225 @@
+"""Compressed captures: gzip, zstd and lz4, decompressed as they come, and never more than a chunk at a time.
+
+lz4 needs a library of the extra `captures`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Protocol
+
+import msgspec
+import zstandard
+
+CHUNK_BYTES = 256 * 1024
+"""How much is decompressed at a time."""
+SLICE_BYTES = 4096
+"""How much is given to a decompressor at a time: what a damaged slice held before the damage is lost."""
+
+MAGIC_BYTES = 4
+
+_MAX_BLOCK_BYTES = 128 * 1024
+_ONE_BYTE_REPEATED = 1
+_HAS_CHECKSUM = 4
+_SKIPPABLE = frozenset(bytes([number, 0x2A, 0x4D, 0x18]) for number in range(0x50, 0x60))
+"""Frames that zstd and lz4 share, and that hold no data: pzstd begins with one."""
+
+
+class Decompressor(Protocol):
+    """One member of a compressed file (gzip calls it so; for zstd and lz4 it is a frame), as `bz2` has it."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes | None: ...
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class Compression(msgspec.Struct, frozen=True):
+    """A way to compress files: its `name`, which is also that of the program which undoes it, and how files begin."""
+
+    name: str
+    magics: frozenset[bytes]
+    suffix: str
+    library: str
+    """What to install for it; empty where nothing is needed."""
+    decompressor: Callable[[], Decompressor]
+    """Makes one for each member; `ImportError` where the library is missing."""
+    errors: Callable[[], tuple[type[Exception], ...]]
+    """What a decompressor raises for damaged data."""
+
+
+class Damaged(Exception):
+    """The compressed data is wrong from here on."""
+
+
+class _GzipMember:
+    """`zlib` with the interface of the others."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    @property
+    def eof(self) -> bool:
+        return self._member.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._member.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._member.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._member.decompress(self._member.unconsumed_tail + data, max_length)
+
+
+class _ZstdFrame:
+    """One frame of zstd, or one to skip, a block at a time: what a call of the library returns has no bound otherwise.
+
+    RFC 8878, section 3.1.1: a frame is a header, blocks with a header of three bytes, and perhaps a checksum.
+    """
+
+    def __init__(self) -> None:
+        self.eof = False
+        self._data = b""
+        self._out = b""
+        self._steps = self._frame()
+        self._wanted = next(self._steps)
+
+    @property
+    def needs_input(self) -> bool:
+        return len(self._data) < self._wanted
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._data if self.eof else b""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Take `data`; return what one more block holds, which is less than `max_length`."""
+        self._data += data
+        self._out = b""
+        while not self.eof and not self._out and len(self._data) >= self._wanted:
+            taken, self._data = self._data[: self._wanted], self._data[self._wanted :]
+            try:
+                self._wanted = self._steps.send(taken)
+            except StopIteration:
+                self.eof = True
+        return self._out
+
+    def _frame(self) -> Generator[int, bytes, None]:
+        """Ask for bytes, take them, and put out what they hold."""
+        head = yield MAGIC_BYTES + 1
+        if head[:MAGIC_BYTES] in _SKIPPABLE:
+            head += yield 3
+            left = int.from_bytes(head[MAGIC_BYTES:], "little")
+            while left:
+                left -= len((yield min(left, SLICE_BYTES)))
+            return
+        head += yield zstandard.frame_header_size(head) - len(head)
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        frame.decompress(head)
+        is_last = False
+        while not is_last:
+            block = yield 3
+            number = int.from_bytes(block, "little")
+            is_last = number & 1 == 1
+            size = 1 if number >> 1 & 3 == _ONE_BYTE_REPEATED else number >> 3
+            if size > _MAX_BLOCK_BYTES:
+                raise zstandard.ZstdError(f"a block of {size} bytes")
+            block += yield size + 4 * (is_last and head[MAGIC_BYTES] & _HAS_CHECKSUM > 0)
+            self._out = frame.decompress(block)
+
+
+def _lz4() -> Any:
+    return importlib.import_module("lz4.frame")
+
+
+GZIP = Compression("gzip", frozenset({b"\x1f\x8b\x08"}), ".gz", "", _GzipMember, lambda: (zlib.error,))
+ZSTD = Compression(
+    "zstd",
+    frozenset({b"\x28\xb5\x2f\xfd"}) | _SKIPPABLE,
+    ".zst",
+    "",
+    _ZstdFrame,
+    lambda: (zstandard.ZstdError,),
+)
+LZ4 = Compression(
+    "lz4",
+    frozenset({b"\x04\x22\x4d\x18"}) | _SKIPPABLE,
+    ".lz4",
+    "lz4",
+    lambda: _lz4().LZ4FrameDecompressor(),
+    lambda: (RuntimeError,),
+)
+COMPRESSIONS = (GZIP, ZSTD, LZ4)
+
+
+def compression_of(start: bytes) -> Compression | None:
+    """How a file is compressed that begins with `start`; None if it is not.
+
+    A file that begins with a frame to skip is taken for zstd, whose tools write such.
+    """
+    return next((each for each in COMPRESSIONS if start.startswith(tuple(each.magics))), None)
+
+
+class Decompression:
+    """The bytes of a compressed stream of one or more members.
+
+    After the last of them, `is_cut` is true if the stream ended within a member, and `has_rubbish` if something else
+    followed the members, which was not read.
+    """
+
+    def __init__(self, compression: Compression) -> None:
+        self.is_cut = False
+        self.has_rubbish = False
+        self._compression = compression
+        self._make = compression.decompressor
+        self._make()  # finds out now whether there is one
+        self._errors = compression.errors()
+
+    def chunks(self, packed: Iterator[bytes]) -> Iterator[bytes]:
+        """What `packed` holds; `Damaged` where it is wrong, after what came before."""
+        member: Decompressor | None = None
+        start = b""  # of the next member
+        for piece in packed:
+            data, at = piece, 0
+            while at < len(data):
+                if member is None:
+                    start = (start + data[at:]).lstrip(b"\0")  # with which gzip files may be padded
+                    if len(start) < MAGIC_BYTES:
+                        break
+                    if not start.startswith(tuple(self._compression.magics)):
+                        self.has_rubbish = True
+                        return
+                    member = self._make()
+                    data, at, start = start, 0, b""
+                part = data[at : at + SLICE_BYTES]
+                at += len(part)
+                yield from self._decompressed(member, part)
+                if member.eof:
+                    at -= len(member.unused_data or b"")
+                    member = None
+        self.is_cut = member is not None
+        if start:
+            self.has_rubbish = True
+
+    def _decompressed(self, member: Decompressor, part: bytes) -> Iterator[bytes]:
+        try:
+            while True:
+                out = member.decompress(part, CHUNK_BYTES)
+                if out:
+                    yield out
+                part = b""
+                if member.eof or (member.needs_input and len(out) < CHUNK_BYTES):
+                    return
+        except self._errors as error:
+            raise Damaged(str(error)) from None

@@ -1,0 +1,943 @@
+"""Frames as rows of columns, in the memory layout of Apache Arrow, written from the bytes of the frames.
+
+No object is made of a frame, nor of a cell. What is odd about a frame is left to its `Record`. What the columns mean is
+said in `arrow`, which hands them over. This module may be compiled.
+
+A long file, because the rows are written by functions that call each other as C does.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.frame import Frame, index_table
+from amqproxy.amqp091.methods import BY_INDEX, spec_name
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
+from amqproxy.capture.json_lines import JSONLines
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import NOTHING
+from amqproxy.taps.record import TYPES, Record, encoded
+
+if not cython.compiled:
+    from amqproxy.capture.byte_access import long_at, long_long_at
+
+MAX_ROWS = 1 << 20
+"""Rows of one batch."""
+MAX_TEXT_BYTES = 32 * 1024 * 1024
+"""Bytes of texts in one batch; it ends with the row that goes beyond them."""
+
+INT64, INT32, INT8, BOOL, TEXT, BYTES = range(6)
+"""What the values of a column are; those of a dictionary's are numbers in it."""
+
+KINDS = {
+    "ts_ns": INT64,
+    "time": INT64,
+    "stream": INT64,
+    "connection": INT32,
+    "leg": INT8,
+    "sender": INT8,
+    "protocol": INT32,
+    "channel": INT32,
+    "type": INT8,
+    "class": INT8,
+    "method": INT8,
+    "size": INT64,
+    "exchange": TEXT,
+    "routing_key": TEXT,
+    "queue": TEXT,
+    "consumer_tag": TEXT,
+    "delivery_tag": INT64,
+    "multiple": BOOL,
+    "redelivered": BOOL,
+    "requeue": BOOL,
+    "mandatory": BOOL,
+    "reply_code": INT32,
+    "reply_text": TEXT,
+    "body_size": INT64,
+    "content_type": TEXT,
+    "content_encoding": TEXT,
+    "headers": TEXT,
+    "delivery_mode": INT32,
+    "priority": INT32,
+    "correlation_id": TEXT,
+    "reply_to": TEXT,
+    "expiration": TEXT,
+    "message_id": TEXT,
+    "message_timestamp": INT64,
+    "message_type": TEXT,
+    "user_id": TEXT,
+    "app_id": TEXT,
+    "cluster_id": TEXT,
+    "code": INT32,
+    "reason": TEXT,
+    "offset": INT64,
+    "lost": INT64,
+    "verdict": INT32,
+    "rules": TEXT,
+    "tags": TEXT,
+    "arguments": TEXT,
+    "body": BYTES,
+}
+"""The columns, in their order. Those of the texts of `rules` and `tags` hold JSON here."""
+
+_DENSE = frozenset(("ts_ns", "time", "stream", "connection", "sender", "protocol", "channel", "type", "size"))
+"""The columns in which nearly every row has a value."""
+
+_NAMES = list(KINDS)
+_WIDTHS = {INT64: 8, INT32: 4, INT8: 1, BOOL: 0, TEXT: 4, BYTES: 4}
+_OF_PROPERTIES = {"timestamp": "message_timestamp", "type": "message_type"}
+_OF_ARGUMENTS = {
+    name: name
+    for name in (
+        "exchange",
+        "routing_key",
+        "queue",
+        "consumer_tag",
+        "delivery_tag",
+        "multiple",
+        "redelivered",
+        "requeue",
+        "mandatory",
+        "reply_code",
+        "reply_text",
+    )
+}
+
+
+def _place(name: str) -> int:
+    return _NAMES.index(name)
+
+
+def _places_of_arguments(index: int) -> bytes:
+    """Of each field of a method the column, or 255."""
+    names = [_OF_ARGUMENTS.get(spec_name(field)) for field in BY_INDEX[index].__struct_fields__]
+    return bytes([255 if name is None else _place(name) for name in names])
+
+
+def property_column(name: str) -> str:
+    """The column of a property."""
+    return _OF_PROPERTIES.get(name, name)
+
+
+SENDERS = ("client", "server")
+LEGS = ("client", "upstream")
+FRAME_TYPES = (*TYPES.values(), "protocol-header", "error")
+METHOD_NAMES = tuple(cls.name for cls in BY_INDEX)
+CLASS_NAMES = tuple(dict.fromkeys(name.partition(".")[0] for name in METHOD_NAMES))
+
+_INDEX_OF = cython.declare(bytes, index_table())
+_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
+_ARGUMENT_PLACES = cython.declare(tuple, tuple(_places_of_arguments(index) for index in range(len(BY_INDEX))))
+_CLASS_OF = cython.declare(bytes, bytes([CLASS_NAMES.index(name.partition(".")[0]) for name in METHOD_NAMES]))
+_PROPERTIES = cython.declare(bytes, Properties.layout)
+_PROPERTY_PLACES = cython.declare(
+    bytes, bytes([_place(property_column(name)) for name in Properties.__struct_fields__])
+)
+_PROPERTY_FLAGS = cython.declare(cython.uint, 0xFFFF << (16 - len(Properties.layout)) & 0xFFFF)
+_GROWTH = cython.declare(cython.Py_ssize_t, 6)
+_MAX_PAYLOAD = cython.declare(cython.Py_ssize_t, 1024 * 1024)
+_MAX_DEPTH = cython.declare(cython.int, 128)
+_HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
+"""Of eight bytes those bits that none of them has if they are ASCII."""
+_MOST = 2**63 - 1
+
+_TS_NS = cython.declare(cython.int, _place("ts_ns"))
+_TIME = cython.declare(cython.int, _place("time"))
+_STREAM = cython.declare(cython.int, _place("stream"))
+_CONNECTION = cython.declare(cython.int, _place("connection"))
+_LEG = cython.declare(cython.int, _place("leg"))
+_SENDER = cython.declare(cython.int, _place("sender"))
+_PROTOCOL = cython.declare(cython.int, _place("protocol"))
+_CHANNEL = cython.declare(cython.int, _place("channel"))
+_TYPE = cython.declare(cython.int, _place("type"))
+_CLASS = cython.declare(cython.int, _place("class"))
+_METHOD = cython.declare(cython.int, _place("method"))
+_SIZE = cython.declare(cython.int, _place("size"))
+_BODY_SIZE = cython.declare(cython.int, _place("body_size"))
+_ARGUMENTS = cython.declare(cython.int, _place("arguments"))
+_BODY = cython.declare(cython.int, _place("body"))
+
+
+@cython.final
+@cython.cclass
+class Column:
+    """One column of a batch: `kind`, and buffers of room for so many rows.
+
+    `valid` has a bit for each row that has a value. A text's end is in `data`, of 4 bytes a row behind the first 4; the
+    texts are in `text`. Values are written in the order of rows; a row that is passed over has none, unless the column
+    `is_dense`: then every row has one but those that are left out.
+    """
+
+    name: str = cython.declare(str, visibility="readonly")
+    kind: int = cython.declare(cython.int, visibility="readonly")
+    valid: bytearray = cython.declare(bytearray, visibility="readonly")
+    data: bytearray = cython.declare(bytearray, visibility="readonly")
+    text: bytearray = cython.declare(bytearray, visibility="readonly")
+    count: int = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    size: int = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    numbers: dict[str, int] = cython.declare(dict, visibility="readonly")
+    is_dense: bool = cython.declare(cython.bint, visibility="readonly")
+    _rows: cython.Py_ssize_t
+    _filled: cython.Py_ssize_t  # rows whose texts' ends are written
+    _p_valid: cython.p_uchar
+    _p_data: cython.p_uchar
+    _p_text: cython.p_uchar
+    _room: cython.Py_ssize_t  # in `text`
+
+    def __init__(self, name: str, kind: int, rows: int) -> None:
+        self.name = name
+        self.kind = kind
+        self.is_dense = name in _DENSE
+        self._rows = rows
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin a batch, in buffers of its own if those of the last one were used."""
+        self.size = self._filled = 0
+        self.count = 0
+        self.numbers = {}
+        self.valid = bytearray((b"\xff" if self.is_dense else b"\0") * ((self._rows + 7) // 8))
+        self.data = bytearray((self._rows + 7) // 8 if self.kind == BOOL else (self._rows + 1) * _WIDTHS[self.kind])
+        self.text = bytearray(4096 if self.kind >= TEXT else 0)
+        self._p_valid = self.valid
+        self._p_data = self.data
+        self._p_text = self.text
+        self._room = len(self.text)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _mark(self, row: cython.Py_ssize_t) -> cython.int:
+        """The row has a value."""
+        self._p_valid[row >> 3] |= 1 << (row & 7)
+        self.count += 1
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _put_64(self, row: cython.Py_ssize_t, number: cython.longlong) -> cython.int:
+        _put_8(self._p_data, row * 8, number)
+        return self._mark(row)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _put_32(self, row: cython.Py_ssize_t, number: cython.longlong) -> cython.int:
+        _put_4(self._p_data, row * 4, number)
+        return self._mark(row)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _put_8_bits(self, row: cython.Py_ssize_t, number: cython.int) -> cython.int:
+        self._p_data[row] = number
+        return self._mark(row)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _put_bit(self, row: cython.Py_ssize_t, bit: cython.int) -> cython.int:
+        self._p_data[row >> 3] |= bit << (row & 7)
+        return self._mark(row)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _fill_rows(self, row: cython.Py_ssize_t, end: cython.Py_ssize_t, number: cython.longlong) -> cython.int:
+        """Write a number into several rows of a dense column."""
+        p: cython.p_uchar = self._p_data
+        at: cython.Py_ssize_t
+        self.count += end - row
+        if self.kind == 0:
+            for at in range(row, end):
+                _put_8(p, at * 8, number)
+        elif self.kind == 1:
+            for at in range(row, end):
+                _put_4(p, at * 4, number)
+        else:
+            for at in range(row, end):
+                p[at] = number & 0xFF
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _leave_out(self, row: cython.Py_ssize_t) -> cython.int:
+        """The row of a dense column has no value."""
+        self._p_valid[row >> 3] &= 0xFF ^ (1 << (row & 7))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _erase(self, row: cython.Py_ssize_t) -> cython.int:
+        """Take the value of the last row back, if it has one; not of a dense column."""
+        p: cython.p_uchar = self._p_data
+        mark: cython.int = 1 << (row & 7)
+        if self.is_dense or not self._p_valid[row >> 3] & mark:
+            return 0
+        self._p_valid[row >> 3] &= 0xFF ^ mark
+        self.count -= 1
+        if self.kind == 3:
+            p[row >> 3] &= 0xFF ^ mark
+        elif self.kind >= 4:
+            self.size = p[row * 4] | p[row * 4 + 1] << 8 | p[row * 4 + 2] << 16 | p[row * 4 + 3] << 24
+            self._filled = row
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _begin_text(self, row: cython.Py_ssize_t, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Make room for a text: where in `text` it begins."""
+        text: bytearray = self.text
+        if self._room - self.size < room:
+            text.extend(bytes(max(room, len(text))))
+            self._p_text = text
+            self._room = len(text)
+        self._fill(row)
+        return self.size
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _end_text(self, row: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        self.size = end
+        _put_4(self._p_data, (row + 1) * 4, end)
+        self._filled = row + 1
+        return self._mark(row)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _fill(self, row: cython.Py_ssize_t) -> cython.int:
+        """Let the rows before this one that have no text end where the last one did."""
+        at: cython.Py_ssize_t
+        if self._filled < row:
+            for at in range(self._filled + 1, row + 1):
+                _put_4(self._p_data, at * 4, self.size)
+            self._filled = row
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_text(
+        self, row: cython.Py_ssize_t, p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        """Write the text at `p[start:end]`."""
+        at: cython.Py_ssize_t = self.size
+        out: cython.p_uchar
+        if self._room - at < end - start:
+            self._begin_text(row, end - start)
+        self._fill(row)
+        out = self._p_text
+        if not cython.compiled:
+            out[at : at + end - start] = p[start:end]
+        else:
+            memcpy(out + at, p + start, end - start)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
+        self._end_text(row, at + end - start)
+        return 0
+
+    def put(self, row: int, value: Any) -> None:
+        """Write a value of Python's."""
+        place: cython.Py_ssize_t = row
+        data: bytes
+        if self.kind >= 4:
+            data = value if isinstance(value, bytes) else value.encode("utf-8", "backslashreplace")
+            self._put_text(place, data, 0, len(data))
+        elif self.kind == 0:
+            self._put_64(place, value)
+        elif self.kind == 1:
+            self._put_32(place, value)
+        elif self.kind == 2:
+            self._put_8_bits(place, value)
+        else:
+            self._put_bit(place, value)
+
+    def leave_out(self, row: int) -> None:
+        """Take that the row has no value."""
+        if self.is_dense:
+            self._leave_out(row)
+
+    def number_of(self, text: str) -> int:
+        """The number of a text in the dictionary of the batch."""
+        number = self.numbers.get(text)
+        if number is None:
+            number = self.numbers[text] = len(self.numbers)
+        return number
+
+    def finish(self, rows: int) -> None:
+        """Complete the buffers for so many rows."""
+        if self.kind >= 4 and self.count:
+            self._fill(rows)
+
+
+@cython.final
+@cython.cclass
+class FrameColumns:
+    """Gathers rows, one a record; whenever there are `rows` of them, `full` is called with the columns.
+
+    The first `body` bytes of each body frame are in a column of their own, and with `arguments` all arguments of
+    methods as JSON. Whoever is called takes the buffers out of the columns that have values.
+    """
+
+    row: int = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    columns: list[Column] = cython.declare(list, visibility="readonly")
+    _channel: Column
+    _type: Column
+    _size: Column
+    _class: Column
+    _method: Column
+    _rows: cython.Py_ssize_t
+    _body: cython.Py_ssize_t
+    _has_arguments: cython.bint
+    _full: object
+    _text_bytes: cython.Py_ssize_t
+    _most_text_bytes: cython.Py_ssize_t
+    # What the rows of one packet share, and the first that it is not written into.
+    _first: cython.Py_ssize_t
+    _ts_ns: cython.longlong
+    _time: cython.longlong
+    _stream: cython.longlong
+    _leg: cython.int
+    _sender: cython.int
+    _named: object
+    # The connection whose number in the dictionary of this batch is known.
+    _connection_text: object
+    _connection: cython.longlong
+    _protocol: cython.longlong
+
+    def __init__(self, full: Any, *, rows: int, body: int = 0, arguments: bool = False) -> None:
+        if not 1 <= rows <= MAX_ROWS:
+            raise ValueError(f"a batch has 1 to {MAX_ROWS} rows")
+        self._rows = rows
+        self._full = full
+        self._body = body
+        self._has_arguments = arguments
+        self._text_bytes = 0
+        self._most_text_bytes = MAX_TEXT_BYTES
+        self.row = self._first = 0
+        self.columns = [Column(name, kind, rows) for name, kind in KINDS.items()]
+        self._channel = self.columns[_CHANNEL]
+        self._type = self.columns[_TYPE]
+        self._size = self.columns[_SIZE]
+        self._class = self.columns[_CLASS]
+        self._method = self.columns[_METHOD]
+        self._named = self._connection_text = None
+
+    def flush(self) -> None:
+        """Hand over the rows that there are."""
+        self._put_shared()
+        if self.row:
+            column: Column
+            for column in self.columns:
+                column.finish(self.row)
+            self._full(self.columns, self.row)  # type: ignore[operator]
+            for column in self.columns:
+                if column.count or column.is_dense:
+                    column.renew()
+                column._filled = 0
+            self.row = self._first = 0
+            self._text_bytes = 0
+            self._connection_text = None
+
+    def add(self, passed: Decoded) -> None:
+        """Add the rows of what passed."""
+        if (
+            not isinstance(passed, DecodedFrames)
+            or passed.note is not NOTHING
+            or not -_MOST <= passed.ts_ns <= _MOST
+            or passed.stream > _MOST
+        ):
+            self._add_records(passed)
+            return
+        self._share(passed)
+        frames = passed.frames
+        data: bytes
+        p: cython.p_const_uchar
+        position: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        whole: cython.Py_ssize_t
+        if isinstance(frames, FrameChunk):
+            data = frames.data
+            p = data
+            end = len(data)
+            while position < end:
+                whole = 8 + long_at(p, position + 3)
+                if not self._add(data, position, position + whole):
+                    self._add_odd(passed, Frame(data[position : position + whole], frames.offset + position))
+                position += whole
+        else:
+            for frame in frames:
+                data = frame.raw
+                if frame.lost or not self._add(data, 0, len(data)):
+                    self._add_odd(passed, frame)
+        self._put_shared()
+
+    @cython.cfunc
+    def _share(self, passed: DecodedFrames) -> object:
+        """Take what the rows of one packet share."""
+        self._named = passed.connection
+        self._ts_ns = passed.ts_ns
+        self._time = _micros(self._ts_ns)
+        self._stream = passed.stream
+        leg = passed.leg
+        self._leg = LEGS.index(leg) if leg and leg in LEGS else -1
+        self._sender = 0 if passed.sender == "client" else 1
+        return None
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_shared(self) -> cython.int:
+        """Write what the rows of a packet share into those that it has by now."""
+        row: cython.Py_ssize_t = self._first
+        end: cython.Py_ssize_t = self.row
+        if row < end:
+            if self._connection_text is not self._named:
+                self._connection = self._column(_CONNECTION).number_of(self._named)  # type: ignore[arg-type]
+                self._protocol = self._column(_PROTOCOL).number_of(NAME)
+                self._connection_text = self._named
+            self._column(_TS_NS)._fill_rows(row, end, self._ts_ns)
+            self._column(_TIME)._fill_rows(row, end, self._time)
+            self._column(_STREAM)._fill_rows(row, end, self._stream)
+            self._column(_CONNECTION)._fill_rows(row, end, self._connection)
+            self._column(_SENDER)._fill_rows(row, end, self._sender)
+            self._column(_PROTOCOL)._fill_rows(row, end, self._protocol)
+            if self._leg >= 0:
+                leg: Column = self._column(_LEG)
+                at: cython.Py_ssize_t
+                for at in range(row, end):
+                    leg._put_8_bits(at, self._leg)
+            self._first = end
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    def _column(self, place: cython.int) -> Column:
+        return self.columns[place]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Add the row of the frame at `data[start:end]`: 1, or 0 if the frame is odd."""
+        p: cython.p_const_uchar = data
+        payload: cython.Py_ssize_t = end - start - 8
+        kind: cython.int = p[start]
+        index: cython.int
+        row: cython.Py_ssize_t = self.row
+        text_bytes: cython.Py_ssize_t = self._text_bytes
+        column: Column
+        if kind == 1:
+            index = _index_of(p, start)
+            if (
+                payload > _MAX_PAYLOAD
+                or not self._fields(p, start + 11, end - 1, _LAYOUTS[index], _ARGUMENT_PLACES[index])
+                or (self._has_arguments and not self._add_arguments(data, start, end, index))
+            ):
+                return self._erase(text_bytes)
+            self._class._put_8_bits(row, _class_of(index))
+            self._method._put_8_bits(row, index)
+        elif kind == 2:
+            if payload < 14 or payload > _MAX_PAYLOAD or not self._properties(data, start + 19, end - 1):
+                return self._erase(text_bytes)
+            self._put_unsigned(_BODY_SIZE, p, start + 11)
+        elif kind == 3 and self._body:
+            stop: cython.Py_ssize_t = end - 1
+            if stop - start - 7 > self._body:
+                stop = start + 7 + self._body
+            self._column(_BODY)._put_text(row, p, start + 7, stop)
+            self._text_bytes += stop - start
+        column = self._channel
+        _put_4(column._p_data, row * 4, p[start + 1] << 8 | p[start + 2])
+        column.count += 1
+        column = self._type
+        column._p_data[row] = kind - 1 if kind <= 3 else 3
+        column.count += 1
+        column = self._size
+        _put_8(column._p_data, row * 8, payload)
+        column.count += 1
+        self.row += 1
+        if self.row == self._rows or self._text_bytes > self._most_text_bytes:
+            self.flush()
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _erase(self, text_bytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Take back what was written into the last row, which turned out to be odd: 0."""
+        column: Column
+        for column in self.columns:
+            column._erase(self.row)
+        self._text_bytes = text_bytes
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _next_row(self) -> cython.int:
+        self.row += 1
+        if self.row == self._rows or self._text_bytes > self._most_text_bytes:
+            self.flush()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_unsigned(self, place: cython.int, p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
+        """Write the number in eight bytes, if it is one that has a sign, too."""
+        if p[at] < 0x80:
+            self._column(place)._put_64(self.row, long_long_at(p, at))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add_arguments(
+        self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.int
+    ) -> cython.int:
+        column: Column = self._column(_ARGUMENTS)
+        at: cython.Py_ssize_t = column._begin_text(self.row, 4096 + (end - start) * _GROWTH)
+        at = JSONLines._arguments(column.text, at, data, start, end, index)
+        if at < 0:
+            return 0
+        self._text_bytes += at - column.size
+        column._end_text(self.row, at)
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _fields(
+        self,
+        p: cython.p_const_uchar,
+        position: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        layout: bytes,
+        places: bytes,
+    ) -> cython.int:
+        """Write the arguments that have columns: 1, or 0 if they are not what `wire.decode_fields` takes."""
+        program: cython.p_const_uchar = layout
+        place_of: cython.p_const_uchar = places
+        count: cython.Py_ssize_t = len(layout)
+        row: cython.Py_ssize_t = self.row
+        index: cython.Py_ssize_t
+        code: cython.int
+        place: cython.int
+        bit: cython.int = 0
+        size: cython.Py_ssize_t
+        for index in range(count):
+            code = program[index]
+            place = place_of[index]
+            if code == 98:  # b
+                if bit == 0:
+                    if position >= end:
+                        return 0
+                    position += 1
+                if place != 255:
+                    self._column(place)._put_bit(row, (p[position - 1] >> bit) & 1)
+                bit = (bit + 1) & 7
+                continue
+            bit = 0
+            size = _size_of(p, position, end, code)
+            if size < 0:
+                return 0
+            if code == 115 or code == 117:  # s u
+                if not _is_text(p, position + 1, position + size):
+                    return 0
+                if place != 255:
+                    self._column(place)._put_text(row, p, position + 1, position + size)
+                    self._text_bytes += size
+            elif code == 70:  # F
+                if not _is_table(p, position + 4, position + size, True, 0):
+                    return 0
+            elif place != 255:
+                if code == 113:  # q
+                    self._put_unsigned(place, p, position)
+                elif code == 104:  # h
+                    self._column(place)._put_32(row, p[position] << 8 | p[position + 1])
+            position += size
+        return position == end
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _properties(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Write the properties: 1, or 0 if the header is odd."""
+        p: cython.p_const_uchar = data
+        program: cython.p_const_uchar = _PROPERTIES
+        place_of: cython.p_const_uchar = _PROPERTY_PLACES
+        flags: cython.uint = (p[position] << 8 | p[position + 1]) & _PROPERTY_FLAGS
+        row: cython.Py_ssize_t = self.row
+        index: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t
+        code: cython.int
+        column: Column
+        written: cython.Py_ssize_t
+        position += 2
+        while flags:
+            if flags & 0x8000:
+                code = program[index]
+                size = _size_of(p, position, end, code)
+                if size < 0:
+                    return 0
+                column = self._column(place_of[index])
+                if code == 117:  # u
+                    if not _is_text(p, position + 1, position + size):
+                        return 0
+                    column._put_text(row, p, position + 1, position + size)
+                    self._text_bytes += size
+                elif code == 111:  # o
+                    column._put_32(row, p[position])
+                elif code == 113:  # q
+                    self._put_unsigned(place_of[index], p, position)
+                else:  # F
+                    written = column._begin_text(row, 64 + size * _GROWTH)
+                    written = JSONLines._headers(column.text, written, data, position + 4, position + size)
+                    if written < 0:
+                        return 0
+                    self._text_bytes += written - column.size
+                    column._end_text(row, written)
+                position += size
+            flags = flags << 1 & 0xFFFF
+            index += 1
+        return position == end
+
+    # --- by way of records
+
+    @cython.cfunc
+    def _add_odd(self, passed: DecodedFrames, frame: Frame) -> object:
+        self._put_shared()
+        self._add_records(msgspec.structs.replace(passed, frames=[frame]))
+        return None
+
+    def _add_records(self, passed: Decoded) -> None:
+        leg = passed.leg
+        frames: Iterable[Frame | None] = passed.frames if isinstance(passed, DecodedFrames) else [None]
+        for record, frame in zip(records_of(passed), frames, strict=False):
+            self._add_record(record, leg, frame)
+            self._first = self.row + 1
+            self._next_row()
+
+    def _add_record(self, record: Record, leg: str, frame: Frame | None) -> None:
+        values: dict[str, Any] = {
+            "stream": record.stream,
+            "channel": record.channel,
+            "size": record.size,
+            "code": record.code,
+            "reason": record.reason,
+            "offset": record.offset,
+            "lost": record.lost,
+            "sender": SENDERS.index(record.sender),
+            "leg": LEGS.index(leg) if leg in LEGS else None,
+            "type": FRAME_TYPES.index(record.type),
+            "connection": self.columns[_CONNECTION].number_of(record.connection),
+            "protocol": self.columns[_PROTOCOL].number_of(record.protocol),
+        }
+        if -_MOST <= record.ts_ns <= _MOST:
+            values |= {"ts_ns": record.ts_ns, "time": _micros(record.ts_ns)}
+        if record.method is not None:
+            values["class"] = CLASS_NAMES.index(record.method.partition(".")[0])
+            values["method"] = METHOD_NAMES.index(record.method)
+            values |= {name: value for name, value in (record.arguments or {}).items() if name in _OF_ARGUMENTS}
+            if self._has_arguments:
+                values["arguments"] = encoded(record.arguments)
+        elif record.properties is not None:
+            values["body_size"] = (record.arguments or {})["body_size"]
+            values |= {property_column(name): value for name, value in record.properties.items()}
+            if "headers" in values:
+                values["headers"] = encoded(values["headers"])
+        if record.verdict is not None:
+            values["verdict"] = self.columns[_NAMES.index("verdict")].number_of(record.verdict)
+        for name, several in (("rules", record.rules), ("tags", record.tags)):
+            values[name] = None if several is None else encoded(several)
+        if self._body and record.type == "body" and frame is not None:
+            values["body"] = frame.known_payload[: self._body]
+        column: Column
+        for column in self.columns:
+            value = values.get(column.name)
+            if isinstance(value, dict):  # a text that is not UTF-8
+                value = _unpacked(value)
+            if value is None or (isinstance(value, int) and not -_MOST <= value <= _MOST):
+                column.leave_out(self.row)
+                continue
+            column.put(self.row, value)
+            if isinstance(value, str | bytes):
+                self._text_bytes += len(value)
+
+
+def _unpacked(value: dict[str, str]) -> str:
+    """The text of bytes that JSON has in base64, with those escaped that are not UTF-8."""
+    from base64 import b64decode
+
+    return b64decode(value["base64"]).decode("utf-8", "backslashreplace")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _micros(ts_ns: cython.longlong) -> cython.longlong:
+    """Whole microseconds of nanoseconds."""
+    micros: cython.longlong = ts_ns // 1000
+    return micros - 1 if micros * 1000 > ts_ns else micros
+
+
+# --- bytes
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
+    """The index of the method in the frame at a place."""
+    index_of: cython.p_const_uchar = _INDEX_OF
+    return index_of[p[start + 8] * 256 + p[start + 10]]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _class_of(index: cython.int) -> cython.int:
+    class_of: cython.p_const_uchar = _CLASS_OF
+    return class_of[index]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_4(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.longlong) -> cython.int:
+    """Write a number as Arrow has it: the least byte first."""
+    out[at] = number & 0xFF
+    out[at + 1] = number >> 8 & 0xFF
+    out[at + 2] = number >> 16 & 0xFF
+    out[at + 3] = number >> 24 & 0xFF
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_8(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.longlong) -> cython.int:
+    _put_4(out, at, number)
+    _put_4(out, at + 4, number >> 32)
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _size_of(
+    p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
+) -> cython.Py_ssize_t:
+    """The bytes of a field, its length included; -1 where it goes past the end."""
+    size: cython.Py_ssize_t
+    if code == 115 or code == 117:  # s u
+        if position >= end:
+            return -1
+        size = 1 + p[position]
+    elif code == 113:  # q
+        size = 8
+    elif code == 104:  # h
+        size = 2
+    elif code == 108:  # l
+        size = 4
+    elif code == 111:  # o
+        size = 1
+    else:  # S F
+        if end - position < 4:
+            return -1
+        size = 4 + long_at(p, position)
+    return size if size <= end - position else -1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_table(
+    p: cython.p_const_uchar,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    are_named: cython.bint,
+    depth: cython.int,
+) -> cython.bint:
+    """Whether there are the entries of a table or an array, as `wire.check_table` has it."""
+    kind: cython.int
+    size: cython.longlong
+    if depth > _MAX_DEPTH:
+        return False
+    while position < end:
+        if are_named:
+            position += 1 + p[position]
+            if position >= end:
+                return False
+        kind = p[position]
+        position += 1
+        if kind == 83 or kind == 120 or kind == 70 or kind == 65:  # S x F A
+            if end - position < 4:
+                return False
+            size = 4 + long_at(p, position)
+            if size > end - position:
+                return False
+            if (kind == 70 or kind == 65) and not _is_table(p, position + 4, position + size, kind == 70, depth + 1):
+                return False
+        elif kind == 86:  # V
+            size = 0
+        elif kind == 116 or kind == 98 or kind == 66:  # t b B
+            size = 1
+        elif kind == 115 or kind == 85 or kind == 117:  # s U u
+            size = 2
+        elif kind == 73 or kind == 105 or kind == 102:  # I i f
+            size = 4
+        elif kind == 108 or kind == 76 or kind == 84 or kind == 100:  # l L T d
+            size = 8
+        elif kind == 68:  # D
+            size = 5
+        else:
+            return False
+        if size > end - position:
+            return False
+        position += size
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_text(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether the bytes are UTF-8, as Python decodes it."""
+    first: cython.int
+    size: cython.Py_ssize_t
+    least: cython.int
+    most: cython.int
+    i: cython.Py_ssize_t
+    while end - start >= 8 and long_long_at(p, start) & _HIGH_BITS == 0:
+        start += 8
+    while start < end:
+        first = p[start]
+        if first < 0x80:
+            start += 1
+            continue
+        least = 0x80
+        most = 0xBF
+        if 0xC2 <= first <= 0xDF:
+            size = 2
+        elif 0xE0 <= first <= 0xEF:
+            size = 3
+            if first == 0xE0:
+                least = 0xA0  # else it would be longer than need be
+            elif first == 0xED:
+                most = 0x9F  # surrogates are no characters
+        elif 0xF0 <= first <= 0xF4:
+            size = 4
+            if first == 0xF0:
+                least = 0x90
+            elif first == 0xF4:
+                most = 0x8F  # the last character there is
+        else:
+            return False
+        if end - start < size or not least <= p[start + 1] <= most:
+            return False
+        for i in range(2, size):
+            if p[start + i] & 0xC0 != 0x80:
+                return False
+        start += size
+    return True

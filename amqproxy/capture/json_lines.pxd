@@ -1,0 +1,31 @@
+# What C sees of `json_lines`.
+
+cimport cython
+from libc.string cimport memcpy
+
+from amqproxy.capture.byte_access cimport long_at, long_long_at
+
+
+@cython.final
+cdef class JSONLines:
+    cdef Py_ssize_t _body
+    cdef bint _has_both_legs
+    cdef bytearray _buffer
+    cdef Py_ssize_t _at
+    cdef dict _heads
+
+    cdef object _head(self, passed)
+    cdef Py_ssize_t _begin(self, long long ts_ns, bytes before) except -1
+    cdef Py_ssize_t _begin_alike(self, Py_ssize_t model, Py_ssize_t size) except -1
+    cdef Py_ssize_t _reserve(self, Py_ssize_t room) except -1
+    cdef Py_ssize_t _add(self, bytes data, Py_ssize_t start, Py_ssize_t end, bytes behind) except -1
+    @staticmethod
+    cdef Py_ssize_t _arguments(
+        unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t start, Py_ssize_t end, int index
+    ) except -2
+    @staticmethod
+    cdef Py_ssize_t _headers(
+        unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end
+    ) except -2
+    cdef object _add_odd(self, passed, frame)
+    cdef object _add_records(self, passed)

@@ -1,0 +1,795 @@
+"""Frames as lines of JSON, written from their bytes: what `Record.to_json` makes of them, byte for byte.
+
+Nothing is made of a frame but its line. What is odd about a frame, such as an argument that is malformed or not UTF-8,
+is left to its `Record`. This module may be compiled.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
+import struct
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, index_table
+from amqproxy.amqp091.methods import BY_INDEX, spec_name
+from amqproxy.amqp091.properties import Properties
+from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import NOTHING
+from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt
+
+if not cython.compiled:
+    from amqproxy.capture.byte_access import long_at, long_long_at
+
+MAX_PAYLOAD = 1024 * 1024
+"""A method or header with more is left to its record."""
+MAX_NAMES = 64
+"""Entries of one table; a table with more is left to its record."""
+MAX_HEADS = 4096
+"""Beginnings of lines that are kept: one for each direction of a stream."""
+
+_ROOM_FOR_KEYS = cython.declare(cython.Py_ssize_t, 4096)
+"""What a line has beside its values: the names of arguments and properties, and numbers."""
+_GROWTH = cython.declare(cython.Py_ssize_t, 6)
+"""A byte of a frame becomes so many of JSON at most: a control character."""
+_MAX_DEPTH = cython.declare(cython.int, 128)
+
+
+def _keys(names: list[tuple[str, str]]) -> tuple[bytes, ...]:
+    """For each field, what is written before its value: b"" if it is reserved."""
+    keys: list[bytes] = []
+    for field, name in names:
+        comma = b"," if any(keys) else b""
+        keys.append(b"" if field.startswith("reserved_") else comma + encoded(name) + b":")
+    return tuple(keys)
+
+
+def _secret_of(index: int) -> int:
+    fields = BY_INDEX[index].__struct_fields__
+    return fields.index(SECRETS[BY_INDEX[index].name]) if BY_INDEX[index].name in SECRETS else -1
+
+
+_INDEX_OF = cython.declare(bytes, index_table())
+_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
+_METHOD_KEYS = cython.declare(
+    tuple, tuple(_keys([(field, spec_name(field)) for field in cls.__struct_fields__]) for cls in BY_INDEX)
+)
+_METHOD_HEADS = cython.declare(
+    tuple, tuple(b',"type":"method","method":"%b","arguments":{' % cls.name.encode() for cls in BY_INDEX)
+)
+_SECRETS = cython.declare(tuple, tuple(_secret_of(index) for index in range(len(BY_INDEX))))
+_MASK = cython.declare(bytes, encoded(MASK))
+_PROPERTIES = cython.declare(bytes, Properties.layout)
+_PROPERTY_KEYS = cython.declare(tuple, tuple(encoded(name) + b":" for name in Properties.__struct_fields__))
+
+
+def _escape_table() -> bytes:
+    """Of each byte of a text: 0 if JSON has it as it is, 1 if it is not ASCII, 2 as \\u00XX, else the letter that
+    follows a backslash."""
+    table = bytearray([2] * 32 + [0] * 96 + [1] * 128)
+    for byte, letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
+        table[byte] = letter
+    return bytes(table)
+
+
+_ESCAPES = cython.declare(bytes, _escape_table())
+_HEX = cython.declare(bytes, b"0123456789abcdef")
+_TYPE_HEADER = cython.declare(bytes, b',"type":"header","arguments":{"body_size":')
+_TYPE_BODY = cython.declare(bytes, b',"type":"body"')
+_TYPE_HEARTBEAT = cython.declare(bytes, b',"type":"heartbeat"')
+_PROPERTIES_KEY = cython.declare(bytes, b'},"properties":{')
+_SIZE = cython.declare(bytes, b',"size":')
+_CLOSED_SIZE = cython.declare(bytes, b'},"size":')
+_BODY_KEY = cython.declare(bytes, b',"body":')
+_START = cython.declare(bytes, b'{"ts_ns":')
+_TRUE = cython.declare(bytes, b"true")
+_FALSE = cython.declare(bytes, b"false")
+_NULL = cython.declare(bytes, b"null")
+
+
+@cython.final
+@cython.cclass
+class JSONLines:
+    """Gathers lines, each with its line's end, until they are taken.
+
+    The lines of body frames contain their first `body` bytes; `has_both_legs` is as in `records_of`.
+    """
+
+    def __init__(self, body: int = 0, *, has_both_legs: bool = False) -> None:
+        self._body = body
+        self._has_both_legs = has_both_legs
+        self._buffer = bytearray(1 << 16)
+        self._at = 0
+        self._heads: dict[object, tuple[bytes, bytes]] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes to be taken."""
+        return self._at
+
+    def take(self) -> bytes:
+        """The lines that were added since the last time."""
+        buffer: bytearray = self._buffer
+        taken = bytes(memoryview(buffer)[: self._at])
+        self._at = 0
+        return taken
+
+    def add(self, passed: Decoded) -> int:
+        """Add the lines of what passed; return how many they are."""
+        count: cython.Py_ssize_t = 0
+        if (
+            not isinstance(passed, DecodedFrames)
+            or passed.note is not NOTHING
+            or not _LEAST_TIME <= passed.ts_ns <= _LATEST_TIME
+        ):
+            return int(self._add_records(passed))
+        frames = passed.frames
+        head: tuple[bytes, bytes] = self._head(passed)
+        before, behind = head
+        ts_ns: cython.longlong = passed.ts_ns
+        data: bytes
+        offset: cython.longlong
+        # Where the line is whose beginning the next one shares.
+        model: cython.Py_ssize_t = -1
+        size: cython.Py_ssize_t = 0
+        if isinstance(frames, FrameChunk):
+            data = frames.data
+            p: cython.p_const_uchar = data
+            position: cython.Py_ssize_t = 0
+            end: cython.Py_ssize_t = len(data)
+            whole: cython.Py_ssize_t
+            offset = frames.offset
+            while position < end:
+                whole = 8 + long_at(p, position + 3)
+                if model < 0:
+                    model = self._at
+                    size = self._begin(ts_ns, before)
+                else:
+                    self._begin_alike(model, size)
+                if not self._add(data, position, position + whole, behind):
+                    self._at -= size
+                    model = -1
+                    self._add_odd(passed, Frame(data[position : position + whole], offset + position))
+                position += whole
+                count += 1
+            return count
+        for frame in frames:
+            data = frame.raw
+            size = self._begin(ts_ns, before)
+            if frame.lost or not self._add(data, 0, len(data), behind):
+                self._at -= size
+                self._add_odd(passed, frame)
+            count += 1
+        return count
+
+    @cython.cfunc
+    def _head(self, passed: DecodedFrames) -> Any:
+        """What the lines of a direction have between their time and their channel, and behind the size."""
+        key = (passed.stream, passed.sender, passed.leg)
+        head: tuple[bytes, bytes] | None = self._heads.get(key)
+        if head is None:
+            if len(self._heads) >= MAX_HEADS:
+                self._heads.clear()
+            alike = msgspec.structs.replace(passed, ts_ns=0, frames=[Frame(HEARTBEAT_FRAME)])
+            (sample,) = records_of(alike, has_both_legs=self._has_both_legs)
+            before, middle, behind = sample.to_json().partition(_SAMPLE)
+            if not middle:
+                raise AssertionError("a record is not written as it was")
+            head = self._heads[key] = (before.removeprefix(_SAMPLE_START), behind + b"\n")
+        return head
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _begin(self, ts_ns: cython.longlong, before: bytes) -> cython.Py_ssize_t:
+        """Begin a line: how many bytes that took."""
+        self._reserve(_ROOM_FOR_KEYS + len(before))
+        out: cython.p_uchar = self._buffer
+        at: cython.Py_ssize_t = _put(out, self._at, _START)
+        at = _put_signed(out, at, ts_ns)
+        at = _put(out, at, before)
+        size: cython.Py_ssize_t = at - self._at
+        self._at = at
+        return size
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _begin_alike(self, model: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Begin a line as one that is already there."""
+        self._reserve(_ROOM_FOR_KEYS + size)
+        out: cython.p_uchar = self._buffer
+        at: cython.Py_ssize_t = self._at
+        if not cython.compiled:
+            out[at : at + size] = out[model : model + size]
+        else:
+            memcpy(out + at, out + model, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
+        self._at = at + size
+        return size
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _reserve(self, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Make room behind what is there."""
+        buffer: bytearray = self._buffer
+        if len(buffer) - self._at < room:
+            buffer.extend(bytes(max(room, len(buffer))))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, behind: bytes) -> cython.Py_ssize_t:
+        """Add what a line has from the channel on: 1, or 0 if the frame at `data[start:end]` is odd."""
+        p: cython.p_const_uchar = data
+        payload: cython.Py_ssize_t = end - start - 8
+        kind: cython.int = p[start]
+        index: cython.int
+        if kind == 3 or kind == 8:
+            self._reserve(_ROOM_FOR_KEYS + len(behind))
+        elif payload > MAX_PAYLOAD:
+            return 0
+        else:
+            self._reserve(_ROOM_FOR_KEYS + len(behind) + payload * _GROWTH)
+        out: cython.p_uchar = self._buffer
+        at: cython.Py_ssize_t = _put_unsigned(out, self._at, p[start + 1] << 8 | p[start + 2])
+        if kind == 1:
+            index = _index_of(p, start)
+            at = _put(out, at, _METHOD_HEADS[index])
+            at = _fields(out, at, data, start + 11, end - 1, _LAYOUTS[index], _METHOD_KEYS[index], _SECRETS[index])
+            if at < 0:
+                return 0
+            at = _put(out, at, _CLOSED_SIZE)
+        elif kind == 2:
+            if payload < 14:
+                return 0
+            at = _put(out, at, _TYPE_HEADER)
+            at = _put_unsigned(out, at, long_long_at(p, start + 11))
+            at = _put(out, at, _PROPERTIES_KEY)
+            at = _properties(out, at, data, start + 19, end - 1)
+            if at < 0:
+                return 0
+            at = _put(out, at, _CLOSED_SIZE)
+        else:
+            at = _put(out, at, _TYPE_BODY if kind == 3 else _TYPE_HEARTBEAT)
+            at = _put(out, at, _SIZE)
+        at = _put_unsigned(out, at, payload)
+        if kind == 3 and self._body:
+            shown = encoded(excerpt(data[start + 7 : end - 1], self._body))
+            self._at = at
+            self._reserve(_ROOM_FOR_KEYS + len(behind) + len(shown))
+            out = self._buffer
+            at = _put(out, at, _BODY_KEY)
+            at = _put(out, at, shown)
+        self._at = _put(out, at, behind)
+        return 1
+
+    @staticmethod
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _arguments(
+        out: cython.p_uchar,
+        at: cython.Py_ssize_t,
+        data: bytes,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        index: cython.int,
+    ) -> cython.Py_ssize_t:
+        """Write the arguments of the method in the frame at `data[start:end]` as an object: where that ends, or -1.
+
+        For callers that are compiled, who have made room.
+        """
+        out[at] = 123
+        at = _fields(out, at + 1, data, start + 11, end - 1, _LAYOUTS[index], _METHOD_KEYS[index], _SECRETS[index])
+        if at < 0:
+            return -1
+        out[at] = 125
+        return at + 1
+
+    @staticmethod
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _headers(
+        out: cython.p_uchar,
+        at: cython.Py_ssize_t,
+        data: bytes,
+        position: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the entries of a table in the same way."""
+        return _table(out, at, data, position, end, 0)
+
+    @cython.cfunc
+    def _add_odd(self, passed: DecodedFrames, frame: Frame) -> object:
+        self._add_records(msgspec.structs.replace(passed, frames=[frame]))
+        return None
+
+    @cython.cfunc
+    def _add_records(self, passed: Decoded) -> Any:
+        """Add lines by way of records."""
+        count = 0
+        for record in records_of(passed, body=self._body, has_both_legs=self._has_both_legs):
+            line = record.to_json() + b"\n"
+            self._reserve(len(line))
+            self._at = _put(self._buffer, self._at, line)
+            count += 1
+        return count
+
+
+_LEAST_TIME, _LATEST_TIME = -(2**63), 2**63 - 1
+_SAMPLE = b'0,"type":"heartbeat","size":0'
+_SAMPLE_START = b'{"ts_ns":0'
+
+
+# --- fields: each returns where it ended in `out`, or -1 where what it was given is odd
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _fields(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    layout: bytes,
+    keys: tuple[bytes, ...],
+    secret: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """The arguments of a method, as `wire.decode_fields` reads them."""
+    p: cython.p_const_uchar = data
+    program: cython.p_const_uchar = layout
+    count: cython.Py_ssize_t = len(layout)
+    index: cython.Py_ssize_t
+    code: cython.int
+    bit: cython.int = 0
+    size: cython.longlong
+    key: bytes
+    for index in range(count):
+        code = program[index]
+        key = keys[index]
+        if code == 98:  # b
+            if bit == 0:
+                if position >= end:
+                    return -1
+                position += 1
+            if len(key):
+                at = _put(out, at, key)
+                at = _put(out, at, _TRUE if (p[position - 1] >> bit) & 1 == 1 else _FALSE)
+            bit = (bit + 1) & 7
+            continue
+        bit = 0
+        size = _field_size(p, position, end, code)
+        if size < 0:
+            return -1
+        if len(key):
+            at = _put(out, at, key)
+            if index == secret:
+                at = _put(out, at, _MASK)
+            else:
+                at = _field(out, at, data, position, size, code)
+                if at < 0:
+                    return -1
+        position += size
+    return at if position == end else -1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _properties(
+    out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The properties that a content header has, as `wire.decode_flagged` reads them."""
+    p: cython.p_const_uchar = data
+    program: cython.p_const_uchar = _PROPERTIES
+    count: cython.Py_ssize_t = len(_PROPERTIES)
+    flags: cython.int = p[position] << 8 | p[position + 1]
+    index: cython.Py_ssize_t
+    size: cython.longlong
+    code: cython.int
+    key: bytes
+    is_first: cython.bint = True
+    position += 2
+    for index in range(count):
+        if not flags & (0x8000 >> index):
+            continue
+        code = program[index]
+        size = _field_size(p, position, end, code)
+        if size < 0:
+            return -1
+        if not is_first:
+            out[at] = 44
+            at += 1
+        is_first = False
+        key = _PROPERTY_KEYS[index]
+        at = _put(out, at, key)
+        at = _field(out, at, data, position, size, code)
+        if at < 0:
+            return -1
+        position += size
+    return at if position == end else -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _field_size(
+    p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
+) -> cython.longlong:
+    """The bytes of a field, its length included; -1 where it goes past the end."""
+    size: cython.longlong
+    if code == 115 or code == 117:  # s u
+        if position >= end:
+            return -1
+        size = 1 + p[position]
+    elif code == 113:  # q
+        size = 8
+    elif code == 104:  # h
+        size = 2
+    elif code == 108:  # l
+        size = 4
+    elif code == 111:  # o
+        size = 1
+    else:  # S F
+        if end - position < 4:
+            return -1
+        size = 4 + long_at(p, position)
+    return size if size <= end - position else -1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _field(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    size: cython.longlong,
+    code: cython.int,
+) -> cython.Py_ssize_t:
+    """A field of `size` bytes, which are there."""
+    p: cython.p_const_uchar = data
+    if code == 115 or code == 117:
+        return _put_text(out, at, p, position + 1, position + size)
+    if code == 83:
+        return _put_text(out, at, p, position + 4, position + size)
+    if code == 70:
+        return _table(out, at, data, position + 4, position + size, 0)
+    if code == 113:
+        return _put_unsigned(out, at, long_long_at(p, position))
+    if code == 104:
+        return _put_unsigned(out, at, p[position] << 8 | p[position + 1])
+    if code == 108:
+        return _put_unsigned(out, at, long_at(p, position))
+    return _put_unsigned(out, at, p[position])
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _table(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    depth: cython.int,
+) -> cython.Py_ssize_t:
+    """The entries of a table, as an object. Of entries with one name the first is taken, which is left to a record."""
+    p: cython.p_const_uchar = data
+    first: cython.Py_ssize_t = position
+    count: cython.int = 0
+    name: cython.Py_ssize_t
+    size: cython.longlong
+    if depth > _MAX_DEPTH:
+        return -1
+    out[at] = 123
+    at += 1
+    while position < end:
+        name = position
+        position += 1 + p[position]
+        if position >= end or count == MAX_NAMES:
+            return -1
+        if count:
+            if _is_known(p, first, name):
+                return -1
+            out[at] = 44
+            at += 1
+        count += 1
+        at = _put_text(out, at, p, name + 1, position)
+        if at < 0:
+            return -1
+        out[at] = 58
+        at += 1
+        size = _value_size(p, position, end)
+        if size < 0:
+            return -1
+        at = _value(out, at, data, position, size, depth)
+        if at < 0:
+            return -1
+        position += 1 + size
+    out[at] = 125
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _array(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    depth: cython.int,
+) -> cython.Py_ssize_t:
+    p: cython.p_const_uchar = data
+    first: cython.Py_ssize_t = position
+    size: cython.longlong
+    if depth > _MAX_DEPTH:
+        return -1
+    out[at] = 91
+    at += 1
+    while position < end:
+        if position > first:
+            out[at] = 44
+            at += 1
+        size = _value_size(p, position, end)
+        if size < 0:
+            return -1
+        at = _value(out, at, data, position, size, depth)
+        if at < 0:
+            return -1
+        position += 1 + size
+    out[at] = 93
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_known(p: cython.p_const_uchar, position: cython.Py_ssize_t, name: cython.Py_ssize_t) -> cython.bint:
+    """Whether the entries from `position` to the one at `name` have its name; they have been found good."""
+    i: cython.Py_ssize_t
+    size: cython.Py_ssize_t = p[name]
+    while position < name:
+        if p[position] == size:
+            i = 1
+            while i <= size and p[position + i] == p[name + i]:
+                i += 1
+            if i > size:
+                return True
+        position += 1 + p[position]
+        position += 1 + _value_size(p, position, name)
+    return False
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _value_size(p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+    """The bytes of a value behind the letter of its type, which is at `position`; -1 where it is unknown or cut."""
+    kind: cython.int = p[position]
+    size: cython.longlong
+    if kind == 83 or kind == 120 or kind == 70 or kind == 65:  # S x F A
+        if end - position < 5:
+            return -1
+        size = 4 + long_at(p, position + 1)
+    elif kind == 86:  # V
+        size = 0
+    elif kind == 116 or kind == 98 or kind == 66:  # t b B
+        size = 1
+    elif kind == 115 or kind == 85 or kind == 117:  # s U u
+        size = 2
+    elif kind == 73 or kind == 105 or kind == 102:  # I i f
+        size = 4
+    elif kind == 108 or kind == 76 or kind == 84 or kind == 100:  # l L T d
+        size = 8
+    elif kind == 68:  # D
+        size = 5
+    else:
+        return -1
+    return size if size <= end - position - 1 else -1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _value(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    size: cython.longlong,
+    depth: cython.int,
+) -> cython.Py_ssize_t:
+    """A value of a table or an array: the letter of its type is at `position`, and `size` bytes are behind it."""
+    p: cython.p_const_uchar = data
+    kind: cython.int = p[position]
+    position += 1
+    number: cython.longlong
+    if kind == 83 or kind == 120:  # S x
+        return _put_text(out, at, p, position + 4, position + size)
+    if kind == 73:  # I
+        number = long_at(p, position)
+        return _put_signed(out, at, number - (number >> 31 << 32))
+    if kind == 108 or kind == 76:  # l L
+        return _put_signed(out, at, _signed(long_long_at(p, position)))
+    if kind == 116:  # t
+        return _put(out, at, _TRUE if p[position] else _FALSE)
+    if kind == 84:  # T
+        return _put_unsigned(out, at, long_long_at(p, position))
+    if kind == 98:  # b
+        number = p[position]
+        return _put_signed(out, at, number - (number >> 7 << 8))
+    if kind == 115 or kind == 85:  # s U
+        number = p[position] << 8 | p[position + 1]
+        return _put_signed(out, at, number - (number >> 15 << 16))
+    if kind == 66:  # B
+        return _put_unsigned(out, at, p[position])
+    if kind == 117:  # u
+        return _put_unsigned(out, at, p[position] << 8 | p[position + 1])
+    if kind == 105:  # i
+        return _put_unsigned(out, at, long_at(p, position))
+    if kind == 86:  # V
+        return _put(out, at, _NULL)
+    if kind == 70:  # F
+        return _table(out, at, data, position + 4, position + size, depth + 1)
+    if kind == 65:  # A
+        return _array(out, at, data, position + 4, position + size, depth + 1)
+    return _put(out, at, _fraction(kind, data[position : position + size]))
+
+
+def _fraction(kind: int, data: bytes) -> bytes:
+    """A floating-point number or a decimal."""
+    if kind == 68:  # D
+        scale, unscaled = struct.unpack(">BI", data)
+        return encoded(Decimal(f"{unscaled}E-{scale}"))
+    return encoded(struct.unpack(">f" if kind == 102 else ">d", data)[0])
+
+
+# --- bytes
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
+    """The index of the method in the frame at a place."""
+    index_of: cython.p_const_uchar = _INDEX_OF
+    return index_of[p[start + 8] * 256 + p[start + 10]]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _signed(number: cython.ulonglong) -> cython.longlong:
+    if not cython.compiled:
+        return number - (number >> 63 << 64)
+    return cython.cast(cython.longlong, number)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put(out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes) -> cython.Py_ssize_t:
+    """Write bytes at a place; the place behind them."""
+    size: cython.Py_ssize_t = len(data)
+    if not cython.compiled:
+        out[at : at + size] = data
+        return at + size
+    p: cython.p_const_uchar = data
+    memcpy(out + at, p, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_signed(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.longlong) -> cython.Py_ssize_t:
+    if number >= 0:
+        return _put_unsigned(out, at, number)
+    out[at] = 45
+    if not cython.compiled:
+        return _put_unsigned(out, at + 1, -number)
+    return _put_unsigned(out, at + 1, 0 - cython.cast(cython.ulonglong, number))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _put_unsigned(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.ulonglong) -> cython.Py_ssize_t:
+    rest: cython.ulonglong = number // 10
+    end: cython.Py_ssize_t = at + 1
+    place: cython.Py_ssize_t
+    while rest:
+        rest = rest // 10
+        end += 1
+    place = end
+    rest = number
+    while place > at:
+        place -= 1
+        out[place] = 48 + rest % 10
+        rest = rest // 10
+    return end
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _put_text(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    p: cython.p_const_uchar,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """A text in quotes, escaped where JSON has to; -1 where it is not UTF-8."""
+    escapes: cython.p_const_uchar = _ESCAPES
+    digits: cython.p_const_uchar = _HEX
+    escape: cython.int
+    size: cython.Py_ssize_t
+    out[at] = 34
+    at += 1
+    while start < end:
+        escape = escapes[p[start]]
+        if escape == 0:
+            out[at] = p[start]
+            at += 1
+            start += 1
+        elif escape == 1:
+            size = _character(p, start, end)
+            if size == 0:
+                return -1
+            while size:
+                out[at] = p[start]
+                at += 1
+                start += 1
+                size -= 1
+        elif escape == 2:
+            out[at] = 92
+            out[at + 1] = 117
+            out[at + 2] = 48
+            out[at + 3] = 48
+            out[at + 4] = digits[p[start] >> 4]
+            out[at + 5] = digits[p[start] & 15]
+            at += 6
+            start += 1
+        else:
+            out[at] = 92
+            out[at + 1] = escape
+            at += 2
+            start += 1
+    out[at] = 34
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _character(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The bytes of the character at a place, which is not ASCII; 0 where none is encoded in UTF-8 there."""
+    first: cython.int = p[start]
+    size: cython.Py_ssize_t
+    least: cython.int = 0x80
+    most: cython.int = 0xBF
+    if 0xC2 <= first <= 0xDF:
+        size = 2
+    elif 0xE0 <= first <= 0xEF:
+        size = 3
+        if first == 0xE0:
+            least = 0xA0  # else it would be longer than need be
+        elif first == 0xED:
+            most = 0x9F  # surrogates are no characters
+    elif 0xF0 <= first <= 0xF4:
+        size = 4
+        if first == 0xF0:
+            least = 0x90
+        elif first == 0xF4:
+            most = 0x8F  # the last character there is
+    else:
+        return 0
+    if end - start < size or not least <= p[start + 1] <= most:
+        return 0
+    if size > 2 and p[start + 2] & 0xC0 != 0x80:
+        return 0
+    if size > 3 and p[start + 3] & 0xC0 != 0x80:
+        return 0
+    return size

@@ -1,0 +1,203 @@
+"""Packet comments of recordings: what rules did, as a person reads it in Wireshark, and as it is read back exactly.
+
+    amqproxy: client leg; refused by "no-guests", "quiet"; tags "slow"
+
+Names are in JSON's quotes, so that any name can be read back. Whatever is absent from the `Note` is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from amqproxy.taps.note import NOTHING, Note
+
+PREFIX = "amqproxy: "
+"""What each comment of a recording begins with; other comments were added to the file since."""
+
+MAX_KNOWN_COMMENTS = 1024
+"""Comments whose notes are kept, since many packets have the same."""
+
+_NAME = r'"(?:[^"\\]|\\.)*"'
+_NAMES = rf"{_NAME}(?:, {_NAME})*"
+_WORD = rf"(?:[a-z]+|{_NAME})"
+_PART = re.compile(
+    rf"(?:(?P<leg>{_WORD}) leg"
+    rf"|tags (?P<tags>{_NAMES})"
+    rf"|by (?P<only_rules>{_NAMES})"
+    rf"|(?P<verdict>{_WORD})(?: by (?P<rules>{_NAMES}))?"
+    r")(?:; (?!$)|$)"
+)
+_EACH_NAME = re.compile(_NAME)
+_PLAIN = re.compile(r"[a-z]+")
+_KEYWORDS = frozenset({"by", "tags"})
+
+
+@lru_cache(MAX_KNOWN_COMMENTS)
+def comment_of(note: Note) -> str:
+    """The text of a packet comment."""
+    parts = []
+    if note.leg:
+        parts.append(f"{_word(note.leg)} leg")
+    what = [_word(note.verdict)] if note.verdict else []
+    if note.rules:
+        what.append(f"by {_names(note.rules)}")
+    if what:
+        parts.append(" ".join(what))
+    if note.tags:
+        parts.append(f"tags {_names(note.tags)}")
+    return PREFIX + "; ".join(parts)
+
+
+def note_of(comments: Iterable[str]) -> Note:
+    """The note in the comments of a packet, or NOTHING."""
+    for comment in comments:
+        note = _parsed(comment)
+        if note is not NOTHING:
+            return note
+    return NOTHING
+
+
+@lru_cache(MAX_KNOWN_COMMENTS)
+def _parsed(comment: str) -> Note:
+    if not comment.startswith(PREFIX):
+        return NOTHING
+    found: dict[str, str] = {}
+    position = len(PREFIX)
+    while position < len(comment):
+        part = _PART.match(comment, position)
+        if part is None:
+            return NOTHING
+        found |= {name: text for name, text in part.groupdict().items() if text}
+        position = part.end()
+    if not found:
+        return NOTHING
+    try:
+        return Note(
+            rules=_listed(found.get("rules") or found.get("only_rules")),
+            tags=_listed(found.get("tags")),
+            verdict=_plain(found.get("verdict")),
+            leg=_plain(found.get("leg")),
+        )
+    except ValueError:  # of no JSON that was ever written here
+        return NOTHING
+
+
+def _word(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) and text not in _KEYWORDS else _quoted(text)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(_quoted, names))
+
+
+def _quoted(name: str) -> str:
+    quoted = json.dumps(name, ensure_ascii=False)
+    return quoted if quoted.isprintable() else json.dumps(name)
+
+
+def _plain(word: str | None) -> str:
+    return json.loads(word) if word and word.startswith('"') else word or ""
+
+
+def _listed(names: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(name) for name in _EACH_NAME.findall(names)) if names else ()
+
+
+def session_comment(number: int, leg: str, name: str, *, session: str, is_tls: bool, shown_name: str = "") -> str:
+    """What the first packet of a connection has in each file: `name` is its ends' addresses, who opened it first.
+
+    `shown_name` is what the client calls it, "" if that is not known.
+    """
+    of = "" if leg == "client" else f", for {session}"
+    named = f" {_quoted(shown_name)}" if shown_name else ""
+    return f"{PREFIX}session {number}{named}, {leg} leg {name}{of}{', by TLS' if is_tls else ''}"
+
+
+def name_comment(shown_name: str) -> str:
+    """What the client calls the connection."""
+    return f"{PREFIX}connection name {_quoted(shown_name)}"
+
+
+def lost_comment(frames: int, size: int) -> str:
+    """Frames are not in the recording that this end sent before this packet."""
+    many = f"{frames} frame{'s' * (frames != 1)}"
+    return f"{PREFIX}{many} before this not recorded, {f'{size} bytes' if size else 'of unknown size'}"
+
+
+def ended_comment(reason: str) -> str:
+    """Why the session ended."""
+    return f"{PREFIX}ended: {_quoted(reason)}"
+
+
+def violation_comment(sender: str, code: int, text: str, channel: int | None, offset: int | None) -> str:
+    """What a peer did wrong, for which the session ends."""
+    places = [
+        f" on channel {channel}" if channel is not None else "",
+        f" at byte {offset}" if offset is not None else "",
+    ]
+    return f"{PREFIX}violation by the {sender}: {code} {_quoted(text)}{''.join(places)}"
+
+
+_SESSION = re.compile(rf"{PREFIX}session (\d+)(?: {_NAME})?, (?:client|upstream) leg (\S+?)(?:,.*)?")
+_LOST = re.compile(rf"{PREFIX}\d+ frames? before this not recorded, .*")
+_ENDED = re.compile(rf"{PREFIX}ended: ({_NAME})")
+
+
+_VIOLATION = re.compile(
+    rf"{PREFIX}violation by the (?:client|server): (\d+) ({_NAME})(?: on channel (\d+))?(?: at byte (\d+))?"
+)
+
+
+class RecordedViolation(NamedTuple):
+    """What a peer did wrong in a packet, for which the session ended."""
+
+    code: int
+    reason: str
+    channel: int | None
+    offset: int | None
+
+
+def violation_of(comments: Iterable[str]) -> RecordedViolation | None:
+    """What the comments say that was wrong, if they do."""
+    for comment in comments:
+        found = _VIOLATION.fullmatch(comment)
+        if found is not None:
+            channel, offset = (int(each) if each else None for each in found.groups()[2:])
+            return RecordedViolation(int(found[1]), str(json.loads(found[2])), channel, offset)
+    return None
+
+
+def opener_of(comments: Iterable[str]) -> str:
+    """Which end opened the connection that the comments introduce, by its address; "" if there is no such comment."""
+    for comment in comments:
+        found = _SESSION.fullmatch(comment)
+        if found is not None:
+            return found[2].partition("-")[0]
+    return ""
+
+
+def session_of(comments: Iterable[str]) -> int | None:
+    """The number of the session that the comments introduce, in the run of the proxy that recorded it."""
+    for comment in comments:
+        found = _SESSION.fullmatch(comment)
+        if found is not None:
+            return int(found[1])
+    return None
+
+
+def tells_loss(comments: Iterable[str]) -> bool:
+    """Whether frames are missing before this packet: then a frame begins with it."""
+    return any(_LOST.fullmatch(comment) for comment in comments)
+
+
+def end_of(comments: Iterable[str]) -> str:
+    """Why the session ended that this packet ends, or ""."""
+    for comment in comments:
+        found = _ENDED.fullmatch(comment)
+        if found is not None:
+            return str(json.loads(found[1]))
+    return ""

@@ -1,0 +1,3 @@
+# What C sees of others in `pcapng`.
+
+from amqproxy.capture.pcap cimport Packet

@@ -1,0 +1,110 @@
+"""The blocks of a pcapng file, as bytes: sections, interfaces, packets, statistics. Times are in nanoseconds.
+
+Nothing is copied but what is short: the data of a packet goes between its head and its tail as it is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+
+from amqproxy.capture.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER
+
+INTERFACE_STATISTICS = 5
+
+RAW_IP = 101
+"""The link type of packets that begin with their IP header, of version 4 or 6."""
+
+INBOUND, OUTBOUND = 1, 2
+"""Flags of a packet: whether it came in at the interface, or went out."""
+
+MAX_OPTION_BYTES = 65_532
+"""An option's value is no longer; a longer text is cut."""
+
+_COMMENT = 1
+_SHB_HARDWARE, _SHB_OS, _SHB_USERAPPL = 2, 3, 4
+_IF_NAME, _IF_DESCRIPTION, _IF_TSRESOL, _IF_FILTER, _IF_OS = 2, 3, 9, 11, 12
+_EPB_FLAGS, _EPB_DROPCOUNT = 2, 4
+_ISB_STARTTIME, _ISB_ENDTIME, _ISB_IFRECV, _ISB_IFDROP = 2, 3, 4, 5
+
+_BYTE_ORDER_MAGIC = 0x1A2B3C4D
+_UNKNOWN_LENGTH = -1
+_NANOSECONDS = b"\x09"
+_END_OF_OPTIONS = bytes(4)
+_PADDING = (b"", b"\0", b"\0\0", b"\0\0\0")
+"""By how much of it there is to be."""
+
+_HEAD = Struct("<7I").pack
+_WORD = Struct("<I").pack
+_OPTION = Struct("<2H").pack
+_COUNT = Struct("<Q").pack
+
+
+def section_header(*, program: str, hardware: str = "", system: str = "", comment: str = "") -> bytes:
+    """What begins a file, or another section of it; its length is left open."""
+    head = Struct("<IHHq").pack(_BYTE_ORDER_MAGIC, 1, 0, _UNKNOWN_LENGTH)
+    texts = {_COMMENT: comment, _SHB_HARDWARE: hardware, _SHB_OS: system, _SHB_USERAPPL: program}
+    return _block(SECTION_HEADER, head + _texts(texts) + _END_OF_OPTIONS)
+
+
+def interface_description(name: str, description: str, *, link_type: int = RAW_IP, filter: str = "") -> bytes:
+    """The next interface of a section; they are numbered from 0. `filter` is what its packets were selected by."""
+    head = Struct("<H2xI").pack(link_type, 0)
+    options = _texts({_IF_NAME: name, _IF_DESCRIPTION: description})
+    options += _option(_IF_TSRESOL, _NANOSECONDS)
+    if filter:
+        options += _option(_IF_FILTER, b"\0" + filter.encode()[: MAX_OPTION_BYTES - 1])
+    return _block(INTERFACE_DESCRIPTION, head + options + _END_OF_OPTIONS)
+
+
+def interface_statistics(interface: int, ts_ns: int, *, start_ns: int, received: int, dropped: int) -> bytes:
+    """How many packets there were on an interface since `start_ns`, and how many of them are not in the file."""
+    head = Struct("<3I").pack(interface, ts_ns >> 32, ts_ns & 0xFFFFFFFF)
+    times = {_ISB_STARTTIME: start_ns, _ISB_ENDTIME: ts_ns}
+    options = b"".join(_option(code, _WORD(each >> 32) + _WORD(each & 0xFFFFFFFF)) for code, each in times.items())
+    options += _option(_ISB_IFRECV, _COUNT(received)) + _option(_ISB_IFDROP, _COUNT(dropped))
+    return _block(INTERFACE_STATISTICS, head + options + _END_OF_OPTIONS)
+
+
+@lru_cache(1024)
+def packet_options(direction: int, comments: tuple[str, ...] = (), dropped: int = 0) -> bytes:
+    """The options of a packet; `dropped` packets of the interface were lost before it."""
+    options = b"".join([_option(_COMMENT, _cut(each)) for each in comments])
+    options += _option(_EPB_FLAGS, _WORD(direction))
+    if dropped:
+        options += _option(_EPB_DROPCOUNT, _COUNT(dropped))
+    return options + _END_OF_OPTIONS
+
+
+def packet(
+    interface: int,
+    ts_ns: int,
+    header: bytes,
+    data: bytes | memoryview,
+    missing: int,
+    options: bytes,
+) -> tuple[bytes | memoryview, ...]:
+    """A packet of `header` and `data`, of which `missing` bytes at its end are not there: its pieces, in order."""
+    captured = len(header) + len(data)
+    length = 32 + (captured + 3 & ~3) + len(options)
+    high, low = ts_ns >> 32, ts_ns & 0xFFFFFFFF
+    head = _HEAD(ENHANCED_PACKET, length, interface, high, low, captured, captured + missing)
+    return head + header, data, _PADDING[-captured & 3] + options + _WORD(length)
+
+
+def _texts(texts: dict[int, str]) -> bytes:
+    return b"".join([_option(code, _cut(text)) for code, text in texts.items() if text])
+
+
+def _cut(text: str) -> bytes:
+    data = text.encode("utf-8", "backslashreplace")
+    return data if len(data) <= MAX_OPTION_BYTES else data[:MAX_OPTION_BYTES].decode("utf-8", "ignore").encode()
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return _OPTION(code, len(value)) + value + _PADDING[-len(value) & 3]
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = _WORD(12 + len(body))
+    return _WORD(kind) + length + body + length

@@ -1,0 +1,213 @@
+"""`amqproxy compare`: two captures, or two brokers, message by message."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from amqproxy.cli.capture_files import STANDARD_INPUT, CaptureFiles
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.printing import wanted
+
+if TYPE_CHECKING:
+    from amqproxy.comparison.command_store import CommandStore
+    from amqproxy.comparison.comparison import ComparisonReport
+    from amqproxy.replay.target import Target
+
+USUAL_LIMIT = 100
+"""Differences of two connections that are printed by default."""
+
+
+def compare(
+    a: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    b: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    replay: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
+    speed: str = "max",
+    timeout: float = 5.0,
+    filter: str | None = None,
+    leg: Literal["client", "upstream"] = "client",
+    keylog: Path | None = None,
+    ignore: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 - cyclopts reads it, nobody changes it
+    limit: int = USUAL_LIMIT,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Compare two captures, or two brokers, message by message: exit code 0 if they are the same, 1 if they differ.
+
+    Connections correspond by the name that the client gave, by user, and by what they did. Times, tags, and names that
+    the broker made up are not compared; latencies are shown side by side. See docs/captures.md.
+
+    Parameters
+    ----------
+    a
+        A capture, pcap or pcapng, or a directory of them; - is standard input. With --replay: a broker, as
+        amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…
+    b
+        Another one.
+    replay
+        A capture whose client side is played against the one broker, and then against the other; - is standard input.
+    speed
+        With --replay: how many times as fast as it was recorded, or max, for as fast as the brokers answer.
+    timeout
+        With --replay: seconds for which an answer that was recorded is waited for.
+    filter
+        Compare only the commands for which this CEL expression holds. See docs/rules.md.
+    leg
+        Of a recording of the proxy's, the leg that is compared, or played.
+    keylog
+        Secrets of TLS sessions, in the format of SSLKEYLOGFILE, with which captures are decrypted by tshark.
+    ignore
+        A field that is not compared, such as properties.message_id or body. May be given several times.
+    limit
+        Print at most so many differences of two connections; 0 prints all.
+    json
+        One JSON object a line for each two connections, difference and latency, and a summary, instead of text.
+    """
+    from amqproxy.comparison.command_store import CommandStore
+    from amqproxy.comparison.comparison import compared
+    from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+
+    if limit < 0:
+        raise Failure(f"compare: --limit {limit}: a number of differences is not negative", MISUSED)
+    selected = wanted(filter)
+    selector_of = None if selected is None else filters_of(selected)
+    selected_body = 0 if selected is None else CommandFilter.kept_body(selected)
+    sources = _Sources(a, b, leg, keylog, replay, speed, timeout)
+    try:
+        stores = [CommandStore(selector_of, ignore, selected_body=selected_body) for _ in "ab"]
+        with closing(stores[0]) as one, closing(stores[1]) as other:
+            sources.load(one, other)
+            differences = print_comparison(compared(one, other), limit=limit, json=json)
+    except sqlite3.OperationalError as error:
+        text = f"compare: {error}: what happens in the captures is kept in temporary files, about as large as they are"
+        raise Failure(text) from None
+    if differences:
+        sys.stdout.flush()
+        raise Failure(f"compare: {differences}")
+
+
+class _Sources:
+    """What is compared: two captures, or with `replay` what two brokers answer to it."""
+
+    def __init__(
+        self, a: str, b: str, leg: str, keylog: Path | None, replay: Path | None, speed: str, timeout: float
+    ) -> None:
+        self._names = (a, b)
+        self._leg = leg
+        self._keylog = keylog
+        self._replay = replay
+        self._timeout = timeout
+        self._targets: list[Target] = []
+        self._speed = 0.0
+        if replay is not None:
+            self._targets = [_target(each) for each in self._names]
+            self._speed = _speed(speed)
+            if not timeout > 0:
+                raise Failure(f"compare: --timeout {timeout:g}: give a number of seconds above 0", MISUSED)
+        elif a == b == STANDARD_INPUT:
+            raise Failure("compare: only one of the two can be standard input", MISUSED)
+
+    def load(self, *stores: CommandStore) -> None:
+        if self._replay is not None:
+            with self._captures(self._replay) as captures:
+                for target, store in zip(self._targets, stores, strict=True):
+                    _play(captures, target, store, self._speed, self._timeout)
+            return
+        for name, store in zip(self._names, stores, strict=True):
+            with self._captures(Path(name)) as captures:
+                store.load(captures.decoded())
+
+    def _captures(self, file: Path) -> CaptureFiles:
+        is_read_again = self._replay is not None
+        return CaptureFiles("compare", [file], read_again=is_read_again, leg=self._leg, keylog=self._keylog)
+
+
+def print_comparison(reports: Iterable[ComparisonReport], *, limit: int, json: bool) -> str:
+    """Print the reports as they come; what differs, in a few words, or nothing."""
+    from amqproxy.comparison.comparison import ComparisonSummary
+    from amqproxy.comparison.comparison_text import comparison_lines
+    from amqproxy.log import is_coloured
+
+    summary: ComparisonSummary | None = None
+
+    def noted() -> Iterator[ComparisonReport]:
+        nonlocal summary
+        for report in reports:
+            if isinstance(report, ComparisonSummary):
+                summary = report
+            yield report
+
+    lines: Iterable[str]
+    if json:
+        lines = (report.to_json().decode() for report in noted())
+    else:
+        lines = comparison_lines(noted(), limit=limit, is_coloured=is_coloured(sys.stdout))
+    for line in lines:
+        sys.stdout.write(line + "\n")
+    if summary is None or summary.is_same:
+        return ""
+    return "they differ" if any(summary.differences.values()) else "not all could be compared"
+
+
+# --- two brokers
+
+
+def _target(url: str) -> Target:
+    from amqproxy.replay.target import TargetError, parse_target
+
+    try:
+        return parse_target(url)
+    except TargetError as error:
+        raise Failure(f"compare: {url}: {error}", MISUSED) from None
+
+
+def _speed(text: str) -> float:
+    from amqproxy.replay.replay_copy import AT_ONCE
+
+    if text == "max":
+        return AT_ONCE
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < AT_ONCE:
+        raise Failure(f"compare: --speed {text}: give a number above 0, or max", MISUSED)
+    return speed
+
+
+def _play(files: CaptureFiles, target: Target, store: CommandStore, speed: float, timeout: float) -> None:
+    """Play the client side of a capture against a broker, and put what passes into the store."""
+    import time
+
+    import trio
+
+    from amqproxy.replay.broker_dial import broker_dial
+    from amqproxy.replay.dialogue import steps_of
+    from amqproxy.replay.replay_copy import PlaySettings
+    from amqproxy.replay.replayer import DialFailed, Replayer
+    from amqproxy.replay.result import ReplayResult
+    from amqproxy.replay.traffic_store import TrafficStore
+
+    dial = broker_dial(target, timeout)
+    result = ReplayResult()
+
+    async def play() -> None:
+        traffic = TrafficStore(store, time.time_ns() - int(trio.current_time() * 1e9))
+        settings = PlaySettings(target=target, speed=speed, timeout=timeout)
+        await Replayer(settings, dial, result, watch=traffic.note).play(steps_of(files.decoded()))
+        traffic.finish()
+
+    try:
+        trio.run(play, restrict_keyboard_interrupt_to_checkpoints=True)
+    except DialFailed as error:
+        raise Failure(f"compare: {error}") from None
+    if result.not_played:
+        what = ", ".join(f"{each.reason} ({each.count})" for each in result.not_played[:3])
+        print(f"amqproxy: not all of it was played against {target.address}: {what}", file=sys.stderr)

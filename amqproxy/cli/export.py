@@ -1,0 +1,317 @@
+"""`amqproxy export`: captures as files for other programs, and for people."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from amqproxy.cli.capture_files import CaptureFiles
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.printing import WorstFinding, checked_body, wanted
+
+if TYPE_CHECKING:
+    from amqproxy.capture.decoded import Decoded
+    from amqproxy.views.conversation import Conversation
+    from amqproxy.views.selection import Selection
+
+Format = Literal["jsonl", "csv", "parquet", "pcapng", "html", "asyncapi"]
+
+SUFFIXES: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pcapng": "pcapng",
+    ".html": "html",
+    ".htm": "html",
+}
+
+BINARY = ("parquet", "pcapng")
+"""Formats that are no text, which do not go to standard output."""
+
+STANDARD_OUTPUT = "-"
+
+
+class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that say what is exported."""
+
+    messages: bool
+    findings: bool
+    fields: str | None
+    filter: str | None
+    body: int
+    leg: str
+    selected: str
+    """What is selected, as on the command line."""
+
+
+Pieces = Callable[[Iterable["Decoded"]], Iterator[bytes]]
+"""Makes an export of what was decoded, piece by piece."""
+
+
+def export(
+    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    to: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    format: Format | None = None,
+    messages: Annotated[bool, Parameter(negative="")] = False,
+    findings: Annotated[bool, Parameter(negative="")] = False,
+    asyncapi: Annotated[bool, Parameter(negative="")] = False,
+    fields: str | None = None,
+    follow: str | None = None,
+    filter: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    leg: Literal["client", "upstream", "both"] = "client",
+    body: int = 0,
+    force: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Export captures: as a table, as a smaller capture, as a page with plots, or as AsyncAPI. See docs/captures.md.
+
+    Parameters
+    ----------
+    files
+        The captures, in order: pcap or pcapng, plain or compressed, or directories; - is standard input.
+    to
+        The file to write, which is there when it is complete; - is standard output.
+    format
+        By default, what the suffix of --to says: .jsonl, .csv, .parquet, .pcapng, .html. AsyncAPI is YAML,
+        or JSON in a file .json.
+    messages
+        Tables: a line for each message and request instead of each frame. See docs/messages.md.
+    findings
+        Tables: what an expert would point out, instead of frames or, with --messages, between them.
+    asyncapi
+        An AsyncAPI 3 document of the exchanges, queues, bindings and message shapes that were seen: --format asyncapi.
+    fields
+        CSV: these columns instead of all, as in decode --fields.
+    follow
+        Only one connection, or with /CHANNEL one channel of it, as in decode --follow.
+    filter
+        Only the commands for which this CEL expression holds. See docs/rules.md.
+    start
+        Only what passed at this time or later, as in decode --start.
+    end
+        Only what passed before this time.
+    leg
+        Of recordings of the proxy's: what passed on the client's leg, the upstream's, or both.
+    body
+        Tables: also the first N bytes of each body frame, or with --messages of each body.
+    force
+        Replace the file that is there.
+    """
+    if asyncapi and format not in (None, "asyncapi"):
+        raise Failure(f"export: --asyncapi is a format of its own, and not {format}", MISUSED)
+    chosen = "asyncapi" if asyncapi else format or _by_suffix(to)
+    if chosen in BINARY and str(to) == STANDARD_OUTPUT:
+        raise Failure(f"export: {chosen} is no text: name a file", MISUSED)
+    if fields is not None and chosen != "csv":
+        raise Failure("export: --fields are the columns of CSV", MISUSED)
+    if chosen in ("pcapng", "html", "asyncapi") and (messages or findings or body):
+        raise Failure(f"export: --messages, --findings and --body are not for {chosen}, but for tables", MISUSED)
+    if chosen == "html" and leg == "both":
+        raise Failure("export: a report counts what passed on one leg: choose --leg client or upstream", MISUSED)
+    from amqproxy.cli.views import time_window
+    from amqproxy.views.conversation import Conversation
+    from amqproxy.views.selection import Selection
+
+    given = {"--filter": filter, "--follow": follow, "--start": start, "--end": end}
+    options = ExportOptions(
+        messages=messages,
+        findings=findings,
+        fields=fields,
+        filter=filter,
+        body=checked_body(body),
+        leg=leg,
+        selected=" ".join(f"{option} {shlex.quote(value)}" for option, value in given.items() if value is not None),
+    )
+    conversation = None if follow is None else Conversation(follow)
+    with CaptureFiles("export", files, leg=leg) as captures:
+        selection = Selection(conversation, time_window(start, end))
+        pieces = _EXPORTS[chosen](options, selection, captures.names, to)
+        _write(pieces(captures.decoded()), to, captures, conversation, force=force)
+
+
+def _by_suffix(to: Path) -> Format:
+    if str(to) == STANDARD_OUTPUT:
+        return "jsonl"
+    found = SUFFIXES.get(to.suffix.lower())
+    if found is None:
+        known = ", ".join(_EXPORTS)
+        raise Failure(f"export: {to} has no suffix that names a format: use --format, one of {known}", MISUSED)
+    return found
+
+
+def _write(
+    pieces: Iterator[bytes], to: Path, captures: CaptureFiles, conversation: Conversation | None, *, force: bool
+) -> None:
+    """Write all pieces, or nothing."""
+    from amqproxy.export.output_file import FileExists, OutputFile
+
+    if str(to) == STANDARD_OUTPUT:
+        sys.stdout.flush()
+        for piece in pieces:
+            captures.make_way()
+            sys.stdout.buffer.write(piece)
+        _check_found(conversation)
+        return
+    try:
+        with OutputFile(to, replaces=force) as file:
+            size = _copy(pieces, file)
+            _check_found(conversation)
+    except FileExists as error:
+        raise Failure(f"export: {error}{'' if to.is_dir() else ': --force replaces it'}") from None
+    except OSError as error:
+        raise Failure(f"export: {to} cannot be written: {error.strerror or error}") from None
+    print(f"{to}: {size:,} bytes", file=sys.stderr)
+
+
+def _copy(pieces: Iterator[bytes], file: BinaryIO) -> int:
+    size = 0
+    for piece in pieces:
+        size += file.write(piece)
+    return size
+
+
+def _check_found(conversation: Conversation | None) -> None:
+    """`Failure` where there was nothing to follow: then nothing is written."""
+    if conversation is not None and (reason := conversation.why_nothing()):
+        raise Failure(f"export: --follow: {reason}")
+
+
+# --- the formats
+
+
+def _lines(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
+    return _view(options, selection, None)
+
+
+def _csv(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
+    from amqproxy.export.columns import columns
+
+    every = columns(messages=options.messages, findings=options.findings)
+    fields = options.fields or ",".join(each for each in every if each != "body" or options.body)
+    return _view(options, selection, fields)
+
+
+def _view(options: ExportOptions, selection: Selection, fields: str | None) -> Pieces:
+    """What `decode` shows with the same options."""
+    from amqproxy.cli.views import ViewOptions, view_of
+
+    settings = ViewOptions(
+        messages=options.messages,
+        findings=options.findings,
+        json=fields is None,
+        filter=options.filter,
+        body=options.body,
+        fields=fields,
+        header=fields is not None,
+        has_both_legs=options.leg == "both",
+        separator="tab" if fields is None else ",",
+        is_for_spreadsheets=True,
+    )
+    view = view_of(settings, selection, WorstFinding())
+
+    def pieces(decoded: Iterable[Decoded]) -> Iterator[bytes]:
+        for line in view.lines(decoded):
+            yield f"{line}\n".encode()
+        for line in view.finish():
+            yield f"{line}\n".encode()
+
+    return pieces
+
+
+def _html(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
+    from amqproxy.export.html_report import html_report
+    from amqproxy.views.statistics_collector import Collector
+
+    found = Collector(selection, wanted(options.filter), has_findings=True)
+
+    def pieces(decoded: Iterable[Decoded]) -> Iterator[bytes]:
+        found.feed(decoded)
+        for piece in html_report(found, names, options.selected):
+            yield piece.encode()
+
+    return pieces
+
+
+def _parquet(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
+    from amqproxy.capture.filtering import filtered
+    from amqproxy.capture.observed import observed
+    from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+    from amqproxy.taps.observer import ObserverSettings
+
+    try:
+        from amqproxy.export import parquet
+    except ImportError as error:
+        raise Failure(f"export: {error}", MISUSED) from None
+
+    selected = wanted(options.filter)
+    settings = ObserverSettings(messages=options.messages, findings=options.findings, body=options.body)
+    if selected is not None:
+        settings = msgspec.structs.replace(settings, kept_body=CommandFilter.kept_body(selected))
+
+    def of_frames(decoded: Iterable[Decoded]) -> Iterator[bytes]:
+        chosen: Iterable[Decoded] = selection.connections(decoded)
+        if selected is not None:
+            chosen = filtered(chosen, selected)
+        return parquet.frames(selection.narrowed(chosen), body=options.body)
+
+    def of_reports(decoded: Iterable[Decoded]) -> Iterator[bytes]:
+        found = observed(selection.connections(decoded), settings, None if selected is None else filters_of(selected))
+        shown = (each for each in found if selection.shows(each.ts_ns, each.channel))
+        return parquet.reports(shown, messages=options.messages, findings=options.findings, body=options.body > 0)
+
+    return of_reports if options.messages or options.findings else of_frames
+
+
+def _pcapng(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
+    from amqproxy.export.packets import ExportedPackets
+    from amqproxy.export.whole_commands import whole_commands
+
+    selected = wanted(options.filter)
+    packets = ExportedPackets()
+
+    def pieces(decoded: Iterable[Decoded]) -> Iterator[bytes]:
+        yield packets.begin(f"exported from {', '.join(names)} {options.selected}".rstrip())
+        seen = packets.see(selection.connections(decoded))
+        yield from packets.write(whole_commands(seen, selection.shows, selected))
+
+    return pieces
+
+
+def _asyncapi(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
+    from amqproxy.export.asyncapi import asyncapi
+    from amqproxy.export.observed_channels import ObservedChannels
+    from amqproxy.rules.engine.command_filter import filters_of
+
+    selected = wanted(options.filter)
+    observed = ObservedChannels(None if selected is None else filters_of(selected), selection.shows)
+
+    def pieces(decoded: Iterable[Decoded]) -> Iterator[bytes]:
+        import yaml
+
+        for each in selection.connections(decoded):
+            observed.feed(each)
+        document = asyncapi(observed, names)
+        if to.suffix.lower() == ".json":
+            yield msgspec.json.format(msgspec.json.encode(document)) + b"\n"
+        else:
+            yield yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120).encode()
+
+    return pieces
+
+
+_EXPORTS: dict[str, Callable[[ExportOptions, Selection, list[str], Path], Pieces]] = {
+    "jsonl": _lines,
+    "csv": _csv,
+    "parquet": _parquet,
+    "pcapng": _pcapng,
+    "html": _html,
+    "asyncapi": _asyncapi,
+}

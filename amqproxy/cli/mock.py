@@ -1,0 +1,189 @@
+"""`amqproxy mock`: a client talks to a recording."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from amqproxy.cli.capture_files import CaptureFiles
+from amqproxy.cli.failure import MISUSED, Failure
+
+if TYPE_CHECKING:
+    from amqproxy.capture.decoded import Decoded
+    from amqproxy.replay.mocking.mock_report import MockedConnection
+    from amqproxy.replay.mocking.server_script import ServerScript
+
+MAX_BYTES = 512 << 20
+"""Bytes of frames that a recording may have: all of it is in memory."""
+
+
+def mock(
+    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    listen: str = "127.0.0.1:5672",
+    speed: float = 1.0,
+    loop: Annotated[bool, Parameter(negative="")] = False,
+    once: Annotated[bool, Parameter(negative="")] = False,
+    strict: Annotated[bool, Parameter(negative="")] = False,
+    user: str | None = None,
+    leg: Literal["client", "upstream"] = "client",
+    keylog: Path | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Play the server's side of a recording to clients, until SIGTERM or Ctrl-C.
+
+    A client gets the answers, messages, confirms, returns and errors that the recorded one got for the same commands.
+    When it has gone, what it did that differed from the recording is printed. See docs/captures.md.
+
+    Parameters
+    ----------
+    files
+        The captures with the recording, pcap or pcapng; - is standard input.
+    listen
+        HOST:PORT where clients connect. Port 0 takes a free one.
+    speed
+        How many times as fast as it was recorded the server answers; 0 is without any delay.
+    loop
+        Play each recorded connection any number of times, so that a client can connect again.
+    once
+        End when the first client has gone: with 0 if it did what the recorded one did, with 1 if not.
+    strict
+        Close the connection, and not only the channel, where the recording has no answer.
+    user
+        USER:PASSWORD that clients must log in with. By default any user may, with any password.
+    leg
+        Of a recording of the proxy's, the leg whose server is played.
+    keylog
+        Secrets of TLS sessions, in the format of SSLKEYLOGFILE, with which captures are decrypted by tshark.
+    tls_cert
+        A certificate in PEM: clients must then speak TLS.
+    tls_key
+        The key of the certificate, in PEM, without a password.
+    json
+        One JSON object a line for each client that has gone, instead of text.
+    """
+    import trio
+
+    from amqproxy import log
+    from amqproxy.config import ListenerConfig, LogConfig
+    from amqproxy.replay.mocking.mock_connection import MockSettings
+
+    if not 0 <= speed < float("inf"):
+        raise Failure(f"mock: --speed {speed}: give a number that is not negative", MISUSED)
+    try:
+        ListenerConfig(address=listen)
+    except ValueError as error:
+        raise Failure(f"mock: --listen {listen}: {error}", MISUSED) from None
+    credentials = None
+    if user is not None:
+        name, colon, password = user.partition(":")
+        if not colon:
+            raise Failure("mock: --user takes USER:PASSWORD", MISUSED)
+        credentials = (name, password)
+    if (tls_cert is None) != (tls_key is None):
+        raise Failure("mock: TLS needs both --tls-cert and --tls-key", MISUSED)
+    settings = MockSettings(speed=speed, user=credentials, is_strict=strict)
+    scripts = _scripts(CaptureFiles("mock", files, leg=leg, keylog=keylog))
+    printer = _Printer(json=json)
+    with log.started(LogConfig()):
+        trio.run(_serve, scripts, settings, printer, listen, (tls_cert, tls_key), loop, once)
+    if once and printer.has_differences:
+        sys.stdout.flush()
+        raise Failure("mock: the client did not do what was recorded")
+
+
+class _Printer:
+    def __init__(self, *, json: bool) -> None:
+        from amqproxy.log import is_coloured
+
+        self.has_differences = False
+        self._json = json
+        self._is_coloured = is_coloured(sys.stdout)
+
+    def print(self, mocked: MockedConnection) -> None:
+        self.has_differences = self.has_differences or not mocked.is_same
+        lines = [mocked.to_json().decode()] if self._json else mocked.lines(is_coloured=self._is_coloured)
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def _scripts(files: CaptureFiles) -> list[ServerScript]:
+    from amqproxy.replay.dialogue import dialogues
+    from amqproxy.replay.mocking.server_script import scripts_of
+
+    with files as captures:
+        try:
+            scripts = scripts_of(dialogues(_bounded(captures.decoded())))
+        except OverflowError as error:
+            raise Failure(f"mock: {error}: choose connections with `amqproxy export --filter`") from None
+    if not scripts:
+        raise Failure("mock: there is no connection of AMQP 0-9-1 in it")
+    return scripts
+
+
+def _bounded(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
+    """The same, as long as it fits in memory."""
+    from amqproxy.capture.decoded import DecodedFrames
+
+    size = 0
+    for each in decoded:
+        if isinstance(each, DecodedFrames):
+            size += sum(frame.size for frame in each.frames)
+            if size > MAX_BYTES:
+                raise OverflowError(f"the recording has more than {MAX_BYTES >> 20} MiB of frames")
+        yield each
+
+
+async def _serve(
+    scripts: list[ServerScript],
+    settings: object,
+    printer: _Printer,
+    address: str,
+    tls: tuple[Path | None, Path | None],
+    is_loop: bool,
+    is_once: bool,
+) -> None:
+    import signal
+
+    import trio
+
+    from amqproxy.config import ServerTLS, join_address
+    from amqproxy.log import logger
+    from amqproxy.proxy.listener import listen
+    from amqproxy.replay.mocking.cast import Cast
+    from amqproxy.replay.mocking.mock_connection import MockSettings
+    from amqproxy.replay.mocking.mock_server import MockServer
+    from amqproxy.sockets.tls import server_context
+
+    assert isinstance(settings, MockSettings)
+    certificate, key = tls
+    context = None
+    if certificate is not None and key is not None:
+        context = server_context(ServerTLS(certificate=str(certificate), key=str(key)))
+    try:
+        listeners = await listen(address)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise Failure(f"mock: cannot listen on {address}: {reason or error}") from None
+    server = MockServer(Cast(scripts, is_loop=is_loop), settings, printer.print, is_once=is_once)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        for listener in listeners:
+            place = join_address(*listener.socket.getsockname()[:2])
+            logger().info("listening", address=place, tls=context is not None, connections=len(scripts))
+        async with trio.open_nursery() as nursery:
+
+            async def end_at_signal() -> None:
+                async for _ in signals:
+                    nursery.cancel_scope.cancel()
+
+            nursery.start_soon(end_at_signal)
+            await server.serve([(listener, context) for listener in listeners])
+            nursery.cancel_scope.cancel()
+        for listener in listeners:
+            await listener.aclose()

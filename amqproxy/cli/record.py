@@ -1,0 +1,148 @@
+"""`amqproxy record`: begins and ends the recording of a running proxy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import cyclopts
+import msgspec
+from cyclopts import Parameter
+
+from amqproxy.cli.control_connection import connected
+
+app = cyclopts.App(name="record", help="Record what a running proxy relays, as pcapng files.")
+
+
+@app.command
+def start(
+    directory: Path | None = None,
+    /,
+    *,
+    filter: str | None = None,
+    body: int | None = None,
+    legs: Literal["both", "client", "upstream"] | None = None,
+    file_size: str | None = None,
+    file_age: str | None = None,
+    files: int | None = None,
+    total_size: str | None = None,
+    compress: bool | None = None,
+    when_full: Literal["drop", "wait"] | None = None,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Begin to record what passes, and return. What is not given is as [record] in the proxy's config has it.
+
+    Connections that are open already are recorded from here on.
+
+    Parameters
+    ----------
+    directory
+        Where the files are written, on the proxy's machine. A relative path begins here.
+    filter
+        Record only the commands for which this CEL expression holds. See docs/rules.md.
+    body
+        Record only the first N bytes of each body frame.
+    legs
+        Record both connections of a session, or only the client's or the upstream's [both].
+    file_size
+        Begin the next file after so many bytes [256MiB].
+    file_age
+        Begin the next file after this time [1h].
+    files
+        Keep so many files; the oldest is deleted.
+    total_size
+        Keep files of so many bytes in all; the oldest is deleted [10GiB].
+    compress
+        Compress files with zstd once they are complete [yes].
+    when_full
+        Where the disk is too slow: drop frames, which are counted, or let clients and brokers wait [drop].
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    given: dict[str, Any] = {
+        "filter": filter,
+        "body": body,
+        "legs": legs,
+        "file_size": file_size,
+        "file_age": file_age,
+        "files": files,
+        "total_size": total_size,
+        "compress": compress,
+        "when_full": when_full,
+    }
+    if directory is not None:
+        given["directory"] = str(directory.absolute())
+    with connected(socket, config) as proxy:
+        answer = proxy.ask("record-start", settings={name: value for name, value in given.items() if value is not None})
+    print(f"recording into {answer['recording']['directory']}")
+
+
+@app.command
+def stop(
+    *,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """End the recording, once all that has passed is written.
+
+    Parameters
+    ----------
+    json
+        How the recording stands, as JSON.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as proxy:
+        _print_status(proxy.ask("record-stop")["recording"], json=json)
+
+
+@app.command
+def status(
+    *,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    socket: Path | None = None,
+    config: Path | None = None,
+) -> None:
+    """Print how the recording stands, or how the last one did.
+
+    Parameters
+    ----------
+    json
+        The same as JSON.
+    socket
+        The proxy's control socket.
+    config
+        The config file that names it.
+    """
+    with connected(socket, config) as proxy:
+        _print_status(proxy.ask("record-status")["recording"], json=json)
+
+
+def _print_status(status: dict[str, Any], *, json: bool) -> None:
+    if json:
+        print(msgspec.json.encode(status).decode())
+    else:
+        print("\n".join(_lines(status)))
+
+
+def _lines(status: dict[str, Any]) -> list[str]:
+    if not status["directory"]:
+        return ["not recording"]
+    state = "recording" if status["is_recording"] else "not recording; the last one was"
+    lines = [f"{state} into {status['directory']}"]
+    if status["file"]:
+        lines.append(f"file: {status['file']}")
+    lines.append(f"{status['packets']:,} packets in {status['files']} files, {status['size'] / 1e6:,.1f} MB")
+    lines.append(f"{status['connections']} connections, {status['waiting'] / 1e6:,.1f} MB waiting for the disk")
+    for name, why in (("dropped", "since the disk was too slow"), ("lost", "since it could not be written")):
+        if status[name]:
+            lines.append(f"{status[name]:,} frames not recorded, {why}")
+    if status["error"]:
+        lines.append(f"error: {status['error']}")
+    return lines

@@ -1,0 +1,204 @@
+"""`amqproxy shrink`: the smallest part of a capture that still shows something when it is replayed."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from amqproxy.cli.capture_files import CaptureFiles
+from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
+from amqproxy.cli.progress import ERASE, is_terminal
+
+if TYPE_CHECKING:
+    from amqproxy.replay.outcome import OutcomeFilter, ReplayOutcome
+    from amqproxy.replay.replayer import Dial
+    from amqproxy.replay.shrinking import Shrunk
+    from amqproxy.replay.steps import Step
+    from amqproxy.replay.target import Target
+
+MAX_STEPS = 1_000_000
+"""Commands of a capture that are held while it is shrunk."""
+
+
+def shrink(
+    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    until: str,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    to: str | None = None,
+    seconds: float = 60.0,
+    timeout: float = 0.5,
+    leg: Literal["client", "upstream"] = "client",
+    keylog: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Reduce captures to the smallest one that still makes an expression true when it is replayed.
+
+    Connections, then channels, then commands are left out, in ever other combinations, each replayed against a new
+    broker. The capture that is written is of the last replay that made the expression true. See docs/captures.md.
+
+    Parameters
+    ----------
+    files
+        The captures, which are one: pcap or pcapng files, directories of them, or - for standard input.
+    until
+        A CEL expression with the names of --filter, true of some command that passes, from either side; or with
+        `finding.` or `difference.`, true of some finding or difference.
+    output
+        The pcapng file to write.
+    to
+        Replay against this broker, amqp://USER:PASSWORD@HOST:PORT/VHOST, instead of the integrated one. Queues and
+        exchanges have other names in each replay.
+    seconds
+        Stop after so long, with the smallest capture by then.
+    timeout
+        Seconds for which an answer that was recorded is waited for.
+    leg
+        Of a recording of the proxy's, play what its clients sent, or what it sent itself.
+    keylog
+        Secrets of TLS sessions, in the format of SSLKEYLOGFILE, with which captures are decrypted by tshark.
+    json
+        The result as a JSON object instead of text.
+    """
+    import trio
+
+    from amqproxy import log
+    from amqproxy.config import LogConfig
+    from amqproxy.replay.outcome import OutcomeFilter
+    from amqproxy.replay.replayer import DialFailed
+    from amqproxy.replay.shrinking import NotTrue
+    from amqproxy.replay.target import TargetError, parse_target
+
+    captures = CaptureFiles("shrink", files, leg=leg, keylog=keylog)
+    for option, value in (("--seconds", seconds), ("--timeout", timeout)):
+        if not value > 0:
+            raise Failure(f"shrink: {option} {value:g}: give a number of seconds above 0", MISUSED)
+    try:
+        expression = OutcomeFilter(until)
+    except ValueError as error:
+        raise Failure(f"shrink: --until: {error}", MISUSED) from None
+    try:
+        target = None if to is None else parse_target(to)
+    except TargetError as error:
+        raise Failure(f"shrink: --to: {error}", MISUSED) from None
+    steps = _read(captures)
+    with log.started(LogConfig(level="error")):
+        try:
+            shrunk = trio.run(_shrink, steps, expression, target, seconds, timeout)
+        except NotTrue:
+            raise Failure(f"shrink: replaying all of it does not make this true: {until}") from None
+        except DialFailed as error:
+            raise Failure(f"shrink: {error}") from None
+        except (KeyboardInterrupt, BaseExceptionGroup) as error:
+            if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt) is None:
+                raise
+            raise Failure("shrink: interrupted; nothing was written", INTERRUPTED) from None
+    _write(output, shrunk)
+    _print(output, shrunk, json=json)
+
+
+def _read(files: CaptureFiles) -> list[Step]:
+    from amqproxy.replay.dialogue import steps_of
+
+    with files as captures:
+        steps = list(islice(steps_of(captures.decoded()), MAX_STEPS + 1))
+    if len(steps) > MAX_STEPS:
+        raise Failure(f"shrink: there are more than {MAX_STEPS} commands; take a part of it, with `export --pcapng`")
+    return steps
+
+
+async def _shrink(
+    steps: Sequence[Step], until: OutcomeFilter, target: Target | None, seconds: float, timeout: float
+) -> Shrunk:
+    import trio
+
+    from amqproxy.replay.delta_debugging import OutOfTime
+    from amqproxy.replay.outcome import ReplayOutcome
+    from amqproxy.replay.replay_copy import AT_ONCE, PlaySettings
+    from amqproxy.replay.replayer import Replayer
+    from amqproxy.replay.result import ReplayResult
+    from amqproxy.replay.shrinking import Shrinker
+    from amqproxy.replay.target import Target
+    from amqproxy.replay.traffic_log import TrafficLog
+
+    end = trio.current_time() + seconds
+    settings = PlaySettings(target=target or Target(), speed=AT_ONCE, timeout=timeout)
+
+    async def play(part: Iterable[Step], number: int) -> ReplayOutcome:
+        result = ReplayResult()
+        traffic = TrafficLog(time.time_ns() - int(trio.current_time() * 1e9))
+        with trio.move_on_at(end if number > 1 else math.inf) as scope:
+            async with _broker(target, timeout) as dial:
+                suffix = f".shrink{number}" if target is not None else ""
+                await Replayer(settings, dial, result, suffix=suffix, watch=traffic.note).play(iter(part))
+        if scope.cancelled_caught:
+            raise OutOfTime
+        return ReplayOutcome(traffic, result.differences)
+
+    def show(commands: int, replays: int) -> None:
+        if is_terminal(sys.stderr):
+            sys.stderr.write(f"{ERASE}{commands} commands are left after {replays} replays")
+            sys.stderr.flush()
+
+    try:
+        return await Shrinker(steps, until, play, lambda: trio.current_time() < end).shrink(show)
+    finally:
+        if is_terminal(sys.stderr):
+            sys.stderr.write(ERASE)
+
+
+@asynccontextmanager
+async def _broker(target: Target | None, timeout: float) -> AsyncIterator[Dial]:
+    """What dials the target; without one, a new broker in this process."""
+    from amqproxy.config import BrokerConfig, BrokerLimits
+    from amqproxy.replay.broker_dial import broker_dial
+    from amqproxy.sockets.transport import SocketTransport, Transport
+
+    if target is not None:
+        yield broker_dial(target, timeout)
+        return
+    from amqproxy import __version__
+    from amqproxy.broker.server.from_config import configured
+
+    async with configured(BrokerConfig(limits=BrokerLimits(disk_free=0)), __version__) as server:
+
+        async def open_one() -> Transport:
+            return SocketTransport(server.open())
+
+        yield open_one
+        await server.close(0)
+
+
+def _write(output: Path, shrunk: Shrunk) -> None:
+    from amqproxy import __version__
+    from amqproxy.replay.traffic_capture import pcapng_of
+
+    comment = f"{shrunk.commands} of {shrunk.commands_before} commands, found in {shrunk.replays} replays"
+    try:
+        with output.open("wb") as file:
+            for piece in pcapng_of(shrunk.outcome.traffic, program=f"amqproxy shrink {__version__}", comment=comment):
+                file.write(piece)
+    except OSError as error:
+        raise Failure(f"shrink: {output} cannot be written: {error.strerror}") from None
+
+
+def _print(output: Path, shrunk: Shrunk, *, json: bool) -> None:
+    from amqproxy.taps.record import encoded
+
+    if json:
+        fields = ("connections_before", "connections", "commands_before", "commands", "replays", "is_least")
+        found = {name: getattr(shrunk, name) for name in fields}
+        print(encoded({**found, "output": str(output)}).decode())
+        return
+    least = "" if shrunk.is_least else "; there was no time to find a smaller one (--seconds)"
+    print(
+        f"{shrunk.commands_before} → {shrunk.commands} commands, "
+        f"{shrunk.connections_before} → {shrunk.connections} connections, in {shrunk.replays} replays{least}: {output}"
+    )

@@ -1,0 +1,176 @@
+"""`amqproxy sniff`: what passes on a network interface, decoded as captures are."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+
+from cyclopts import Parameter
+
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.printing import WorstFinding, checked_body
+from amqproxy.cli.second_engine import second_engine
+
+if TYPE_CHECKING:
+    from amqproxy.capture.decoded import Decoded
+    from amqproxy.capture.warnings import CaptureWarning
+    from amqproxy.tshark.live_capture import LiveCapture
+    from amqproxy.views.view import View
+
+
+def sniff(
+    *,
+    interface: Annotated[list[str], Parameter(name=["--interface", "-i"], negative="")],
+    port: Annotated[list[int] | None, Parameter(negative="")] = None,
+    capture_filter: str | None = None,
+    messages: Annotated[bool, Parameter(negative="")] = False,
+    findings: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    fields: str | None = None,
+    header: Annotated[bool, Parameter(negative="")] = False,
+    separator: str = "tab",
+    follow: str | None = None,
+    filter: str | None = None,
+    body: int = 0,
+    keylog: Path | None = None,
+) -> None:
+    """Capture from network interfaces, and decode the AMQP at once, until Ctrl-C. The output is that of `decode`.
+
+    This needs tshark (with dumpcap, and the right to capture), and pip install 'amqproxy[captures]'.
+
+    Parameters
+    ----------
+    interface
+        An interface to capture from, as `tshark -D` lists them: lo, eth0, any. Repeat it for more.
+    port
+        Capture only TCP on this port; repeat it for more. By default, 5672 and 5671.
+    capture_filter
+        Capture what this expression of libpcap selects, instead of ports: "host 10.0.0.1 and tcp", "vlan and tcp".
+    messages
+        One line for each message and request instead of each frame. See docs/messages.md.
+    findings
+        What an expert would point out, instead of frames, or with --messages between them. See docs/findings.md.
+    json
+        One JSON object a line for each frame, message or finding, instead of text.
+    fields
+        Print only these fields, as of `decode`.
+    header
+        With --fields: first a line with their names.
+    separator
+        With --fields: this character between them instead of a tab.
+    follow
+        Print only one connection, or with /CHANNEL one channel of it, as of `decode`.
+    filter
+        Print only the commands for which this CEL expression holds. See docs/rules.md.
+    body
+        Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
+    keylog
+        A file with secrets of TLS sessions, as SSLKEYLOGFILE has them; it may grow meanwhile.
+    """
+    from amqproxy.capture.warnings import CaptureError
+    from amqproxy.cli.views import ViewOptions, view_of
+    from amqproxy.tshark.engine import TsharkMissing
+    from amqproxy.tshark.live_capture import PORTS, CannotCapture, LiveCapture, port_filter
+    from amqproxy.views.conversation import Conversation
+    from amqproxy.views.selection import Selection
+
+    if port and capture_filter is not None:
+        raise Failure("sniff: --port and --capture-filter exclude each other", MISUSED)
+    if any(not 0 < each < 65536 for each in port or ()):
+        raise Failure("sniff: --port: ports are between 1 and 65535", MISUSED)
+    if findings and filter is not None and not messages:
+        raise Failure("sniff: --filter selects frames or messages: with --findings it needs --messages", MISUSED)
+    if fields is None and (header or separator != "tab"):
+        raise Failure("sniff: --header and --separator are for columns: they need --fields", MISUSED)
+    options = ViewOptions(
+        messages=messages,
+        findings=findings,
+        json=json,
+        filter=filter,
+        body=checked_body(body),
+        fields=fields,
+        header=header,
+        separator=separator,
+    )
+    view = view_of(options, Selection(None if follow is None else Conversation(follow), None), WorstFinding())
+    selected = port_filter(port or PORTS) if capture_filter is None else capture_filter
+    try:
+        with LiveCapture(interface, selected, _note_started) as capture, _stopped_by_signals(capture):
+            counts = _print(capture, view, keylog)
+    except (TsharkMissing, CannotCapture) as refused:
+        raise Failure(f"sniff: {refused}") from None
+    except CaptureError as error:
+        sys.stdout.flush()
+        raise Failure(str(error)) from None
+    packets = f"{capture.captured} packets captured, {capture.dropped} dropped"
+    print(f"amqproxy: {packets}; {counts.connections} AMQP connections, {counts.frames} frames", file=sys.stderr)
+    if capture.trouble:
+        raise Failure(f"sniff: {capture.name}: {capture.trouble}")
+
+
+def _note_started(capture: LiveCapture) -> None:
+    what = capture.filter or "everything"
+    print(f"amqproxy: capturing from {capture.name} ({what}); Ctrl-C ends it", file=sys.stderr, flush=True)
+
+
+class _Counts:
+    """What was decoded, in numbers."""
+
+    def __init__(self) -> None:
+        self.connections = self.frames = 0
+        self._open: set[int] = set()
+
+    def of(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
+        from amqproxy.capture.decoded import DecodedFrames, StreamEnded
+
+        for each in decoded:
+            if isinstance(each, StreamEnded):
+                self._open.discard(each.stream)
+            elif each.stream not in self._open:
+                self._open.add(each.stream)
+                self.connections += 1
+            if isinstance(each, DecodedFrames):
+                self.frames += len(each.frames)
+            yield each
+
+
+def _print(capture: LiveCapture, view: View, keylog: Path | None) -> _Counts:
+    """Print each line as soon as what it is about was captured."""
+    from amqproxy.capture.decode import read_decoded
+    from amqproxy.capture.warnings import WarningKind
+
+    counts = _Counts()
+
+    def notify(notice: CaptureWarning) -> None:
+        if notice.kind is not WarningKind.IGNORED:
+            print(f"amqproxy: {notice}", file=sys.stderr)
+
+    with second_engine("sniff", notify, keylog, is_live=True) as engine:
+        source = cast(BinaryIO, capture)
+        for line in view.lines(counts.of(read_decoded(source, notify, engine=engine))):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+        for line in view.finish():
+            sys.stdout.write(line + "\n")
+    return counts
+
+
+@contextmanager
+def _stopped_by_signals(capture: LiveCapture) -> Iterator[None]:
+    """The first Ctrl-C, or SIGTERM, ends the capture; the second ends the command."""
+
+    def stop(number: int, at: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        capture.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

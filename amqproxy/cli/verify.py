@@ -1,0 +1,89 @@
+"""`amqproxy verify`: captures, decoded by us and by tshark."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from amqproxy.capture.warnings import CaptureWarning
+
+
+def verify(
+    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Decode captures with tshark too, and show every difference: frame by frame, methods, fields, sizes and bodies.
+
+    Differences that faults of Wireshark's dissector explain are shown with these, and are no failure. For others the
+    exit code is 1. This needs tshark, and pip install 'amqproxy[captures]'.
+
+    Parameters
+    ----------
+    files
+        The captures, each by itself: files, or directories of them; - is standard input.
+    json
+        One JSON object a line for each difference, and in the end one for each capture, instead of text.
+    """
+    from amqproxy.capture.files import files_of, name_of
+    from amqproxy.capture.warnings import CaptureError, WarningKind
+    from amqproxy.taps.record import encoded
+    from amqproxy.tshark.engine import TsharkMissing, version
+    from amqproxy.tshark.verification import Counts, verified
+
+    if not files:
+        raise Failure("verify: name a capture, or - for standard input", MISUSED)
+    unknown = [file for file in files if str(file).startswith("-") and str(file) != "-"]
+    if unknown:
+        raise Failure(f"verify: unknown option {unknown[0]}; for a file of that name, write ./{unknown[0]}", MISUSED)
+    unexplained = 0
+    try:
+        tshark = version()
+        captures = [Path(str(each.source)) for each in files_of(files)]
+        with Progress(captures) as progress:
+
+            def notify(notice: CaptureWarning) -> None:
+                if notice.kind is not WarningKind.IGNORED:
+                    progress.clear()
+                    print(f"amqproxy: {notice}", file=sys.stderr)
+
+            for capture in captures:
+                counts, name = Counts(), name_of(capture)
+                with _file_of(capture) as file:
+                    for difference in verified(file, counts, notify, progress.advance, name=name):
+                        progress.clear()
+                        print(encoded(difference).decode() if json else str(difference))
+                unexplained += counts.differences
+                progress.clear()
+                summary = {"file": name, "tshark": tshark, **counts.as_dict()}
+                print(encoded(summary).decode() if json else f"{name}: {counts} (tshark {tshark})")
+    except TsharkMissing as missing:
+        raise Failure(f"verify: {missing}") from None
+    except CaptureError as error:
+        sys.stdout.flush()
+        raise Failure(str(error)) from None
+    if unexplained:
+        sys.stdout.flush()
+        raise Failure(f"verify: {unexplained} differences that no known fault of tshark explains")
+
+
+@contextmanager
+def _file_of(capture: Path) -> Iterator[str]:
+    """A file that can be read more than once."""
+    if str(capture) != "-":
+        yield str(capture)
+        return
+    with tempfile.NamedTemporaryFile(prefix="amqproxy-") as kept:
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+        kept.flush()
+        yield kept.name

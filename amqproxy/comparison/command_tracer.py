@@ -1,0 +1,444 @@
+"""The commands of one connection with what became of them, from what a capture decodes to, by way of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGetOk,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, Peer
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.comparison.normalising import (
+    BrokerNames,
+    ConsumerNames,
+    normalised,
+    normalised_properties,
+    without_numbers,
+)
+from amqproxy.comparison.traced_command import Identity, Latency, Outcome, PlacedCommand, Traced, TracedCommand, Track
+from amqproxy.taps.message_recorder import NORMAL_CODES, CommandSelector
+from amqproxy.taps.record import json_mapping, json_value
+from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.events import (
+    BlockingEnded,
+    BlockingStarted,
+    ChannelClosed,
+    ChannelOpened,
+    ConnectionClosed,
+    ConnectionOpened,
+    DeliveriesSettled,
+    FlowChanged,
+    HistoryLost,
+    MessageDelivered,
+    MessagePublished,
+    MessageReturned,
+    PublishesSettled,
+    RequestAnswered,
+    RequestSent,
+    RequestUnanswered,
+    Settlement,
+    TraceEvent,
+)
+from amqproxy.taps.trace.open_tags import Span
+
+KEPT_BODY = 65_536
+"""Bytes of each body that are kept, to find where it differs from another; of all of it there is a digest."""
+
+MAX_REQUESTS = 65_536
+"""Requests of one connection whose places are remembered until they are answered."""
+
+_FIRST = 0
+"""The place of what begins a track: frames are numbered from 1."""
+
+_CLIENT, _SERVER, _GOT = "client", "server", "got"
+
+_IS_REQUEST = frozenset(REPLIES)
+
+_ANSWERED = frozenset((Settlement.CONFIRMED, Settlement.NACKED, Settlement.COMMITTED, Settlement.ROLLED_BACK))
+_REFUSED = frozenset((Settlement.NACKED, Settlement.REJECTED, Settlement.RECOVERED))
+
+
+class _Channel:
+    """The channels that had one number, one after the other: the latest of them."""
+
+    __slots__ = ("consumers", "is_ended", "life")
+
+    def __init__(self) -> None:
+        self.life = 1
+        self.is_ended = False
+        self.consumers = ConsumerNames()
+
+
+class CommandTracer:
+    """One connection: takes what was decoded of it, and returns what that completes.
+
+    With a `selector`, of commands only those that it selects, given the first `selected_body` bytes of a body. Fields
+    that are `ignored` are left out, by the paths that a `Change` names them by.
+    """
+
+    def __init__(
+        self,
+        selector: CommandSelector | None = None,
+        *,
+        ignored: Collection[str] = (),
+        selected_body: int = 0,
+    ) -> None:
+        self._ignored = [path.split(".") for path in ignored]
+        self._ignores_bodies = "body" in ignored
+        self._trace = Trace(body=max(KEPT_BODY, selected_body), digests=True, is_ordered=False, on_frame=self._on_frame)
+        self._trace.listen(self._on_events)
+        self._selector = selector
+        self._names = BrokerNames()
+        self._channels: dict[int, _Channel] = {}
+        self._counts = {CLIENT: 0, SERVER: 0}
+        self._requests: dict[int, tuple[int, Method]] = {}
+        self._traced: list[Traced] = []
+
+    def feed(self, decoded: Decoded) -> list[Traced]:
+        """Take what was decoded next."""
+        match decoded:
+            case DecodedFrames():
+                self._trace.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns)
+            case DecodedProtocolHeader():
+                if decoded.sender == CLIENT:
+                    self._trace.feed_protocol_header(decoded.ts_ns)
+            case SkippedBytes():
+                self._trace.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)
+            case StreamEnded():
+                self._trace.end(decoded.ts_ns, decoded.reason)
+        traced, self._traced = self._traced, []
+        return traced
+
+    def _on_frame(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        """Number the frames of each peer, and so the requests: what is said of them comes with their answers."""
+        if frame.kind == HEARTBEAT:
+            return
+        self._counts[sender] += 1
+        if frame.kind != METHOD:
+            return
+        try:
+            method: Method = frame.method
+        except ProtocolError:
+            return
+        if self._selector is not None and not frame.channel:
+            self._selector.learn(sender, frame)
+        if method.name in _IS_REQUEST and len(self._requests) < MAX_REQUESTS:
+            # The trace gives back the very method that it was given, which is kept here meanwhile.
+            self._requests[id(method)] = (self._counts[sender], method)
+
+    def _on_events(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
+        for event in events:
+            _HANDLERS[type(event)](self, event)
+
+    # --- places
+
+    def _channel(self, number: int) -> _Channel:
+        channel = self._channels.get(number)
+        if channel is None:
+            channel = self._channels[number] = _Channel()
+        return channel
+
+    def _track(self, event: TraceEvent, name: str) -> Track:
+        return Track(event.channel, self._channel(event.channel).life, name)
+
+    def _place_of(self, request: Method, sender: Peer) -> int:
+        found = self._requests.pop(id(request), None)
+        return self._counts[sender] if found is None else found[0]
+
+    def _add(
+        self,
+        event: TraceEvent,
+        name: str,
+        place: int,
+        type: str,
+        fields: dict[str, Any],
+        *,
+        method: str | None = None,
+        number: int | None = None,
+        begun_ns: int | None = None,
+        content: MessagePublished | MessageDelivered | MessageReturned | None = None,
+    ) -> None:
+        self._leave_out(fields)
+        if self._ignores_bodies:
+            content = None
+        command = TracedCommand(
+            type=type,
+            ts_ns=event.ts_ns if begun_ns is None else begun_ns,
+            method=method,
+            fields=fields,
+            size=None if content is None else content.size,
+            digest=b"" if content is None else content.digest,
+            body=b"" if content is None else content.body[:KEPT_BODY],
+        )
+        self._traced.append(PlacedCommand(self._track(event, name), place, number, command))
+
+    def _leave_out(self, fields: dict[str, Any]) -> None:
+        for path in self._ignored:
+            _remove(fields, path)
+
+    def _add_event(self, event: TraceEvent, sender: Peer | None, type: str, outcome: str, **fields: Any) -> None:
+        if self._selector is None:
+            name = _CLIENT if sender is CLIENT else _SERVER
+            self._add(event, name, self._counts[sender or SERVER], type, {"outcome": outcome, **fields})
+
+    def _add_latency(self, kind: str, ns: int | None, count: int = 1) -> None:
+        if ns is not None:
+            self._traced.append(Latency(kind, ns, count))
+
+    def _is_selected(
+        self,
+        event: TraceEvent,
+        sender: Peer,
+        method: Method,
+        properties: Properties = NO_PROPERTIES,
+        size: int = 0,
+        body: bytes = b"",
+    ) -> bool:
+        return self._selector is None or self._selector.selects(
+            sender, event.channel, method, properties, size, body, ts_ns=event.ts_ns, tags=()
+        )
+
+    def _normalised(self, event: TraceEvent, method: Method) -> dict[str, Any]:
+        return normalised(method, self._names, self._channel(event.channel).consumers)
+
+    def _content_fields(self, event: MessagePublished | MessageDelivered | MessageReturned) -> dict[str, Any]:
+        fields = self._normalised(event, event.method)
+        present = event.properties.present()
+        if present:
+            fields["properties"] = normalised_properties(json_mapping(present), self._names)
+        return fields
+
+    # --- messages
+
+    def _on_published(self, event: MessagePublished) -> None:
+        if not self._is_selected(event, CLIENT, event.method, event.properties, event.size or 0, event.body):
+            return
+        fields = self._content_fields(event)
+        if not event.awaits:
+            fields["outcome"] = "unknown" if event.awaits is None else "sent"
+        place = self._counts[CLIENT]
+        name = event.method.name
+        self._add(event, _CLIENT, place, "publish", fields, method=name, number=event.number, content=event)
+
+    def _on_publishes_settled(self, event: PublishesSettled) -> None:
+        if event.is_unknown_tag:
+            self._add_event(event, SERVER, "settle", "unknown tag")
+        track = self._track(event, _CLIENT)
+        fields = {"outcome": str(event.outcome)}
+        self._leave_out(fields)
+        for span in event.spans:
+            self._traced.append(Outcome(track, span.first, span.last, fields))
+            if event.outcome in _ANSWERED:
+                self._add_latency("basic.publish", event.ts_ns - span.ts_ns, span.count)
+
+    def _on_returned(self, event: MessageReturned) -> None:
+        method = event.method
+        reason = self._reason(method.reply_text)
+        if event.number is not None:
+            fields: dict[str, Any] = {"code": method.reply_code, "reason": reason}
+            self._leave_out(fields)
+            self._traced.append(Outcome(self._track(event, _CLIENT), event.number, event.number, fields, True))
+        elif self._is_selected(event, SERVER, method, event.properties, event.size, event.body):
+            fields = self._content_fields(event)
+            del fields["reply_code"], fields["reply_text"]
+            fields |= {"code": method.reply_code, "reason": reason}
+            self._add(event, _SERVER, self._counts[SERVER], "return", fields, method=method.name, content=event)
+
+    def _reason(self, reply_text: object) -> str:
+        return without_numbers(self._names.text(str(json_value(reply_text))))
+
+    def _on_delivered(self, event: MessageDelivered) -> None:
+        method = event.method
+        if not self._is_selected(event, SERVER, method, event.properties, event.size, event.body):
+            return
+        fields = self._content_fields(event)
+        if event.queue is not None:
+            fields["queue"] = self._names.value(json_value(event.queue))
+        if event.awaits is False:
+            fields["outcome"] = "auto-acked"
+        is_get = isinstance(method, BasicGetOk)
+        name = _GOT
+        if isinstance(method, BasicDeliver):
+            name = self._channel(event.channel).consumers.find(method.consumer_tag)
+        self._add(
+            event,
+            name,
+            self._counts[SERVER],
+            "get" if is_get else "deliver",
+            fields,
+            method=method.name,
+            number=method.delivery_tag,
+            content=event,
+        )
+
+    def _on_deliveries_settled(self, event: DeliveriesSettled) -> None:
+        if event.is_unknown_tag:
+            self._add_event(event, CLIENT, "settle", "unknown tag", multiple=event.multiple)
+        fields: dict[str, Any] = {"outcome": str(event.outcome)}
+        if event.outcome in _REFUSED:
+            fields["requeue"] = event.requeue
+        self._leave_out(fields)
+        for span in event.spans:
+            self._traced.append(Outcome(self._track_of(event, span), span.first, span.last, fields))
+            if event.outcome is Settlement.ACKED:
+                self._add_latency("basic.deliver", event.ts_ns - span.ts_ns, span.count)
+
+    def _track_of(self, event: TraceEvent, span: Span) -> Track:
+        tag = span.consumer_tag
+        return self._track(event, _GOT if tag is None else self._channel(event.channel).consumers.find(tag))
+
+    # --- requests
+
+    def _on_answered(self, event: RequestAnswered) -> None:
+        request, reply = event.request, event.reply
+        place = self._counts[event.sender] if request is None else self._place_of(request, event.sender)
+        if isinstance(reply, QueueDeclareOk) and isinstance(request, QueueDeclare) and not request.queue:
+            self._names.learn_queue(reply.queue, event.channel)
+        elif isinstance(reply, BasicConsumeOk):
+            self._channel(event.channel).consumers.begin(reply.consumer_tag)
+        if not self._is_selected(event, event.sender, request or reply):
+            return
+        fields: dict[str, Any] = {"outcome": "answered"}
+        if request is not None:
+            fields["arguments"] = self._normalised(event, request)
+            if isinstance(request, BasicConsume):
+                fields["arguments"]["consumer_tag"] = self._channel(event.channel).consumers.find(
+                    reply.consumer_tag if isinstance(reply, BasicConsumeOk) else request.consumer_tag
+                )
+        fields["reply"] = reply.name
+        if not isinstance(reply, BasicGetOk):  # the message is compared by itself
+            fields["reply_arguments"] = self._normalised(event, reply)
+        begun = event.ts_ns - (event.latency_ns or 0)
+        name = None if request is None else request.name
+        track = _CLIENT if event.sender is CLIENT else _SERVER
+        self._add(event, track, place, "request", fields, method=name, begun_ns=begun)
+        if name is not None:
+            self._add_latency(name, event.latency_ns)
+
+    def _on_request(self, event: RequestSent | RequestUnanswered) -> None:
+        request = event.request
+        place = self._place_of(request, event.sender)
+        is_unanswered = isinstance(event, RequestUnanswered)
+        if isinstance(request, BasicConsume) and not is_unanswered:
+            self._channel(event.channel).consumers.begin(request.consumer_tag)
+        if not self._is_selected(event, event.sender, request):
+            return
+        fields = {
+            "outcome": "unanswered" if is_unanswered else "sent",
+            "arguments": self._normalised(event, request),
+        }
+        begun = event.ts_ns - (event.latency_ns if isinstance(event, RequestUnanswered) else 0)
+        track = _CLIENT if event.sender is CLIENT else _SERVER
+        self._add(event, track, place, "request", fields, method=request.name, begun_ns=begun)
+
+    # --- connections and channels
+
+    def _on_opened(self, event: ConnectionOpened) -> None:
+        properties = event.client_properties or {}
+        name = properties.get("connection_name")
+        self._traced.append(
+            Identity(
+                name if isinstance(name, str) else "",
+                str(json_value(event.user or "")),
+                str(json_value(event.virtual_host or "")),
+            )
+        )
+        self._add_latency("connection.open", event.latency_ns)
+        if self._selector is not None:
+            return
+        fields: dict[str, Any] = {
+            "outcome": "opened",
+            "virtual_host": json_value(event.virtual_host),
+            "mechanism": event.mechanism,
+            "user": json_value(event.user),
+            "channel_max": event.channel_max,
+            "frame_max": event.frame_max,
+            "heartbeat": event.heartbeat,
+            "client_properties": properties.copy(),
+            "server_capabilities": (event.server_properties or {}).get("capabilities"),
+        }
+        fields = {name: value for name, value in fields.items() if value is not None}
+        self._add(event, _CLIENT, _FIRST, "connection", fields)
+
+    def _on_channel_opened(self, event: ChannelOpened) -> None:
+        channel = self._channel(event.channel)
+        if channel.is_ended:
+            channel.life += 1
+            channel.is_ended = False
+            channel.consumers = ConsumerNames()
+        self._add_latency("channel.open", event.latency_ns)
+        if self._selector is None:
+            self._add(event, _CLIENT, _FIRST, "channel", {"outcome": "opened"})
+
+    def _on_closed(self, event: ConnectionClosed | ChannelClosed) -> None:
+        if isinstance(event, ChannelClosed):
+            self._channel(event.channel).is_ended = True
+        if self._selector is not None and event.code in NORMAL_CODES:
+            return
+        fields: dict[str, Any] = {"outcome": "closed", "reason": self._reason(event.text)}
+        if event.by is not None:
+            fields |= {"by": str(event.by), "code": event.code}
+        if event.cause is not None:
+            fields["arguments"] = self._normalised(event, event.cause)
+        name = _CLIENT if event.by is CLIENT else _SERVER
+        place = self._counts[event.by or SERVER]
+        type = "channel" if event.channel else "connection"
+        self._add(event, name, place, type, fields, method=event.method)
+
+    def _on_blocked(self, event: BlockingStarted) -> None:
+        self._add_event(event, SERVER, "connection", "blocked", reason=event.reason)
+
+    def _on_unblocked(self, event: BlockingEnded) -> None:
+        self._add_event(event, SERVER, "connection", "unblocked")
+
+    def _on_flow(self, event: FlowChanged) -> None:
+        """It is compared as the request that it is."""
+
+    def _on_lost(self, event: HistoryLost) -> None:
+        if event.sender is None:
+            self._add_event(event, CLIENT, "connection", "joined", reason=event.reason)
+        else:
+            name = _CLIENT if event.sender is CLIENT else _SERVER
+            self._add(event, name, self._counts[event.sender], "error", {"outcome": "unknown", "reason": event.reason})
+
+
+def _remove(fields: dict[str, Any], path: list[str]) -> None:
+    """Remove what a path names; no table of these is used elsewhere."""
+    *tables, name = path
+    found: Any = fields
+    for each in tables:
+        found = found.get(each)
+        if not isinstance(found, dict):
+            return
+    found.pop(name, None)
+
+
+_HANDLERS: dict[type[Any], Callable[[CommandTracer, Any], None]] = {
+    BlockingEnded: CommandTracer._on_unblocked,
+    BlockingStarted: CommandTracer._on_blocked,
+    ChannelClosed: CommandTracer._on_closed,
+    ChannelOpened: CommandTracer._on_channel_opened,
+    ConnectionClosed: CommandTracer._on_closed,
+    ConnectionOpened: CommandTracer._on_opened,
+    DeliveriesSettled: CommandTracer._on_deliveries_settled,
+    FlowChanged: CommandTracer._on_flow,
+    HistoryLost: CommandTracer._on_lost,
+    MessageDelivered: CommandTracer._on_delivered,
+    MessagePublished: CommandTracer._on_published,
+    MessageReturned: CommandTracer._on_returned,
+    PublishesSettled: CommandTracer._on_publishes_settled,
+    RequestAnswered: CommandTracer._on_answered,
+    RequestSent: CommandTracer._on_request,
+    RequestUnanswered: CommandTracer._on_request,
+}

@@ -1,0 +1,57 @@
+"""Examples of what was sent, without what looks like a secret, and small enough to be read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MASKED = "<masked>"
+
+MAX_TEXT = 200
+"""Characters of a text."""
+
+MAX_ENTRIES = 30
+"""Entries of an object, or items of an array."""
+
+MAX_DEPTH = 8
+"""Levels of objects and arrays."""
+
+_SECRET_NAMES = re.compile(
+    r"pass(word|wd|phrase|code)?|pwd|secret|token|api.?key|access.?key|private|credential|authori[sz]ation|^auth|bearer"
+    r"|cookie|session|signature|card.?(number|no)?$|cvv|cvc|iban|ssn|^pin$|otp",
+    re.IGNORECASE,
+)
+"""Names under which secrets are kept, wherever that stands in the name."""
+
+_SECRET_TEXTS = re.compile(
+    r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*"  # a JSON web token
+    r"|\b(?:bearer|basic|digest)\s+[\w+/=.~-]{8,}"  # as in the header Authorization
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # user and password in a URL
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
+    r"|\bAKIA[0-9A-Z]{16}\b|\b(?:gh[pousr]|glpat|xox[abprs])[-_][\w-]{10,}"
+    r"|\b(?:\d[ -]?){12,18}\d\b",  # the number of a card
+    re.IGNORECASE,
+)
+
+
+def example_of(value: Any, depth: int = 0) -> Any:
+    """A value of JSON with what looks like a secret masked, by its name or by itself; what is too large is left out."""
+    if isinstance(value, dict):
+        if depth >= MAX_DEPTH:
+            return {}
+        return {
+            name: MASKED if _SECRET_NAMES.search(name) and not _is_flag(each) else example_of(each, depth + 1)
+            for name, each in list(value.items())[:MAX_ENTRIES]
+        }
+    if isinstance(value, list):
+        return [] if depth >= MAX_DEPTH else [example_of(each, depth + 1) for each in value[:MAX_ENTRIES]]
+    if isinstance(value, str):
+        text = _SECRET_TEXTS.sub(MASKED, value)
+        return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**12:
+        return MASKED if len(str(abs(value))) >= 15 else value  # the number of a card; 13 digits are milliseconds
+    return value
+
+
+def _is_flag(value: Any) -> bool:
+    return value is None or isinstance(value, bool)

@@ -1,0 +1,458 @@
+"""The channels of an AsyncAPI document as captures show them: who sends what to which exchange, and gets it where.
+
+A channel in that sense is a routing key of an exchange, or a queue. All tables are bounded; what there was no room for
+is counted in `left_out`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.methods import (
+    BasicDeliver,
+    BasicGetOk,
+    ExchangeDeclare,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.export.examples import example_of
+from amqproxy.export.name_family import NameFamily
+from amqproxy.export.payload_schema import NodeBudget, PayloadSchema
+from amqproxy.rules.matching.generated_names import Shape, shape_of
+from amqproxy.rules.matching.operations import DIRECT_REPLY_TO
+from amqproxy.taps.message_recorder import CommandSelector, SelectorOf
+from amqproxy.taps.record import encoded, json_value
+from amqproxy.taps.session_trace import SessionTrace
+from amqproxy.taps.trace.events import (
+    ConnectionOpened,
+    MessageDelivered,
+    MessagePublished,
+    RequestAnswered,
+    RequestSent,
+    TraceEvent,
+)
+
+MAX_CHANNELS = 500
+"""Exchanges with routing keys, and queues, that are told apart."""
+
+MAX_SHAPES = 20
+"""Kinds of messages of one channel: by content type, content encoding and `type`."""
+
+MAX_OPERATIONS = 50
+"""Users and applications that send to one channel, or receive from it."""
+
+MAX_SAMPLES = 1000
+"""Bodies of one kind of message that its schema is learnt from."""
+
+MAX_BINDINGS = 50
+"""Bindings of one queue that are listed."""
+
+MAX_OBJECTS = 5000
+"""Exchanges and queues of which it is remembered how they were declared."""
+
+MAX_SERVERS = 50
+"""Brokers on which one channel was seen that are listed."""
+
+MAX_NODES = 200_000
+"""Places in the schemas of all messages."""
+
+MAX_EXAMPLE = 4096
+"""Bytes of the largest body, or headers, that is taken for an example."""
+
+KEPT_BODY = 64 * 1024
+"""Bytes of the largest body that is looked into."""
+
+
+class Address(msgspec.Struct, frozen=True, order=True):
+    """Where messages go: to an exchange, or to the queue that is their routing key. `is_queue` is whether it is one."""
+
+    vhost: str
+    is_queue: bool
+    exchange: str = ""
+
+
+class MessageShape:
+    """One kind of message on a channel, whose schemas take of the budget."""
+
+    def __init__(self, budget: NodeBudget) -> None:
+        self._budget = budget
+        self.count = 0
+        self.payload = PayloadSchema(budget)
+        self.headers = PayloadSchema(budget)
+        self.is_json = True
+        self.is_text = True
+        self.unread = 0
+        self.properties: Counter[str] = Counter()
+        self.example: tuple[Any, Any] | None = None
+
+    def learn(self, properties: Properties, size: int, body: bytes) -> None:
+        """Take one more message; a body that is not whole, or too large, is not looked into."""
+        self.count += 1
+        present = properties.present()
+        self.properties.update(present.keys())
+        headers: dict[str, Any] = {}
+        if self.headers.count < MAX_SAMPLES:
+            if "headers" in present:
+                headers = msgspec.json.decode(encoded(json_value(present["headers"])))
+            self.headers.learn(headers)
+        if len(body) != size:
+            self.unread += 1
+            return
+        if self.payload.count >= MAX_SAMPLES:
+            return
+        if not body:
+            return
+        value = self._value(body, is_said_to_be_json="json" in (properties.content_type or "").casefold())
+        if self.example is None and size <= MAX_EXAMPLE and self._has_small(present.get("headers")):
+            self.example = (example_of(headers), None if value is None else example_of(value))
+
+    @staticmethod
+    def _has_small(headers: Any) -> bool:
+        return headers is None or len(headers.octets) <= MAX_EXAMPLE
+
+    def _value(self, body: bytes, *, is_said_to_be_json: bool) -> Any:
+        """The body as JSON, or as text; None where it is neither. Once one is not JSON, none is.
+
+        A number or a word is a text, unless its content type says otherwise.
+        """
+        if self.is_json:
+            try:
+                value = msgspec.json.decode(body)
+                is_json = is_said_to_be_json or isinstance(value, dict | list)
+            except (msgspec.DecodeError, RecursionError):
+                is_json = False
+            if is_json:
+                self.payload.learn(value)
+                return value
+            self.is_json = False
+            self.payload = PayloadSchema(self._budget)
+        self.payload.count += 1
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            self.is_text = False
+            return None
+
+    def add(self, other: MessageShape) -> None:
+        self.count += other.count
+        self.headers.add(other.headers)
+        self.is_json, self.is_text = self.is_json and other.is_json, self.is_text and other.is_text
+        if self.is_json:
+            self.payload.add(other.payload)
+        self.unread += other.unread
+        self.properties.update(other.properties)
+        self.example = self.example or other.example
+
+
+class Application(msgspec.Struct, frozen=True, order=True):
+    """Who sends or receives: the user, and what the client calls itself."""
+
+    user: str
+    name: str
+
+
+class OperationFacts:
+    """What one application did with a channel, and with which of its messages."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.messages: set[tuple[str, str, str]] = set()
+        self.delivery_modes: set[int | None] = set()
+        self.priorities: set[int | None] = set()
+        self.mandatory: set[bool] = set()
+        self.acks: set[bool] = set()
+        self.has_timestamp = True
+        self.asks_for_replies = False
+
+    def add(self, other: OperationFacts) -> None:
+        self.count += other.count
+        for name in ("messages", "delivery_modes", "priorities", "mandatory", "acks"):
+            getattr(self, name).update(getattr(other, name))
+        self.has_timestamp = self.has_timestamp and other.has_timestamp
+        self.asks_for_replies = self.asks_for_replies or other.asks_for_replies
+
+
+class ChannelFacts:
+    """What is known of one channel. Operations are by what is done, "send" or "receive", and by whom."""
+
+    def __init__(self) -> None:
+        self.messages: dict[tuple[str, str, str], MessageShape] = {}
+        self.operations: dict[tuple[str, Application], OperationFacts] = {}
+        self.bindings: dict[str, dict[str, Any]] = {}
+        self.declared: dict[str, set[bool]] = {}
+        self.servers: set[str] = set()
+        self.left_out = 0
+
+    def add(self, other: ChannelFacts) -> None:
+        for kind, shape in other.messages.items():
+            self._into(self.messages, kind, shape, MAX_SHAPES)
+        for who, facts in other.operations.items():
+            self._into(self.operations, who, facts, MAX_OPERATIONS)
+        for key, binding in other.bindings.items():
+            self.bind(key, binding)
+        for name, values in other.declared.items():
+            self.declared.setdefault(name, set()).update(values)
+        self.servers |= other.servers
+        self.left_out += other.left_out
+
+    def _into(self, table: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+        if key in table:
+            table[key].add(value)
+        elif len(table) < most:
+            table[key] = value
+        else:
+            self.left_out += value.count
+
+    def bind(self, key: str, binding: dict[str, Any]) -> None:
+        if len(self.bindings) < MAX_BINDINGS:
+            self.bindings[key] = binding
+
+
+class ObservedChannels:
+    """Collects from what was decoded of captures: with `selector_of`, only the messages that it selects, and only what
+    passed on a channel and at a time that `shows` is asked about. Declarations and bindings are taken from everywhere.
+    """
+
+    def __init__(
+        self,
+        selector_of: SelectorOf | None = None,
+        shows: Callable[[int, int | None], bool] = lambda ts_ns, channel: True,
+    ) -> None:
+        self.shows = shows
+        self.exchanges: dict[tuple[str, str], ExchangeDeclare] = {}
+        self.left_out = 0
+        self.messages = 0
+        self.budget = NodeBudget(MAX_NODES)
+        self.connections = 0
+        self._selector_of = selector_of
+        self._queues: dict[tuple[str, str], QueueDeclare] = {}
+        self._families: dict[tuple[Address, Shape], NameFamily[ChannelFacts]] = {}
+        self._observed: dict[int, _Observed] = {}
+
+    def feed(self, decoded: Decoded) -> None:
+        """Take what was decoded next."""
+        observed = self._observed.get(decoded.stream)
+        if observed is None:
+            if isinstance(decoded, StreamEnded) or (
+                isinstance(decoded, DecodedProtocolHeader) and decoded.protocol != NAME
+            ):
+                return
+            selector = self._selector_of(decoded.stream, decoded.connection) if self._selector_of else None
+            observed = self._observed[decoded.stream] = _Observed(self, decoded.connection, selector)
+            self.connections += 1
+        observed.feed(decoded)
+        if isinstance(decoded, StreamEnded):
+            del self._observed[decoded.stream]
+
+    def channels(self) -> Iterable[tuple[Address, Shape, ChannelFacts]]:
+        """All channels that were used, in the order of their addresses."""
+        found = [
+            (address, shapes[0], facts)
+            for (address, _), family in self._families.items()
+            for shapes, facts in family.items()
+        ]
+        return sorted(found, key=lambda each: (each[0], [str(part) for part in each[1]]))
+
+    def channel(self, address: Address, name: str) -> ChannelFacts | None:
+        """What is known of a routing key, or of a queue; None where there is no room."""
+        exact, loose = shape_of(name, certain=True), shape_of(name, certain=False)
+        family = self._families.get((address, loose))
+        if family is None:
+            if len(self._families) >= MAX_CHANNELS:
+                return None
+            family = self._families[address, loose] = NameFamily(ChannelFacts)
+        return family.find((exact,), (loose,))
+
+    def queue(self, vhost: str, name: str) -> ChannelFacts | None:
+        """What is known of a queue, with how it was declared."""
+        facts = self.channel(Address(vhost, is_queue=True), name)
+        declare = self._queues.get((vhost, name))
+        if facts is not None and declare is not None:
+            for key in ("durable", "exclusive", "auto_delete"):
+                facts.declared.setdefault(key, set()).add(getattr(declare, key))
+        return facts
+
+    def declare(self, vhost: str, request: ExchangeDeclare | QueueDeclare, name: str) -> None:
+        """An exchange or a queue was declared."""
+        if request.passive or not name:
+            return
+        table: dict[tuple[str, str], Any] = self.exchanges if isinstance(request, ExchangeDeclare) else self._queues
+        if len(table) < MAX_OBJECTS:
+            table[vhost, name] = request
+        if isinstance(request, QueueDeclare):
+            self.queue(vhost, name)
+
+
+class _Observed:
+    """One connection that goes on."""
+
+    def __init__(self, channels: ObservedChannels, connection: str, selector: CommandSelector | None) -> None:
+        self._all = channels
+        self._server = connection.partition("-")[2]
+        self._trace = SessionTrace(body=KEPT_BODY, is_ordered=False)
+        self._selector = selector
+        self._vhost = "/"
+        self._who = Application("", "")
+        self._last_queues: dict[int, str] = {}
+        self._tags: tuple[str, ...] = ()
+
+    def feed(self, decoded: Decoded) -> None:
+        events: list[TraceEvent] = []
+        match decoded:
+            case DecodedFrames():
+                sender = Peer(decoded.sender)
+                if self._selector is not None:
+                    for frame in decoded.frames:
+                        self._selector.learn(sender, frame)
+                self._tags = decoded.note.tags
+                events = self._trace.feed_noted(sender, decoded.frames, decoded.ts_ns, decoded.note)
+            case DecodedProtocolHeader():
+                if decoded.sender == CLIENT:
+                    self._trace.feed_protocol_header(decoded.ts_ns)
+            case SkippedBytes():
+                events = self._trace.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)
+            case StreamEnded():
+                events = self._trace.end(decoded.ts_ns, decoded.reason)
+        for event in events:
+            handler = _HANDLERS.get(type(event))
+            if handler is not None:
+                handler(self, event)
+
+    def _on_opened(self, event: ConnectionOpened) -> None:
+        properties = event.client_properties or {}
+        names = [properties.get(key) for key in ("connection_name", "product")]
+        name = next((str(each) for each in names if isinstance(each, str) and each), "")
+        self._vhost, self._who = _text(event.virtual_host or "/"), Application(_text(event.user or ""), name)
+
+    def _on_answered(self, event: RequestAnswered) -> None:
+        if event.request is None:
+            return
+        if isinstance(event.reply, QueueDeclareOk):
+            self._last_queues[event.channel] = event.reply.queue
+        self._carry_out(event.channel, event.request)
+
+    def _on_sent(self, event: RequestSent) -> None:
+        if isinstance(event.request, QueueDeclare):
+            self._last_queues[event.channel] = event.request.queue
+        self._carry_out(event.channel, event.request)
+
+    def _carry_out(self, channel: int, request: Method) -> None:
+        match request:
+            case ExchangeDeclare():
+                self._all.declare(self._vhost, request, request.exchange)
+            case QueueDeclare():
+                self._all.declare(self._vhost, request, request.queue or self._last_queues.get(channel, ""))
+            case QueueBind():
+                self._bind(request, request.queue or self._last_queues.get(channel, ""))
+            case _:
+                pass
+
+    def _bind(self, request: QueueBind, queue: str) -> None:
+        facts = self._all.queue(self._vhost, queue) if queue else None
+        if facts is not None:
+            arguments = msgspec.json.decode(encoded(json_value(request.arguments)))
+            binding: dict[str, Any] = {"exchange": _text(request.exchange), "routingKey": _text(request.routing_key)}
+            if arguments:
+                binding["arguments"] = example_of(arguments)
+            facts.bind(msgspec.json.encode(binding, order="sorted").decode(), binding)
+
+    def _on_published(self, event: MessagePublished) -> None:
+        if event.size is None or not self._selects(CLIENT, event):
+            return
+        method = event.method
+        if method.exchange:
+            facts = self._all.channel(Address(self._vhost, False, method.exchange), method.routing_key)
+        else:
+            facts = self._all.queue(self._vhost, _queue(method.routing_key))
+        operation = self._learn(facts, "send", event, event.size)
+        if operation is not None:
+            operation.mandatory.add(method.mandatory)
+
+    def _on_delivered(self, event: MessageDelivered) -> None:
+        if not self._selects(SERVER, event):
+            return
+        method: BasicDeliver | BasicGetOk = event.method
+        if event.queue:
+            facts = self._all.queue(self._vhost, _queue(event.queue))
+        else:
+            facts = self._all.channel(Address(self._vhost, False, method.exchange), method.routing_key)
+        operation = self._learn(facts, "receive", event, event.size)
+        if operation is not None and event.awaits is not None:
+            operation.acks.add(event.awaits)
+
+    def _selects(self, sender: Peer, event: MessagePublished | MessageDelivered) -> bool:
+        if not self._all.shows(event.ts_ns, event.channel):
+            return False
+        return self._selector is None or self._selector.selects(
+            sender,
+            event.channel,
+            event.method,
+            event.properties,
+            event.size or 0,
+            event.body,
+            ts_ns=event.ts_ns,
+            tags=self._tags,
+        )
+
+    def _learn(
+        self, facts: ChannelFacts | None, action: str, event: MessagePublished | MessageDelivered, size: int
+    ) -> OperationFacts | None:
+        self._all.messages += 1
+        if facts is None:
+            self._all.left_out += 1
+            return None
+        if len(facts.servers) < MAX_SERVERS:
+            facts.servers.add(self._server)
+        properties = event.properties
+        kind = tuple(
+            _text(each or "") for each in (properties.content_type, properties.content_encoding, properties.type)
+        )
+        shape = facts.messages.get(kind)  # type: ignore[arg-type]
+        operation = facts.operations.get((action, self._who))
+        if (shape is None and len(facts.messages) >= MAX_SHAPES) or (
+            operation is None and len(facts.operations) >= MAX_OPERATIONS
+        ):
+            facts.left_out += 1
+            return None
+        if shape is None:
+            shape = facts.messages[kind] = MessageShape(self._all.budget)  # type: ignore[index]
+        if operation is None:
+            operation = facts.operations[action, self._who] = OperationFacts()
+        shape.learn(properties, size, event.body)
+        operation.count += 1
+        operation.messages.add(kind)  # type: ignore[arg-type]
+        operation.delivery_modes.add(properties.delivery_mode)
+        operation.priorities.add(properties.priority)
+        operation.has_timestamp = operation.has_timestamp and properties.timestamp is not None
+        operation.asks_for_replies = operation.asks_for_replies or bool(properties.reply_to)
+        return operation
+
+
+def _queue(name: str) -> str:
+    """The queue, or the pseudo-queue that all direct replies go to."""
+    return DIRECT_REPLY_TO if name.startswith(DIRECT_REPLY_TO) else name
+
+
+def _text(name: str) -> str:
+    """A name as JSON can hold it."""
+    shown = json_value(name)
+    return shown if isinstance(shown, str) else name.encode("utf-8", "backslashreplace").decode()
+
+
+_HANDLERS: dict[type[Any], Callable[[_Observed, Any], None]] = {
+    ConnectionOpened: _Observed._on_opened,
+    MessageDelivered: _Observed._on_delivered,
+    MessagePublished: _Observed._on_published,
+    RequestAnswered: _Observed._on_answered,
+    RequestSent: _Observed._on_sent,
+}

@@ -1,0 +1,136 @@
+"""The thread that completes and compresses recordings: the writing of the next one does not wait for it."""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import zstandard
+
+from amqproxy.log import logger
+from amqproxy.recording.recording_directory import (
+    COMPRESSED,
+    PARTIAL,
+    SUFFIX,
+    RecordingDirectory,
+    completed,
+    open_locked,
+)
+from amqproxy.recording.recording_ring import RecordingRing
+from amqproxy.supervision import contained
+
+LEVEL = 3
+FINISH_TIMEOUT = 3.0
+"""Seconds for which, at the end, what earlier recordings have left is still compressed."""
+
+ATTEMPTS = 3
+"""For what another process has disturbed."""
+
+NICENESS = 10
+"""How far this thread stands back for the relay."""
+
+
+class MaintenanceThread:
+    """Does what takes its time with complete files in `directory`, one after the other, and lets the `ring` know.
+
+    Files are compressed if it `compresses`. It has begun once it is made.
+    """
+
+    def __init__(self, directory: RecordingDirectory, ring: RecordingRing, *, compresses: bool) -> None:
+        self._directory = directory
+        self._ring = ring
+        self._compresses = compresses
+        self._has_failed = False
+        self._last_old_at = math.inf
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="amqproxy-recordings", daemon=True)
+        self._thread.start()
+
+    def recover(self) -> None:
+        """Complete what a crash, or a disk that failed, has left, and see which recordings there are."""
+        self._jobs.put(self._recover)
+
+    def compress(self, file: Path) -> None:
+        """Compress a complete file."""
+        if self._compresses:
+            self._jobs.put(lambda: self._compress(file))
+
+    def finish(self) -> None:
+        """Wait until all is done, but for what earlier recordings have left: that may wait for the next one."""
+        self._last_old_at = time.monotonic() + FINISH_TIMEOUT
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        while (job := self._jobs.get()) is not None:
+            with contained("recordings not maintained"):
+                job()
+
+    def _recover(self) -> None:
+        recovered = self._directory.recover()
+        if recovered:
+            logger().info("recordings recovered", files=len(recovered))
+        files = self._directory.complete()
+        for file in [*files]:
+            if file.suffix == SUFFIX and file.with_name(file.name + COMPRESSED) in files:
+                file.unlink(missing_ok=True)  # a crash has kept it from being deleted
+                del files[file]
+        self._ring.found(files)
+        for file in files:
+            if file.suffix == SUFFIX:
+                self._compress_old(file)
+
+    def _compress_old(self, file: Path) -> None:
+        if self._compresses and time.monotonic() < self._last_old_at:
+            self._compress(file)
+
+    def _compress(self, file: Path) -> None:
+        try:
+            found = _compressed(file)
+            self._ring.compressed(found, found.stat().st_size)
+        except FileNotFoundError:
+            self._ring.gone(file)  # the ring has gone round meanwhile, or the file was deleted by hand
+        except FileExistsError:
+            pass  # another process is about to compress it, too
+        except (OSError, zstandard.ZstdError) as error:
+            if not self._has_failed:
+                self._has_failed = True
+                logger().warning("recording not compressed", file=str(file), reason=str(error))
+
+
+def _compressed(file: Path) -> Path:
+    """Compress a file, again where another process takes what is made for something that a crash has left."""
+    for _ in range(ATTEMPTS):
+        with suppress(BlockingIOError):
+            return compress(file)
+    return compress(file)
+
+
+def compress(file: Path) -> Path:
+    """Replace a file by its compressed form, which is returned; it is there whole, or not at all."""
+    partial = file.with_name(file.name + COMPRESSED + PARTIAL)
+    with file.open("rb") as source:
+        descriptor = open_locked(partial)
+        try:
+            with open(descriptor, "wb", closefd=False) as target:
+                size = os.fstat(source.fileno()).st_size
+                zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).copy_stream(source, target, size=size)
+                target.flush()
+                os.fsync(descriptor)
+            found = completed(partial)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+    RecordingDirectory(file.parent).sync()
+    file.unlink(missing_ok=True)
+    return found

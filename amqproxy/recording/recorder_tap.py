@@ -1,0 +1,169 @@
+"""The tap of a recording: makes entries of what sessions show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.recording.entry import (
+    CLIENT_LEG,
+    LEGS,
+    UPSTREAM_LEG,
+    Ended,
+    Entry,
+    Event,
+    Lost,
+    RecordedConnection,
+    Violation,
+)
+from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.tap import TappedSession, present
+
+EVENTS_SHARE = 2
+"""What ends a session is recorded where frames find no room, until the queue has so many times its memory."""
+
+_LEGS_OF = {"": (CLIENT_LEG, UPSTREAM_LEG), CLIENT_LEG: (CLIENT_LEG,), UPSTREAM_LEG: (UPSTREAM_LEG,)}
+
+
+class RecorderTap:
+    """Puts entries into `queue`; what there is no room for is counted, and the count goes before what comes next.
+
+    `wake` is called after each entry with the session's number and how much the entry takes, `count_dropped` with the
+    number of frames that are not recorded.
+    """
+
+    requires_decoding = False
+    may_miss_frames = False
+
+    def __init__(
+        self,
+        queue: EntryQueue,
+        wake: Callable[[int, int], None],
+        count_dropped: Callable[[int], None],
+        *,
+        clock: Callable[[], int] = present,
+    ) -> None:
+        self._queue = queue
+        self._wake = wake
+        self._count_dropped = count_dropped
+        self._clock = clock
+        self._connections: WeakKeyDictionary[TappedSession, _Seen] = WeakKeyDictionary()
+
+    @property
+    def connections(self) -> int:
+        """How many sessions are being recorded."""
+        return len(self._connections)
+
+    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+        seen = _Seen(_connection(session, is_joined=False), header=data)
+        self._connections[session] = seen
+        self._add(seen, CLIENT, data, _AT_CLIENT)
+
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        seen = self._seen(session)
+        if seen.header and note.leg != CLIENT_LEG:
+            self._connect_upstream(session, seen)
+        data = frames.data if isinstance(frames, FrameChunk) else b"".join([frame.raw for frame in frames])
+        self._add(seen, sender, data, note, frames=frames)
+
+    def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
+        """So many frames, of so many bytes, passed and are not recorded."""
+        seen = self._seen(session)
+        if seen.header and note.leg != CLIENT_LEG:
+            self._connect_upstream(session, seen)
+        for leg in _LEGS_OF[note.leg]:
+            seen.lose(sender, leg, frames, size)
+        self._count_dropped(frames)
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        seen = self._seen(session)
+        for leg in _LEGS_OF[""]:
+            seen.lose(CLIENT, leg, frames, 0)
+        self._count_dropped(frames)
+
+    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+        note = Note(leg=LEGS[sender])
+        event = Violation(error.code, error.reply_text, error.channel, error.offset)
+        self._add(self._seen(session), sender, error.received, note, event=event)
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        seen = self._connections.pop(session, None)
+        if seen is not None:
+            self._add(seen, CLIENT, b"", NOTHING, event=Ended(reason))
+
+    def _connect_upstream(self, session: TappedSession, seen: _Seen) -> None:
+        """The broker has answered: so it was connected to, and sent the client's header."""
+        header, seen.header = seen.header, b""
+        seen.connection.upstream_name = session.upstream_name
+        self._add(seen, CLIENT, header, _AT_UPSTREAM)
+
+    def _seen(self, session: TappedSession) -> _Seen:
+        seen = self._connections.get(session)
+        if seen is None:
+            seen = self._connections[session] = _Seen(_connection(session, is_joined=True))
+        return seen
+
+    def _add(
+        self,
+        seen: _Seen,
+        sender: Peer,
+        data: bytes,
+        note: Note,
+        *,
+        frames: Sequence[Frame] = (),
+        event: Event | None = None,
+    ) -> None:
+        queue = self._queue
+        if data and not queue.has_room(len(data)):
+            count = len(frames) or 1
+            for leg in _LEGS_OF[note.leg]:
+                seen.lose(sender, leg, count, len(data))
+            self._count_dropped(count)
+            if event is None:
+                return
+            data = b""
+        if not (data or seen.is_recorded) and queue.size >= EVENTS_SHARE * queue.memory:
+            return  # else the ends of sessions of which nothing is recorded would fill the memory
+        seen.is_recorded = True
+        now = self._clock()
+        for (lost_by, leg), (lost_frames, lost_size) in seen.lost.items():
+            queue.add(Entry(now, seen.connection, lost_by, b"", NOTHING, Lost(leg, lost_frames, lost_size)))
+        seen.lost.clear()
+        queue.add(Entry(now, seen.connection, sender, data, note, event))
+        self._wake(seen.connection.number, ENTRY_COST + len(data))
+
+
+_AT_CLIENT = Note(leg=CLIENT_LEG)
+_AT_UPSTREAM = Note(leg=UPSTREAM_LEG)
+
+
+class _Seen:
+    """One session: the header that the broker has not had yet, and what was lost since the last entry.
+
+    It `is_recorded` once there is an entry of it.
+    """
+
+    __slots__ = ("connection", "header", "is_recorded", "lost")
+
+    def __init__(self, connection: RecordedConnection, header: bytes = b"") -> None:
+        self.connection = connection
+        self.header = header
+        self.is_recorded = False
+        self.lost: dict[tuple[Peer, str], tuple[int, int]] = {}
+
+    def lose(self, sender: Peer, leg: str, frames: int, size: int) -> None:
+        """So much that passed on a leg is not recorded."""
+        before = self.lost.get((sender, leg), (0, 0))
+        self.lost[sender, leg] = before[0] + frames, before[1] + size
+
+
+def _connection(session: TappedSession, *, is_joined: bool) -> RecordedConnection:
+    name = session.upstream_name if is_joined else ""
+    return RecordedConnection(
+        session.number, session.name, is_tls=session.is_tls, is_joined=is_joined, upstream_name=name
+    )

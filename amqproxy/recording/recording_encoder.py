@@ -1,0 +1,380 @@
+"""Entries, as the blocks of a pcapng file: an interface for each leg, and on it a TCP connection for each session."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import OVERHEAD, Frame
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.frame_cuts import HAS_SECRET, Cuts, FrameCutter, secret_frame, segments
+from amqproxy.capture.packet_comment import (
+    comment_of,
+    ended_comment,
+    lost_comment,
+    name_comment,
+    session_comment,
+    violation_comment,
+)
+from amqproxy.capture.packet_pieces import PacketPieces, Pieces
+from amqproxy.capture.pcapng_writer import (
+    INBOUND,
+    OUTBOUND,
+    interface_description,
+    interface_statistics,
+    packet_options,
+    section_header,
+)
+from amqproxy.capture.secrets import masked, masked_rubbish
+from amqproxy.capture.synthetic_tcp import CLIENT as CLIENT_END
+from amqproxy.capture.synthetic_tcp import MAX_SEGMENT_BYTES, SyntheticTCP
+from amqproxy.capture.synthetic_tcp import SERVER as SERVER_END
+from amqproxy.recording.entry import CLIENT_LEG, UPSTREAM_LEG, Ended, Entry, Lost, RecordedConnection, Violation
+from amqproxy.recording.leg_addresses import addresses_of
+from amqproxy.taps.note import NOTHING
+
+BOTH = "both"
+LEAST_FRAME_BYTES = 8
+"""What a frame takes at least: so much is left out for each one that was lost and whose size is not known."""
+
+FRAME_HEAD = 7
+"""Bytes of a frame before its payload."""
+
+_DESCRIPTIONS = {
+    CLIENT_LEG: "amqproxy: what clients send to the proxy, and are sent by it",
+    UPSTREAM_LEG: "amqproxy: what the proxy sends to the upstream, and is sent by it",
+}
+_PROTOCOL_HEADER = b"AMQP"
+_TICK_NS = 4096
+"""Sequence numbers begin where this clock is, as those of real connections do."""
+
+
+class RecordingEncoder:
+    """Makes the files of one recording: each begins with `begin`, and can be read on its own.
+
+    `legs` are "client", "upstream" or "both"; of the payload of body frames `body` bytes are kept, all if it is None.
+    Sequence numbers go on from file to file, so that all files can be read as one capture, too.
+    """
+
+    def __init__(self, legs: str = BOTH, body: int | None = None, filter: str = "") -> None:
+        self._legs = (CLIENT_LEG, UPSTREAM_LEG) if legs == BOTH else (legs,)
+        self._body = -1 if body is None else body
+        self._filter = filter
+        self._sessions: dict[RecordedConnection, _Session] = {}
+        self._interfaces = {leg: _Interface(number) for number, leg in enumerate(self._legs)}
+        self._file = 0
+        self._packets_before = 0
+        self._cutter = FrameCutter(MAX_SEGMENT_BYTES, self._body)
+        self.made = PacketPieces()
+
+    @property
+    def packets(self) -> int:
+        """How many packets have been made so far, in all files."""
+        return self._packets_before + sum(interface.packets for interface in self._interfaces.values())
+
+    def begin(self, now_ns: int) -> bytes:
+        """What a new file begins with."""
+        self._packets_before = self.packets
+        self._file += 1
+        for interface in self._interfaces.values():
+            interface.begin(now_ns)
+        header = section_header(
+            program=f"amqproxy {version('amqproxy')}",
+            hardware=platform.machine(),
+            system=f"{platform.system()} {platform.release()}",
+        )
+        described = [interface_description(leg, _DESCRIPTIONS[leg], filter=self._filter) for leg in self._legs]
+        return header + b"".join(described)
+
+    def encode(self, entry: Entry) -> Pieces:
+        """The packets of one entry."""
+        (cuts,) = self.find_cuts([entry])
+        self.add(entry, cuts)
+        return self.made.take()
+
+    def find_cuts(self, entries: Sequence[Entry]) -> list[Cuts | None]:
+        """Where the data of entries are to be cut: while that is found out, other threads may run."""
+        return self._cutter.find([entry.data for entry in entries])
+
+    def add(self, entry: Entry, cuts: Cuts | None) -> None:
+        """Add the packets of an entry, with the cuts that were found, to what is `made`."""
+        ts_ns, connection, sender, data, note, event = entry
+        comments: tuple[str, ...] = ()
+        if event is None:
+            if cuts is HAS_SECRET:
+                data = masked(data)
+                cuts = segments(data, MAX_SEGMENT_BYTES, self._body)
+                session = self._session(connection)
+                session.has_login = True
+                if shown := _shown_name(data):
+                    session.shown_name = shown
+                    comments = (name_comment(shown),)
+            if note is not NOTHING and not data.startswith(_PROTOCOL_HEADER):
+                comments = (*comments, comment_of(note))
+        elif isinstance(event, Violation):
+            data = masked_rubbish(masked(data))
+            if sender is CLIENT and not self._session(connection).has_login:
+                data = data[:FRAME_HEAD] + b"*" * (len(data) - FRAME_HEAD)
+            cuts = segments(data, MAX_SEGMENT_BYTES, -1)
+            comments = (violation_comment(str(sender), *event),)
+        elif isinstance(event, Lost):
+            if event.leg in self._interfaces:
+                self._leg(entry, event.leg).lose(sender, event)
+            return
+        else:
+            ended = self._sessions.pop(connection, None)
+            for leg in ended.legs.values() if ended else ():
+                leg.end(ts_ns, event.reason, self._file, self.made)
+            return
+        for name in (note.leg,) if note.leg else self._legs:
+            if name in self._interfaces:
+                leg = self._leg(entry, name)
+                leg.send(ts_ns, sender, data, comments, cuts or ((0, len(data), len(data)),), self._file, self.made)
+
+    def lose(self, entry: Entry) -> None:
+        """Take that an entry is not written: what comes next shows that it is missing."""
+        if isinstance(entry.event, Ended):
+            self._sessions.pop(entry.connection, None)
+        elif isinstance(entry.event, Lost):
+            self.encode(entry)
+        elif entry.data:
+            lost = Lost("", _frames_in(entry.data), len(entry.data))
+            for name in self._legs:
+                if entry.note.leg in ("", name):
+                    self._leg(entry, name).lose(entry.sender, lost)
+
+    def note_written(self) -> None:
+        """All packets that were made are written."""
+        for interface in self._interfaces.values():
+            interface.shown.clear()
+
+    def note_unwritten(self, entries: list[Entry]) -> None:
+        """The packets that were made of these could not be written: what comes next shows that they are missing."""
+        for interface in self._interfaces.values():
+            for leg, end, frames, size in interface.shown:
+                leg.note_lost(end, frames, size)
+            interface.shown.clear()
+        for entry in entries:
+            session = self._sessions.get(entry.connection)
+            if session is None or not entry.data:
+                continue
+            frames = _frames_in(entry.data)
+            for name, leg in session.legs.items():
+                if entry.note.leg in ("", name):
+                    leg.note_lost(_end_of(entry.sender), frames, len(entry.data))
+                    self._interfaces[name].dropped += frames
+
+    def statistics(self, now_ns: int) -> bytes:
+        """What a file ends with: how many packets it has, and how many frames are missing from it, or before it."""
+        blocks = []
+        for each in self._interfaces.values():
+            received = each.packets + each.dropped
+            blocks.append(
+                interface_statistics(
+                    each.number, now_ns, start_ns=each.start_ns, received=received, dropped=each.dropped
+                )
+            )
+            each.dropped = 0
+        return b"".join(blocks)
+
+    def _leg(self, entry: Entry, name: str) -> _Leg:
+        session = self._session(entry.connection)
+        leg = session.legs.get(name)
+        if leg is None:
+            leg = session.legs[name] = _Leg(name, entry, session, self._interfaces[name])
+        return leg
+
+    def _session(self, connection: RecordedConnection) -> _Session:
+        session = self._sessions.get(connection)
+        if session is None:
+            session = self._sessions[connection] = _Session(has_login=connection.is_joined)
+        return session
+
+
+class _Interface:
+    """What is counted on one interface in one file; and the losses that packets show which may not be written yet."""
+
+    __slots__ = ("dropped", "number", "packets", "shown", "start_ns")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.dropped = 0
+        self.shown: list[tuple[_Leg, int, int, int]] = []
+        self.begin(0)
+
+    def begin(self, now_ns: int) -> None:
+        self.packets = 0
+        self.start_ns = now_ns
+
+
+class _Session:
+    """What is known of a session: its legs, and the name that its client gave the connection, "" if none.
+
+    Once it `has_login`, its client speaks AMQP: before that, what is no AMQP could be a login by another protocol.
+    """
+
+    __slots__ = ("has_login", "legs", "shown_name")
+
+    def __init__(self, *, has_login: bool) -> None:
+        self.has_login = has_login
+        self.legs: dict[str, _Leg] = {}
+        self.shown_name = ""
+
+
+class _Leg:
+    """One connection of a session: its packets, and what the next ones are to show that was lost.
+
+    It is introduced by its first packet in each file.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_file",
+        "_flags",
+        "_interface",
+        "_is_open",
+        "_lost",
+        "_name",
+        "_options",
+        "_session",
+        "_tcp",
+    )
+
+    def __init__(self, name: str, entry: Entry, session: _Session, interface: _Interface) -> None:
+        connection = entry.connection
+        self._name = name
+        self._session = session
+        self._connection = connection
+        self._interface = interface
+        self._is_open = connection.is_joined
+        self._file = 0
+        self._flags = (INBOUND, OUTBOUND) if name == CLIENT_LEG else (OUTBOUND, INBOUND)
+        self._options = tuple(map(packet_options, self._flags))
+        self._lost: dict[int, tuple[int, int]] = {}
+        address = connection.name if name == CLIENT_LEG else connection.upstream_name
+        client, server = addresses_of(address, connection.number, name)
+        self._tcp = SyntheticTCP(client, server, entry.ts_ns // _TICK_NS + connection.number)
+
+    def send(
+        self,
+        ts_ns: int,
+        sender: Peer,
+        data: bytes,
+        comments: tuple[str, ...],
+        cuts: Sequence[tuple[int, int, int]],
+        file: int,
+        made: PacketPieces,
+    ) -> None:
+        """Add the packets of what one end sends."""
+        if not self._is_open:
+            self._open(ts_ns, file, made)
+        tcp = self._tcp
+        interface = self._interface
+        end = CLIENT_END if sender is CLIENT else SERVER_END
+        for start, kept, stop in cuts:
+            options = self._options[end]
+            if comments or self._lost or self._file != file:
+                options = self._remarks(end, file, comments)
+            made.add_data(interface.number, ts_ns, tcp, end, data, start, kept, stop, options)
+        interface.packets += len(cuts)
+        header = tcp.acknowledgement(end)
+        if header:
+            self._add(ts_ns, 1 - end, header, file, made)
+
+    def lose(self, sender: Peer, lost: Lost) -> None:
+        """Leave out what was lost, and note it on the next packet of that end."""
+        self.note_lost(_end_of(sender), lost.frames, lost.size)
+        self._interface.dropped += lost.frames
+        self._tcp.skip(_end_of(sender), lost.size or lost.frames * LEAST_FRAME_BYTES)
+
+    def note_lost(self, end: int, frames: int, size: int) -> None:
+        """What this end has sent is not there; its sequence numbers are used."""
+        before = self._lost.get(end, (0, 0))
+        self._lost[end] = before[0] + frames, before[1] + size
+
+    def end(self, ts_ns: int, reason: str, file: int, made: PacketPieces) -> None:
+        """Add the packets that end the connection, by whom the reason names."""
+        if not self._is_open:
+            self._open(ts_ns, file, made)
+        by = _ended_by(reason, self._name)
+        if "reset" in reason:
+            for end in [*self._lost]:  # which a reset itself does not show
+                self._add(ts_ns, 1 - end, self._tcp.acknowledge(1 - end), file, made)
+            packets = self._tcp.reset(by)
+        else:
+            packets = self._tcp.close(by)
+        comments: tuple[str, ...] = (ended_comment(reason),)
+        for end, header in packets:
+            self._add(ts_ns, end, header, file, made, comments)
+            comments = ()
+
+    def _open(self, ts_ns: int, file: int, made: PacketPieces) -> None:
+        self._is_open = True
+        for end, header in self._tcp.handshake():
+            self._add(ts_ns, end, header, file, made)
+
+    def _add(
+        self, ts_ns: int, end: int, header: bytes, file: int, made: PacketPieces, comments: tuple[str, ...] = ()
+    ) -> None:
+        """Add a packet without data."""
+        made.add(self._interface.number, ts_ns, header, self._remarks(end, file, comments))
+        self._interface.packets += 1
+
+    def _remarks(self, end: int, file: int, comments: tuple[str, ...]) -> bytes:
+        """The options of a packet of an end: comments, and what was lost before it."""
+        dropped = 0
+        if end in self._lost:
+            dropped, size = self._lost.pop(end)
+            self._interface.shown.append((self, end, dropped, size))
+            comments = (lost_comment(dropped, size), *comments)
+        if self._file != file:
+            self._file = file
+            comments = (self._introduction(), *comments)
+        return packet_options(self._flags[end], comments, dropped)
+
+    def _introduction(self) -> str:
+        connection = self._connection
+        return session_comment(
+            connection.number,
+            self._name,
+            f"{self._tcp.client}-{self._tcp.server}",
+            session=connection.name,
+            is_tls=connection.is_tls and self._name == CLIENT_LEG,
+            shown_name=self._session.shown_name,
+        )
+
+
+def _end_of(sender: Peer) -> int:
+    return CLIENT_END if sender is CLIENT else SERVER_END
+
+
+def _shown_name(data: bytes) -> str:
+    """The name that a client gives its connection in start-ok, which is among these frames; "" if it gives none."""
+    at = secret_frame(data, 0)
+    frame = Frame(data[at : at + OVERHEAD + int.from_bytes(data[at + 3 : at + 7])])
+    try:
+        name = frame.method.client_properties["connection_name"]
+    except (ProtocolError, AttributeError, KeyError):  # or another method with a secret
+        return ""
+    return name if isinstance(name, str) else ""
+
+
+def _ended_by(reason: str, leg: str) -> int:
+    """Which end of a leg closes first: that of the peer that ended the session, else the proxy."""
+    first = reason.partition(" ")[0]
+    if first == "client":
+        return CLIENT_END
+    if first in ("server", "upstream"):
+        return SERVER_END
+    return SERVER_END if leg == CLIENT_LEG else CLIENT_END
+
+
+def _frames_in(data: bytes) -> int:
+    """About how many frames these are; one at least."""
+    count = position = 0
+    while position + 7 <= len(data):
+        position += 8 + int.from_bytes(data[position + 3 : position + 7])
+        count += 1
+    return count or 1

@@ -1,0 +1,25 @@
+"""Connects to the broker that is played against."""
+
+from __future__ import annotations
+
+from amqproxy.config import ClientTLS, UpstreamConfig
+from amqproxy.proxy.upstream import Dialer, Unreachable
+from amqproxy.replay.replayer import Dial, DialFailed
+from amqproxy.replay.target import Target
+from amqproxy.sockets.transport import Transport
+
+
+def broker_dial(target: Target, timeout: float, *, ca: str | None = None, verify: bool = True) -> Dial:
+    """Opens a connection to `target` within `timeout` seconds. With amqps, its certificate is of the authority `ca`,
+    unless it is not to be verified. `ConfigError` where `ca` cannot be read.
+    """
+    tls = ClientTLS(ca=ca, verify=verify) if target.is_tls else None
+    dialer = Dialer(UpstreamConfig(address=target.address, tls=tls), timeout)
+
+    async def dial() -> Transport:
+        try:
+            return await dialer()
+        except Unreachable as error:
+            raise DialFailed(str(error)) from None
+
+    return dial

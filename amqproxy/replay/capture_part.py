@@ -1,0 +1,109 @@
+"""A part of a capture: some of its connections, of their channels, and of their commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.replay.content_key import content_key
+from amqproxy.replay.step_selection import is_plumbing
+from amqproxy.replay.steps import BytesSent, CommandSent, Step
+
+
+class CapturePart(msgspec.Struct, frozen=True):
+    """What is left of a capture: its connections, its channels, and its clients' commands, by the indices of steps."""
+
+    streams: frozenset[int]
+    channels: frozenset[tuple[int, int]]
+    commands: frozenset[int]
+
+
+class CaptureInParts:
+    """The steps of a capture, and what they can be divided into."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        self._published: dict[int, bytes] = {}
+        for step in steps:
+            if isinstance(step, CommandSent) and step.sender is CLIENT and _is_publish(step):
+                self._published[step.index] = content_key(step.command)
+
+    @property
+    def whole(self) -> CapturePart:
+        """All of it."""
+        streams: dict[int, None] = {}
+        channels: dict[tuple[int, int], None] = {}
+        commands: list[int] = []
+        for step in self._steps:
+            streams[step.stream] = None
+            if isinstance(step, CommandSent) and step.sender is CLIENT:
+                if step.channel:
+                    channels[step.stream, step.channel] = None
+                if not is_plumbing(step):
+                    commands.append(step.index)
+            elif isinstance(step, BytesSent) and step.sender is CLIENT:
+                commands.append(step.index)
+        return CapturePart(frozenset(streams), frozenset(channels), frozenset(commands))
+
+    def channels_of(self, part: CapturePart) -> list[tuple[int, int]]:
+        """The channels that are left, in order."""
+        return sorted(each for each in part.channels if each[0] in part.streams)
+
+    def commands_of(self, part: CapturePart) -> list[int]:
+        """The commands that are left, in order."""
+        return [
+            step.index
+            for step in self._steps
+            if step.index in part.commands and self._has(part, step) and step.stream in part.streams
+        ]
+
+    def steps_of(self, part: CapturePart) -> Iterator[Step]:
+        """The steps that are left; commands that are not are marked, since what follows may refer to them.
+
+        Deliveries of messages that are not published any more are left out.
+        """
+        kept = set(self.commands_of(part))
+        keys = {self._published[index] for index in kept if index in self._published}
+        gone = set(self._published.values()) - keys
+        for step in self._steps:
+            if step.stream not in part.streams or not self._has(part, step):
+                continue
+            if isinstance(step, CommandSent):
+                if step.sender is CLIENT:
+                    is_wanted = step.index in kept or is_plumbing(step)
+                    yield step if is_wanted else msgspec.structs.replace(step, is_wanted=False)
+                    continue
+                if gone and _is_delivery(step) and content_key(step.command) in gone:
+                    continue
+            elif isinstance(step, BytesSent) and step.sender is CLIENT and step.index not in kept:
+                continue
+            yield step
+
+    def _has(self, part: CapturePart, step: Step) -> bool:
+        """Is the channel of a step left?"""
+        return not isinstance(step, CommandSent) or not step.channel or (step.stream, step.channel) in part.channels
+
+
+def _is_publish(step: CommandSent) -> bool:
+    return _name(step) == "basic.publish" and _is_whole(step)
+
+
+def _is_delivery(step: CommandSent) -> bool:
+    return _name(step) in ("basic.deliver", "basic.get-ok") and _is_whole(step)
+
+
+def _name(step: CommandSent) -> str:
+    try:
+        return str(step.command.method.name)
+    except ProtocolError:
+        return ""
+
+
+def _is_whole(step: CommandSent) -> bool:
+    try:
+        return step.command.header is not None
+    except ProtocolError:
+        return False

@@ -1,0 +1,401 @@
+"""A live connection whose broker is compared with the recorded one.
+
+What the recorded broker sent is waited for, and compared with what comes; what does not come, and what comes besides,
+is reported to the `ReplayResult`. There is no clock: the time is passed in, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.methods import (
+    METHODS,
+    BasicAck,
+    BasicDeliver,
+    BasicGetOk,
+    BasicNack,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpenOk,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionSecure,
+    ConnectionTune,
+    Method,
+)
+from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, Peer
+from amqproxy.comparison.difference import Change
+from amqproxy.replay.answer_changes import answer_changes
+from amqproxy.replay.content_key import content_key
+from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
+from amqproxy.replay.live_connection import MAX_EARLY, NEVER, NOTHING, Life, LiveConnection, Watch
+from amqproxy.replay.names import SharedNames
+from amqproxy.replay.played_channel import LiveState, PlayedChannel, PlayedRequest
+from amqproxy.replay.result import ReplayResult
+from amqproxy.replay.steps import BytesSent, CommandSent, ConnectionEnded, ProtocolHeaderSent, Step
+from amqproxy.replay.target import Target
+
+TIMEOUT = 5.0
+"""Seconds for which an answer that the recording has is waited for."""
+
+MAX_SILENCES = 2
+"""How often in a row an answer may not come in time, with nothing else coming either."""
+
+RETRY = 0.01
+"""Seconds after which a basic.get that got nothing is sent again, where the recorded one got a message; then twice."""
+
+_NOT_AWAITED = frozenset({"connection.blocked", "connection.unblocked", "channel.flow"})
+"""What a broker sends by itself: it may come at another time, or not at all."""
+
+
+_OF_HANDSHAKE = frozenset({"connection.start", "connection.secure", "connection.tune", "connection.open-ok"})
+
+
+class ComparedConnection(LiveConnection):
+    """One connection to a broker, beside the recording of another."""
+
+    def __init__(
+        self,
+        stream: int,
+        connection: str,
+        target: Target,
+        names: SharedNames,
+        board: DeliveryBoard,
+        result: ReplayResult,
+        *,
+        timeout: float,
+        wake: Callable[[], None],
+        watch: Watch | None = None,
+    ) -> None:
+        super().__init__(stream, connection, target, names, board, result, wake=wake, watch=watch)
+        self._timeout = timeout
+        self._recorded_tune: ConnectionTune | None = None
+        self._recorded_end: Peer | None = None
+        self._is_lossy = False
+        """Does the capture lack bytes of the recorded connection?"""
+        self._lacks_answers = False
+        """Does it lack some of the broker's?"""
+        self._has_other_login = False
+        """Does the live client log in by another mechanism than the recorded one?"""
+        self._awaited = -1
+        self._since = 0.0
+        self._get: Method | None = None
+        self._retry = 0.0
+        self._retry_at = 0.0
+        self._out_of_step: set[str] = set()
+        """Queues whose deliveries have other contents than the recorded ones."""
+        self._not_awaited: list[CommandSent] = []
+        self._late: list[CommandSent] = []
+        """What the recorded broker sent after its client had asked for the end of the connection."""
+        self._silences = 0
+        self._received = 0
+
+    def report_rest(self) -> None:
+        """Report what came that the recording does not have, and what it has that did not come by itself."""
+        for step in self._late:
+            found = self._channel_arrived(step.channel).take_arrived((step.command.method.name,))
+            if found is not None:
+                self._compare(step, found)
+        for step in self._not_awaited:
+            found = self._channel_arrived(step.channel).take_arrived((step.command.method.name,))
+            if found is not None:
+                self._compare(step, found)
+            else:
+                self._result.missing(step, "it did not come")
+        for channel in (self._own, *self._channels.values()):
+            self._report_arrived(channel)
+        is_end_recorded = (
+            self._lacks_answers or self._is_ending or self._is_closed_by_server or self._recorded_end is SERVER
+        )
+        if self._has_eof and not is_end_recorded:
+            self._result.extra_event(self.error, self.stream, self.connection, self._now_ns)
+        self._result.live.note(self._trace.end(self._now_ns, "the replay is over"))
+
+    def report_extra_delivery(self, delivery: LiveDelivery) -> None:
+        """Report a message that the recording does not have."""
+        if not self._lacks_answers:
+            self._result.extra(self._names.recorded(delivery.command), self.stream, self.connection, self._now_ns)
+
+    # ---------------------------------------------------------------------------------------- what the broker has sent
+
+    def _await_server(self, step: CommandSent | ProtocolHeaderSent | BytesSent, begin: float) -> float | None:
+        if self.life is Life.NEW:
+            return None
+        if isinstance(step, BytesSent):
+            return None
+        if isinstance(step, ProtocolHeaderSent):
+            if self._headers:
+                self._headers -= 1
+                self._result.answers += 1
+                return None
+            return self._await(step, begin, is_over=self.life is Life.ENDED)
+        try:
+            method: Method = step.command.method
+        except ProtocolError:
+            return None
+        if isinstance(method, ConnectionTune):
+            self._recorded_tune = method
+        channel = self._channels.get(step.channel) if step.channel else self._own
+        if channel is None:
+            return None  # of before the capture, or of a channel that was not opened
+        if self._is_joined and method.name in _OF_HANDSHAKE:
+            return None
+        if self._has_other_login and isinstance(method, ConnectionSecure):
+            return None
+        if method.name in _NOT_AWAITED:
+            if len(self._not_awaited) < MAX_EARLY:
+                self._not_awaited.append(step)
+            return None
+        match method:
+            case BasicDeliver():
+                return self._await_delivery(step, channel, method, begin)
+            case BasicAck() | BasicNack():
+                return self._await_confirm(step, channel, method, begin)
+            case _:
+                return self._await_command(step, channel, method, begin)
+
+    def _await_command(self, step: CommandSent, channel: PlayedChannel, method: Method, begin: float) -> float | None:
+        if method.name in ANSWERS and self._awaited != step.index:
+            request = channel.take_recorded(method)
+            if request is None or not request.was_sent:
+                self._done(step, channel, method)  # what it answers is not in the capture, or was not sent
+                return None
+            self._get = request.method
+        if isinstance(method, ChannelCloseOk) and channel.is_close_unsent:
+            self._done(step, channel, method)
+            return None
+        names = REPLIES[ANSWERS[method.name]] if method.name in ANSWERS else (method.name,)
+        found = channel.take_arrived(names)
+        if found is not None:
+            if isinstance(method, BasicGetOk) and not isinstance(found.method, BasicGetOk):
+                until = self._get_again(step, channel, begin)
+                if until is not None:
+                    return until
+            self._compare(step, found)
+            if isinstance(method, BasicGetOk):
+                self._match_get(channel, method, found)
+            self._done(step, channel, method)
+            return None
+        if isinstance(method, BasicGetOk) and self._retry and self._now >= self._retry_at > 0:
+            self._retry_at = 0.0
+            self._send_get(channel)
+        if self._is_ending and not isinstance(method, ConnectionCloseOk | ConnectionClose):
+            if len(self._late) < MAX_EARLY:
+                self._late.append(step)  # whether a broker still answers is chance
+            self._done(step, channel, method)
+            return None
+        is_over = self._is_over(channel, method) or _is_settled_otherwise(channel, method)
+        until = self._await(step, begin, is_over=is_over)
+        if until is None:
+            self._done(step, channel, method)
+            return None
+        return min(until, self._retry_at) if self._retry_at else until
+
+    def _done(self, step: CommandSent, channel: PlayedChannel, method: Method) -> None:
+        """The recorded broker has said this, whatever the live one did."""
+        self._retry = self._retry_at = 0.0
+        match method:
+            case ChannelOpenOk():
+                channel.is_open = True
+            case ChannelCloseOk():
+                channel.is_open = False
+            case ChannelClose() | ConnectionClose():
+                channel.is_close_recorded = True
+            case _ if channel.live is LiveState.CLOSED_BY_SERVER:
+                if not channel.is_ending and step.channel:
+                    self._answer_channel_close(channel)
+            case _:
+                pass
+
+    def _get_again(self, step: CommandSent, channel: PlayedChannel, begin: float) -> float | None:
+        """The live queue was empty, where the recorded one had a message: it may be on its way."""
+        until = self._await(step, begin, is_over=self._is_over(channel), is_quiet=True)
+        if until is None:
+            return None
+        self._retry = min(self._retry * 2 or RETRY, 1.0)
+        self._retry_at = self._now + self._retry
+        return min(until, self._retry_at)
+
+    def _send_get(self, channel: PlayedChannel) -> None:
+        if self._get is not None and channel.live is LiveState.OPEN:
+            self._result.retried += 1
+            channel.live_requests.append(PlayedRequest(self._get, was_sent=True))
+            self._send(channel.number, self._names.live(Command(channel.number, self._get)).method)
+
+    def _match_get(self, channel: PlayedChannel, method: BasicGetOk, found: Command) -> None:
+        channel.last_recorded_tag = max(channel.last_recorded_tag, method.delivery_tag)
+        if isinstance(found.method, BasicGetOk):
+            delivery = channel.live_open.get(found.method.delivery_tag)
+            if delivery is not None:
+                channel.recorded_open[method.delivery_tag] = delivery
+                return
+        channel.recorded_open[method.delivery_tag] = None
+
+    def _await_delivery(
+        self, step: CommandSent, channel: PlayedChannel, method: BasicDeliver, begin: float
+    ) -> float | None:
+        channel.last_recorded_tag = max(channel.last_recorded_tag, method.delivery_tag)
+        consumer = channel.consumers.get(method.consumer_tag)
+        if consumer is None and channel.has_unwanted:
+            return None
+        if consumer is None:
+            self._result.unplayed(step, "the consumer that gets it is not in the capture")
+            return None
+        queue = consumer.queue
+        found = self._board.take(queue, content_key(step.command))
+        if found is None and queue in self._out_of_step:
+            found = self._board.take_any(queue)
+        is_late = channel.is_ending or consumer.is_ending  # how many still come is chance
+        if found is None:
+            is_over = is_late or self._is_over(channel) or queue in self._in_vain
+            until = self._await(step, begin, is_over=is_over, is_quiet=True)
+            if until is not None:
+                return until
+            found = self._board.take_any(queue)
+            if found is not None:
+                self._out_of_step.add(queue)
+            elif not is_late:
+                self._in_vain.add(queue)
+                self._result.missing(step, "it did not come")
+        if not consumer.no_ack:
+            channel.recorded_open[method.delivery_tag] = found
+        if found is not None:
+            self._in_vain.discard(queue)
+            self._compare(step, found.command)
+            found.command = NOTHING  # it may be long until it is settled
+        return None
+
+    def _await_confirm(
+        self, step: CommandSent, channel: PlayedChannel, method: BasicAck | BasicNack, begin: float
+    ) -> float | None:
+        if channel.is_unknown and not channel.is_confirming:
+            return None  # of publishes that are numbered from before the capture
+        tag = method.delivery_tag
+        if method.multiple:
+            numbers = [each for each in channel.unconfirmed if each <= tag or not tag]
+        else:
+            numbers = [tag] if tag in channel.unconfirmed else []
+        open_ones = [
+            live
+            for number in numbers
+            if (live := channel.unconfirmed[number]) is not None and live not in channel.confirmed
+        ]
+        if open_ones:
+            is_over = self._is_ending or self._is_over(channel)
+            until = self._await(step, begin, is_over=is_over, is_quiet=self._is_ending)
+            if until is not None:
+                return until
+        for number in numbers:
+            live = channel.unconfirmed.pop(number)
+            said = None if live is None else channel.confirmed.pop(live, None)
+            if said is not None and said != method.name:
+                self._result.matched(step, Command(channel.number, _CONFIRMS[said]()), _method_change(method, said), 0)
+            elif said is not None:
+                self._result.answers += 1
+        return None
+
+    def _end(self, step: ConnectionEnded, begin: float) -> float | None:
+        """The recorded connection is over."""
+        self._recorded_end = step.by
+        if self.life is Life.DIALLING or self._is_logging_in:
+            return NEVER
+        if self.life is not Life.CONNECTED:
+            return None
+        if self._is_closed_by_server:
+            self._answer_connection_close()
+            return None
+        if step.by is SERVER and not self._is_ending:
+            until = self._await(step, begin, is_over=False)
+            if until is not None:
+                return until
+        if step.by is CLIENT or self._is_ending:
+            self._is_ending = True
+            self._close("reset" if step.is_reset and step.by is CLIENT else "close")
+        else:
+            self.finish(self._now)
+        return None
+
+    # ----------------------------------------------------------------------------------------------------- to wait
+
+    def _await(self, step: Step, begin: float, *, is_over: bool, is_quiet: bool = False) -> float | None:
+        """Until when to wait for what the recorded broker did; None when it will not come, which is then reported."""
+        if not is_over:
+            until = self._until(step, begin)
+            if self._now < until:
+                return until
+            self._note_silence()
+        if not is_quiet:
+            why = "it did not come" if not is_over else self.error or "its channel was over"
+            self._result.missing(step, why)
+        return None
+
+    def _note_silence(self) -> None:
+        """An answer did not come in time. A broker that does not send anything any more is given up."""
+        self._silences = self._silences + 1 if self._live.readers[SERVER].offset == self._received else 1
+        self._received = self._live.readers[SERVER].offset
+        if self._silences >= MAX_SILENCES and self.life is Life.CONNECTED:
+            self._fault(f"the broker has not answered for {self._silences} times {self._timeout:g} s")
+
+    def _is_over(self, channel: PlayedChannel, method: Method | None = None) -> bool:
+        """Is there nothing more to come on a channel, or not this?"""
+        if self.life is Life.ENDED:
+            return True
+        if isinstance(method, ConnectionClose):
+            return False
+        return self._is_closed_by_server or channel.is_over
+
+    def _patience(self, step: Step, begin: float, reason: str) -> float | None:
+        """Until when to wait before a command is sent; when that is over, the connection is given up for a reason."""
+        until = self._until(step, begin)
+        if self._now < until:
+            return until
+        if reason:
+            self._fault(reason)
+        return None
+
+    def _until(self, step: Step, begin: float) -> float:
+        if self._awaited != step.index:
+            self._awaited = step.index
+            self._since = begin
+        return self._since + self._timeout
+
+    # ------------------------------------------------------------------------------------------------------ to compare
+
+    def _channel_arrived(self, number: int) -> PlayedChannel:
+        return self._own if number == 0 else self._channels.get(number) or PlayedChannel(number)
+
+    def _compare(self, step: CommandSent, live: Command) -> None:
+        try:
+            self._names.learn(step.command, live)
+            changes = answer_changes(step.command, self._names.recorded(live))
+        except ProtocolError as error:
+            self._result.missing(step, f"what came instead is malformed: {error}")
+            return
+        self._result.matched(step, live, changes, self._now_ns)
+
+    def _report_arrived(self, channel: PlayedChannel) -> None:
+        """Report what came and was not asked for, unless the capture lacks some of what the broker sent."""
+        for waiting in channel.arrived.values():
+            for command in waiting:
+                if channel.number == 0 and command.method.name == "connection.close-ok" and self._is_ending:
+                    continue
+                if command.method.name != "channel.flow" and not self._lacks_answers:
+                    self._result.extra(self._names.recorded(command), self.stream, self.connection, self._now_ns)
+        channel.arrived.clear()
+
+
+_CONFIRMS: dict[str, type[BasicAck] | type[BasicNack]] = {"basic.ack": BasicAck, "basic.nack": BasicNack}
+
+
+def _method_change(method: Method, said: str) -> list[Change]:
+    return [Change(field="method", before=method.name, after=said)]
+
+
+def _is_settled_otherwise(channel: PlayedChannel, method: Method) -> bool:
+    """Has the live broker answered what the recorded one has closed the channel for?"""
+    if not isinstance(method, ChannelClose):
+        return False
+    cause = METHODS.get(method.failing_class_id << 16 | method.failing_method_id)
+    return cause is not None and any(channel.arrived.get(reply) for reply in REPLIES.get(cause.name, ()))

@@ -1,0 +1,66 @@
+"""What makes two messages the same message: its message-id, else all that its publisher gave it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import Array, Item, Table
+
+OF_THE_RUN = ("x-delivery-count",)
+"""Headers that a broker sets anew for each delivery."""
+
+MADE_UP = ("amq.gen-", "amq.rabbitmq.reply-to.")
+"""How the names begin that a broker makes up: any of them is like another."""
+
+_DIGEST_BYTES = 16
+
+
+def content_key(command: Command) -> bytes:
+    """A key that messages share whose contents are the same, whichever method brings them.
+
+    Names that a broker has made up do not count.
+    """
+    properties = command.properties
+    if properties.message_id:
+        return b"id " + properties.message_id.encode("utf-8", "surrogateescape")
+    method: Any = command.method
+    body = command.body
+    key = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for name in (method.exchange, method.routing_key):
+        text = b"amq." if name.startswith(MADE_UP) else name.encode("utf-8", "surrogateescape")
+        key.update(len(text).to_bytes(2))
+        key.update(text)
+    if properties.reply_to and properties.reply_to.startswith(MADE_UP):
+        properties = msgspec.structs.replace(properties, reply_to="amq.")
+    key.update(ContentHeader(len(body), without_times(properties, drop=OF_THE_RUN)).encode())
+    key.update(body)
+    return key.digest()
+
+
+def without_times(properties: Properties, drop: tuple[str, ...] = ()) -> Properties:
+    """The properties without what is different in each run: when a message died, and the headers in `drop`."""
+    headers = properties.headers
+    if not headers or not ("x-death" in headers or any(name in headers for name in drop)):
+        return properties
+    fields = [
+        field._replace(value=_without_time_of_death(field.value)) if field.name == "x-death" else field
+        for field in headers.fields
+        if field.name not in drop
+    ]
+    return msgspec.structs.replace(properties, headers=Table(fields) if fields else None)
+
+
+def _without_time_of_death(deaths: Any) -> Any:
+    if not isinstance(deaths, Array):
+        return deaths
+    return Array(
+        Item(item.type, Table(each for each in item.value.fields if each.name != "time"))
+        if isinstance(item.value, Table)
+        else item
+        for item in deaths.items
+    )

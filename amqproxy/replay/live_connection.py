@@ -1,0 +1,439 @@
+"""The live connection of a replay: bytes from and to a broker, and what of them is not the recording's concern.
+
+It logs in, sends heartbeats, answers closes, and keeps what the broker has sent until the recording asks for it. There
+is no clock and no socket: the time is passed in, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command, CommandReader
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import HEARTBEAT, HEARTBEAT_FRAME, METHOD, Frame, encode_method, every_frame
+from amqproxy.amqp091.methods import (
+    BY_INDEX,
+    BasicAck,
+    BasicDeliver,
+    BasicGetOk,
+    BasicNack,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionTune,
+    ConnectionUnblocked,
+    Method,
+)
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
+from amqproxy.capture.secrets import masked
+from amqproxy.replay.content_key import content_key
+from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
+from amqproxy.replay.login import open_method, start_ok, tune_ok
+from amqproxy.replay.names import ConnectionNames, SharedNames
+from amqproxy.replay.played_channel import LiveState, PlayedChannel
+from amqproxy.replay.result import ReplayResult
+from amqproxy.replay.target import Target
+from amqproxy.taps.trace.connection_trace import Trace
+
+NEVER = float("inf")
+
+MAX_EARLY = 100_000
+"""Live commands of one channel that the recording has not asked for yet; those beyond are reported at once."""
+
+INITIAL_FRAME_MAX = 128 * 1024
+
+NOTHING = Command(0, ConnectionCloseOk())
+"""Stands for a message whose content is not needed any more."""
+
+Watch = Callable[[int, Peer, bytes, float], None]
+"""Is shown the bytes that pass on the live connection of a stream, without secrets, their sender and the time."""
+
+
+class Life(StrEnum):
+    """Where the live connection is in its life."""
+
+    NEW = "new"
+    """Nothing of it was played."""
+    DIALLING = "dialling"
+    CONNECTED = "connected"
+    ENDED = "ended"
+
+
+class LiveConnection:
+    """One connection to a broker, with the names of its copy. `wake` is called when its socket has something to do.
+
+    `must_dial` asks for a socket; `outbox` are the bytes to send; `ending` is "close" or "reset" when the socket is to
+    be closed after that. `error` is why it is over, where it was not asked for.
+    """
+
+    def __init__(
+        self,
+        stream: int,
+        connection: str,
+        target: Target,
+        names: SharedNames,
+        board: DeliveryBoard,
+        result: ReplayResult,
+        *,
+        wake: Callable[[], None],
+        watch: Watch | None = None,
+    ) -> None:
+        self.stream = stream
+        self.connection = connection
+        self.outbox = bytearray()
+        self.ending = ""
+        self.must_dial = False
+        self.has_socket = False
+        self.life = Life.NEW
+        self.error = ""
+        self._target = target
+        self._names = ConnectionNames(names)
+        self._board = board
+        self._result = result
+        self._wake = wake
+        self._watch = watch
+        self._live = Connection(initial_frame_max=INITIAL_FRAME_MAX)
+        self._trace = Trace()
+        self._readers: dict[int, CommandReader] = {}
+        self._channels: dict[int, PlayedChannel] = {}
+        self._own = PlayedChannel(0)  # what the broker sends on channel 0
+        self._start: ConnectionStart | None = None
+        self._tune: ConnectionTune | None = None
+        self._virtual_host = ""
+        self._has_frames = False
+        self._headers = 0
+        self._has_eof = False
+        self._is_irregular = False
+        """Was something sent that may not be sent?"""
+        self._is_joined = False
+        """Is it unknown what the recorded client had opened?"""
+        self._is_logging_in = False
+        self._is_ending = False
+        self._is_finishing = False
+        self._is_closed_by_server = False
+        self._in_vain: set[str] = set()
+        """Queues whose deliveries were waited for in vain."""
+        self._now = 0.0
+
+    def connected(self, now: float) -> None:
+        """The socket is there."""
+        self._now = now
+        self.life = Life.CONNECTED
+        self._live.note_received(SERVER, now)
+        self._live.note_received(CLIENT, now)
+        self._result.connections += 1
+        if self._is_joined:
+            self._is_logging_in = True
+            self._send_header(HEADER)
+
+    def failed(self, reason: str, now: float) -> None:
+        """The broker cannot be reached."""
+        self._now = now
+        self.error = reason
+        self._end_live(reason)
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Take bytes of the live broker."""
+        self._now = now
+        if self._watch is not None:
+            self._watch(self.stream, SERVER, data, now)
+        self._live.note_received(SERVER, now)
+        if not self._has_frames:
+            if data[:4] == HEADER[:4]:
+                self._headers += 1
+                return
+            self._has_frames = True
+        reader = self._live.readers[SERVER]
+        if reader.error is not None:
+            return
+        for frame in reader.feed(data):
+            self._receive_frame(frame)
+        error: ProtocolError | None = self._live.readers[SERVER].error
+        if error is not None and self.life is Life.CONNECTED:
+            self._fault(f"the broker sent what is no frame: {error.text}")
+
+    def receive_end(self, reason: str, now: float) -> None:
+        """The live broker has closed the socket, or it is broken."""
+        self._now = now
+        self._has_eof = True
+        if self.life is Life.CONNECTED:
+            self._end_live(reason or "the broker closed the connection")
+
+    def tick(self, now: float) -> float:
+        """Send a heartbeat if one is due; when to call again."""
+        self._now = now
+        if self.life is not Life.CONNECTED or not self._live.heartbeat:
+            return NEVER
+        if self._live.is_heartbeat_due(CLIENT, now) and not self._is_closed_by_server:
+            self._write(HEARTBEAT_FRAME)
+        if self._live.is_silent(SERVER, now):
+            self._fault("the broker was silent for two heartbeat intervals")
+            return NEVER
+        return now + self._live.heartbeat / 4
+
+    def finish(self, now: float) -> None:
+        """The recording is over: close what is still open."""
+        self._now = now
+        if self.life in (Life.NEW, Life.DIALLING):
+            self._end_live("the replay is over")
+        elif self.life is Life.CONNECTED and self._is_closed_by_server:
+            self._answer_connection_close()
+        elif self.life is Life.CONNECTED and not self.ending:
+            if self._live.state is ConnectionState.OPEN and not self._is_irregular and not self._is_ending:
+                self._is_ending = True
+                self._is_finishing = True
+                self._send(0, ConnectionClose(200, "the replay is over"))
+            elif not self._is_finishing:
+                self._close("close")
+
+    def settle(self, delivery: LiveDelivery, method: Method) -> None:
+        """Send what settles one delivery on this connection; the recorded one may have been on another."""
+        delivery.is_open = False
+        channel = self._channels.get(delivery.channel)
+        if channel is None or channel.live is not LiveState.OPEN or self.life is not Life.CONNECTED:
+            return
+        channel.live_open.pop(delivery.tag, None)
+        self._send(delivery.channel, msgspec.structs.replace(method, delivery_tag=delivery.tag))
+
+    def _answer_connection_close(self) -> None:
+        self._send(0, ConnectionCloseOk())
+        self._close("close")
+        self._end_live(self.error)
+
+    def _send_header(self, data: bytes) -> None:
+        with suppress(ProtocolError):  # a broker that takes another header goes on as with its own
+            self._live.receive_header(CLIENT, HEADER)
+        self._is_irregular |= data != HEADER
+        self._trace.feed_protocol_header(self._now_ns)
+        self._write(data)
+
+    def _send(self, channel: int, method: Method) -> None:
+        """Send a method of our own making."""
+        self._write_frames(encode_method(channel, method))
+
+    def _write_frames(self, data: bytes) -> None:
+        frames = every_frame(data, 0)
+        for frame in frames:
+            with suppress(ProtocolError):
+                self._live.receive(CLIENT, frame)
+        if not self._is_irregular:
+            self._result.live.note(self._trace.feed(CLIENT, frames, self._now_ns))
+        self._write(data, has_secrets=True)
+
+    def _write(self, data: bytes, *, has_secrets: bool = False) -> None:
+        if self.life is Life.CONNECTED and not self.ending:
+            self.outbox += data
+            if self._watch is not None:
+                self._watch(self.stream, CLIENT, masked(data) if has_secrets else data, self._now)
+            self._live.note_received(CLIENT, self._now)
+            self._wake()
+
+    def _close(self, how: str) -> None:
+        if self.life is Life.CONNECTED and not self.ending:
+            self.ending = how
+            self._wake()
+
+    @property
+    def _now_ns(self) -> int:
+        return int(self._now * 1e9)
+
+    def _receive_frame(self, frame: Frame) -> None:
+        try:
+            is_live = self._live.receive(SERVER, frame)
+        except ProtocolError as error:
+            if not self._is_irregular and not self.ending:
+                self._result.extra_event(
+                    f"the broker broke the protocol: {error}", self.stream, self.connection, self._now_ns
+                )
+                self._is_irregular = True
+            is_live = True
+        if frame.kind == HEARTBEAT:
+            return
+        self._result.live.note(self._trace.feed(SERVER, [frame], self._now_ns))
+        name = BY_INDEX[frame.index].name if frame.kind == METHOD else ""
+        if not is_live and name not in ("channel.close-ok", "connection.close-ok", "channel.close", "connection.close"):
+            channel = self._channels.get(frame.channel)
+            if channel is None or channel.live is not LiveState.CLOSED_BY_CLIENT:
+                return
+        reader = self._readers.get(frame.channel)
+        if reader is None:
+            reader = self._readers[frame.channel] = CommandReader()
+        try:
+            command = reader.add(frame)
+            if command is not None:
+                self._receive_command(command, command.method)
+        except (ProtocolError, IndexError) as error:
+            self._fault(f"the broker sent what cannot be read: {error}")
+
+    def _receive_command(self, command: Command, method: Method) -> None:
+        if command.channel == 0:
+            self._receive_on_connection(command, method)
+            return
+        channel = self._channels.get(command.channel)
+        if channel is None:
+            self._result.extra(command, self.stream, self.connection, self._now_ns)
+            return
+        match method:
+            case ChannelOpenOk():
+                channel.live = LiveState.OPEN
+                if not channel.is_unknown:
+                    self._arrive(channel, command)
+            case ChannelClose():
+                channel.why_closed = f"the channel was closed: {_on_one_line(method.reply_text)}"
+                if channel.live is LiveState.CLOSED_BY_CLIENT:
+                    self._send(channel.number, ChannelCloseOk())
+                else:
+                    channel.live = LiveState.CLOSED_BY_SERVER
+                self._arrive(channel, command)
+            case ChannelCloseOk():
+                channel.live = LiveState.CLOSED
+                if not channel.is_quiet:
+                    self._arrive(channel, command)
+                self._end_channel(channel)
+            case ChannelFlow():
+                channel.is_stopped = not method.active
+                self._send(channel.number, ChannelFlowOk(method.active))
+                self._arrive(channel, command)
+            case BasicDeliver():
+                self._receive_delivery(channel, command, method)
+            case BasicAck() | BasicNack():
+                self._receive_confirm(channel, method)
+            case _:
+                request = channel.take_live(method)
+                if isinstance(method, BasicGetOk) and request is not None:
+                    self._receive_got(channel, command, method, request.method)
+                if channel.is_unknown and method.name == "tx.select-ok" and request is None:
+                    return
+                self._arrive(channel, command)
+
+    def _receive_on_connection(self, command: Command, method: Method) -> None:
+        if self._is_logging_in:
+            self._log_in(method)
+            return
+        match method:
+            case ConnectionStart():
+                self._start = method
+            case ConnectionTune():
+                self._tune = method
+            case ConnectionClose():
+                self.error = f"the connection was closed: {_on_one_line(method.reply_text)}"
+                if self._is_ending:
+                    self._send(0, ConnectionCloseOk())
+                else:
+                    self._is_closed_by_server = True
+                    for channel in self._channels.values():
+                        channel.why_closed = self.error
+            case ConnectionBlocked() | ConnectionUnblocked():
+                pass
+            case ConnectionCloseOk() if self._is_finishing:
+                self._close("close")
+                return
+            case _:
+                self._own.take_live(method)
+        self._arrive(self._own, command)
+
+    def _log_in(self, method: Method) -> None:
+        """Answer the handshake of a connection whose own is not in the capture."""
+        match method:
+            case ConnectionStart():
+                self._send(0, start_ok(self._target, method, None))
+            case ConnectionTune():
+                self._send(0, tune_ok(method, None))
+                opened = open_method(self._target, None)
+                self._virtual_host = opened.virtual_host
+                self._send(0, opened)
+            case ConnectionOpenOk():
+                self._is_logging_in = False
+            case ConnectionClose():
+                self.error = f"the connection was closed: {_on_one_line(method.reply_text)}"
+                self._is_logging_in = False
+                self._answer_connection_close()
+            case _:
+                pass
+
+    def _receive_delivery(self, channel: PlayedChannel, command: Command, method: BasicDeliver) -> None:
+        channel.last_live_tag = max(channel.last_live_tag, method.delivery_tag)
+        consumer = channel.live_consumers.get(method.consumer_tag)
+        if consumer is None:
+            self._result.extra(command, self.stream, self.connection, self._now_ns)
+            return
+        key = content_key(self._names.recorded(command))
+        is_open = not consumer.no_ack
+        tag = method.delivery_tag
+        delivery = LiveDelivery(self, channel.number, tag, consumer.queue, key, command, is_open=is_open)
+        delivery.is_kept = consumer.is_ending or channel.is_ending
+        if is_open:
+            channel.live_open[method.delivery_tag] = delivery
+        self._board.add(delivery)
+        self._in_vain.discard(consumer.queue)
+
+    def _receive_got(self, channel: PlayedChannel, command: Command, method: BasicGetOk, get: Method) -> None:
+        channel.last_live_tag = max(channel.last_live_tag, method.delivery_tag)
+        if not getattr(get, "no_ack", False):
+            tag = method.delivery_tag
+            channel.live_open[tag] = LiveDelivery(self, channel.number, tag, "", b"", NOTHING, is_open=True)
+
+    def _receive_confirm(self, channel: PlayedChannel, method: BasicAck | BasicNack) -> None:
+        tag = method.delivery_tag
+        if method.multiple:
+            numbers = [each for each in channel.live_unconfirmed if each <= tag or not tag]
+        else:
+            numbers = [tag] if tag in channel.live_unconfirmed else []
+        for number in numbers:
+            del channel.live_unconfirmed[number]
+            channel.confirmed[number] = method.name
+
+    def _arrive(self, channel: PlayedChannel, command: Command) -> None:
+        """Keep a live command until the recording asks for it."""
+        waiting = channel.arrived.setdefault(command.method.name, deque())
+        if len(waiting) >= MAX_EARLY:
+            self._result.extra(self._names.recorded(command), self.stream, self.connection, self._now_ns)
+            return
+        waiting.append(command)
+
+    def _answer_channel_close(self, channel: PlayedChannel) -> None:
+        self._send(channel.number, ChannelCloseOk())
+        channel.live = LiveState.CLOSED
+        self._end_channel(channel)
+
+    def _end_channel(self, channel: PlayedChannel) -> None:
+        for delivery in channel.live_open.values():
+            delivery.is_open = False
+        channel.live_open.clear()
+        self._names.end_channel(channel.number)
+
+    def _fault(self, reason: str) -> None:
+        """The live connection cannot go on."""
+        self._result.extra_event(reason, self.stream, self.connection, self._now_ns)
+        self._close("close")
+        self._end_live(reason)
+
+    def _end_live(self, reason: str) -> None:
+        """The live connection is over."""
+        self.error = self.error or reason
+        self._is_logging_in = False
+        if self.life is not Life.ENDED:
+            self.life = Life.ENDED
+            for channel in self._channels.values():
+                channel.live = LiveState.CLOSED
+                channel.why_closed = channel.why_closed or self.error
+                self._end_channel(channel)
+        self._wake()
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,73 @@
+"""Which recorded connection a live one plays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.replay.mocking.server_script import ServerScript, key_of
+
+
+class Cast:
+    """The scripts, and which of them are played or were. With `is_loop`, they are played any number of times."""
+
+    def __init__(self, scripts: Sequence[ServerScript], *, is_loop: bool = False) -> None:
+        self.scripts = scripts
+        self._is_loop = is_loop
+        self._played: dict[int, int] = {}
+
+    def take(self, script: ServerScript) -> None:
+        """A live connection plays a script from now on."""
+        self._played[script.stream] = self._played.get(script.stream, 0) + 1
+
+    def refused(self, user: str) -> ServerScript | None:
+        """The script to play to a client that logs in, if the recorded server refused the next one of that user."""
+        script = next((each for each in self._left() if each.user == user), None)
+        return script if script is not None and script.refused is not None and script.virtual_host is None else None
+
+    def first(self, user: str = "", mechanism: str = "") -> ServerScript | None:
+        """The script whose handshake is played before it is known which connection it is."""
+        left = self._left()
+        tuned = [each for each in left if each.tune]
+        same = [each for each in tuned if each.user == user]
+        return next(iter([*(each for each in same if each.mechanism == mechanism), *same, *tuned, *left]), None)
+
+    def candidates(self, name: str, user: str, virtual_host: str) -> list[ServerScript]:
+        """The scripts that a live connection may play: of the same client, or else user, or else virtual host.
+
+        Those played least often come first.
+        """
+        left = self._left()
+        for found in (
+            [
+                each
+                for each in left
+                if name and (each.client_name, each.user, each.virtual_host) == (name, user, virtual_host)
+            ],
+            [each for each in left if (each.user, each.virtual_host) == (user, virtual_host)],
+            [each for each in left if each.virtual_host == virtual_host],
+            [each for each in left if each.virtual_host is None],  # their beginning is not in the recording
+        ):
+            if found:
+                return found
+        return []
+
+    def _left(self) -> list[ServerScript]:
+        if not self._is_loop:
+            return [each for each in self.scripts if each.stream not in self._played]
+        return sorted(self.scripts, key=lambda each: self._played.get(each.stream, 0))
+
+
+def chosen(candidates: Sequence[ServerScript], first: Command) -> ServerScript:
+    """The script among these that begins most like a live connection, whose first command is given."""
+    key = key_of(first.method)
+
+    def score(script: ServerScript) -> int:
+        channel = next((each for each in script.channels if each.number == first.channel), None)
+        if channel is None or not channel.commands:
+            return 0
+        if channel.commands[0].key == key:
+            return 3 if channel.commands[0].command.method == first.method else 2
+        return int(any(each.key == key for each in channel.commands))
+
+    return max(candidates, key=score)  # the first of those that are equal

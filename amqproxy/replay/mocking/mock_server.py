@@ -1,0 +1,192 @@
+"""The trio shell of a mock: accepts clients, and carries bytes between each and its `MockConnection`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from amqproxy.config import join_address
+from amqproxy.log import logger
+from amqproxy.replay.mocking.cast import Cast
+from amqproxy.replay.mocking.mock_connection import MockConnection, MockSettings
+from amqproxy.replay.mocking.mock_report import MockedConnection
+from amqproxy.replay.names import SharedNames
+from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket
+from amqproxy.supervision import contained, supervised
+
+MAX_CLIENTS = 10_000
+"""Clients that are served at a time; more are closed at once."""
+
+MAX_UNSENT = 32 << 20
+"""Bytes that wait to be sent to a client, above which nothing more of it is read."""
+
+SEND_TIME = 30.0
+"""Seconds in which a client must take a part of what is sent to it; else it is reset."""
+
+SLICE = 64 * 1024
+"""Bytes that it must take within that time."""
+
+TLS_HANDSHAKE_TIME = 5.0
+"""Seconds that a client has for TLS before it can begin to speak AMQP."""
+
+BREATHER = 0.1
+"""Seconds to wait when the system has no file descriptor left for another client."""
+
+
+class MockServer:
+    """All clients of a mock. `report` is given what each of them did that differed from the recording, at its end.
+
+    With `is_once`, the server ends when its first client, which got as far as to open a connection, has gone.
+    """
+
+    def __init__(
+        self, cast: Cast, settings: MockSettings, report: Callable[[MockedConnection], None], *, is_once: bool = False
+    ) -> None:
+        self._cast = cast
+        self._settings = settings
+        self._report = report
+        self._is_once = is_once
+        self._names = SharedNames()
+        self._clients = 0
+        self._is_done = trio.Event()
+
+    async def serve(self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]]) -> None:
+        """Serve clients until cancelled, or done."""
+        async with trio.open_nursery() as nursery:
+            for listener, context in listeners:
+                nursery.start_soon(self._accept, listener, context, nursery)
+            await self._is_done.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _accept(
+        self, listener: trio.SocketListener, context: ssl.SSLContext | None, nursery: trio.Nursery
+    ) -> None:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                logger().error("cannot accept", reason=error.strerror)
+                await trio.sleep(BREATHER)
+                continue
+            if self._clients >= MAX_CLIENTS:
+                logger().warning("connection refused", limit=MAX_CLIENTS)
+                await trio.aclose_forcefully(stream)
+                continue
+            self._clients += 1
+            nursery.start_soon(supervised, "connection failed", self._welcome, stream, context)
+
+    async def _welcome(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> None:
+        try:
+            try:
+                name = join_address(*stream.socket.getpeername()[:2])
+            except OSError:  # it has gone already
+                await trio.aclose_forcefully(stream)
+                return
+            transport: Transport
+            if context is None:
+                transport = SocketTransport(plain_socket(stream))
+            else:
+                secured = trio.SSLStream(stream, context, server_side=True)
+                try:
+                    with trio.fail_after(TLS_HANDSHAKE_TIME):
+                        await secured.do_handshake()
+                except (trio.BrokenResourceError, trio.TooSlowError) as error:
+                    logger().warning("TLS handshake failed", client=name, reason=str(error.__cause__ or error))
+                    await trio.aclose_forcefully(secured)
+                    return
+                transport = StreamTransport(secured)
+            await _Client(transport, name, self).run()
+        finally:
+            self._clients -= 1
+
+    def new_connection(self) -> MockConnection:
+        """The server's side for a client that has come."""
+        return MockConnection(self._cast, self._names, self._settings, trio.current_time())
+
+    def ended(self, client: str, connection: MockConnection) -> None:
+        """A client has gone."""
+        with contained("connection not reported", client=client):
+            connection.finish()
+            if connection.script is not None or connection.unanswered:
+                self._report(MockedConnection.of(client, connection))
+                if self._is_once:
+                    self._is_done.set()
+
+
+class _Client:
+    """One client: a task that reads, and one that sends and keeps the time."""
+
+    def __init__(self, transport: Transport, name: str, server: MockServer) -> None:
+        self._transport = transport
+        self._name = name
+        self._server = server
+        self._connection = server.new_connection()
+        self._has_news = trio.Event()
+        self._has_room = trio.Event()
+        self._logged = 0
+
+    async def run(self) -> None:
+        connection = self._connection
+        try:
+            with contained("connection failed", client=self._name):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._read)
+                    await self._send()
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._server.ended(self._name, connection)
+            with trio.CancelScope(shield=True):
+                await (self._transport.reset() if connection.is_cut else self._transport.aclose())
+
+    async def _read(self) -> None:
+        connection = self._connection
+        while not connection.is_over:
+            try:
+                data = await self._transport.receive()
+            except TransportBroken:
+                data = b""
+            with contained("connection failed", client=self._name, then=partial(_give_up, connection)):
+                connection.feed(data, trio.current_time())
+            self._log_unanswered()
+            self._has_news.set()
+            while len(connection.output) > MAX_UNSENT and not connection.is_over:
+                self._has_room = trio.Event()
+                await self._has_room.wait()
+
+    def _log_unanswered(self) -> None:
+        for text in self._connection.unanswered[self._logged :]:
+            logger().warning("no answer", client=self._name, reason=text)
+        self._logged = len(self._connection.unanswered)
+
+    async def _send(self) -> None:
+        """Send what there is, when it is time, until the connection is over."""
+        connection = self._connection
+        while True:
+            self._has_news = trio.Event()
+            with contained("connection failed", client=self._name, then=partial(_give_up, connection)):
+                connection.tick(trio.current_time())
+            data = memoryview(connection.take_output())
+            self._has_room.set()
+            try:
+                for start in range(0, len(data), SLICE):
+                    with trio.move_on_after(SEND_TIME) as scope:
+                        await self._transport.send(data[start : start + SLICE])
+                    if scope.cancelled_caught:
+                        connection.is_cut = True
+                        return
+            except TransportBroken:
+                return
+            if data or self._has_news.is_set():
+                continue
+            if connection.is_over:
+                return
+            with trio.move_on_at(connection.wake_at):
+                await self._has_news.wait()
+
+
+def _give_up(connection: MockConnection, error: Exception) -> None:
+    """A failure of ours costs this client only."""
+    connection.is_over = connection.is_cut = True

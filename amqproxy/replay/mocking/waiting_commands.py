@@ -1,0 +1,85 @@
+"""The commands of a recorded channel that the live client has not sent yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import Method
+from amqproxy.replay.mocking.server_script import NAMES, SETTLEMENTS, Key, ScriptedCommand, key_of, shape_of_key
+from amqproxy.taps.text import pairs
+
+LOOK_AHEAD = 32
+"""Commands with the same key among which the one is looked for that is the same to the last byte."""
+
+MAX_NEAREST = 500
+"""Commands among which the nearest is looked for, where a client sends what is not in the recording."""
+
+
+class WaitingCommands:
+    """Those of one channel, found by their keys; where no names are the same, by the shape of generated ones."""
+
+    def __init__(self, commands: list[ScriptedCommand]) -> None:
+        self._commands = commands
+        self._taken: set[int] = set()
+        self._by_key: dict[Key, deque[ScriptedCommand]] = {}
+        self._by_shape: dict[Key, deque[ScriptedCommand]] | None = None
+        self._used: dict[Key, ScriptedCommand] = {}
+        for each in commands:
+            self._by_key.setdefault(each.key, deque()).append(each)
+
+    def __iter__(self) -> Iterator[ScriptedCommand]:
+        """What still waits, in its order."""
+        return (each for each in self._commands if each.number not in self._taken)
+
+    def take(self, live: Command) -> ScriptedCommand | None:
+        """The recorded command that a live one is, which has recorded names; it does not wait any more."""
+        key = key_of(live.method)
+        found = self._best(self._by_key.get(key), live)
+        if found is None and not isinstance(live.method, SETTLEMENTS):
+            if self._by_shape is None:
+                self._by_shape = {}
+                for each in self:
+                    self._by_shape.setdefault(shape_of_key(each.key), deque()).append(each)
+            found = self._best(self._by_shape.get(shape_of_key(key)), live)
+        if found is not None:
+            self._taken.add(found.number)
+            self._used[key] = found
+        return found
+
+    def used(self, live: Command) -> ScriptedCommand | None:
+        """The recorded command that the last live one with the same key was."""
+        return self._used.get(key_of(live.method))
+
+    def _best(self, waiting: deque[ScriptedCommand] | None, live: Command) -> ScriptedCommand | None:
+        if not waiting:
+            return None
+        while waiting and waiting[0].number in self._taken:
+            waiting.popleft()
+        left = [each for each in islice(waiting, LOOK_AHEAD) if each.number not in self._taken]
+        return next((each for each in left if is_same(each.command, live)), next(iter(left), None))
+
+
+def nearest(waiting: Iterable[ScriptedCommand], live: Command) -> str | None:
+    """The waiting command that is most like a live one, in words."""
+    texts = [described(each.command.method) for each in islice(waiting, MAX_NEAREST)]
+    return next(iter(get_close_matches(described(live.method), texts, n=1, cutoff=0.5)), None)
+
+
+def is_same(recorded: Command, live: Command) -> bool:
+    """Are two commands the same, with all they carry?"""
+    return bool(
+        recorded.method == live.method
+        and recorded.body_size == live.body_size
+        and recorded.header == live.header
+        and recorded.body == live.body
+    )
+
+
+def described(method: Method) -> str:
+    """A command in a few words: its method, and the names in it."""
+    names = {name: value for name in (*NAMES, "consumer_tag", "delivery_tag") if (value := getattr(method, name, None))}
+    return f"{method.name} {pairs(names)}".rstrip()

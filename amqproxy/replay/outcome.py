@@ -1,0 +1,92 @@
+"""What came of a replay, and whether an expression is true of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from amqproxy.capture.observed import observed
+from amqproxy.comparison.difference import Difference
+from amqproxy.replay.dialogue import steps_of
+from amqproxy.replay.steps import CommandSent
+from amqproxy.replay.traffic_log import TrafficLog
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.command_filter import CommandFilter
+from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.taps.observer import ObserverSettings
+
+_SUBJECT = re.compile(r"\b(finding|difference)\s*\.")
+
+
+class ReplayOutcome(msgspec.Struct, frozen=True):
+    """What passed in a replay, and what differed from the recording."""
+
+    traffic: TrafficLog
+    differences: list[Difference]
+
+
+class OutcomeFilter:
+    """An expression in CEL that is true of some thing in an outcome. `ValueError` when it is wrong.
+
+    With the names of rules and filters, it is asked of each command that passed, from either side. With `finding.` or
+    `difference.`, of each finding and each difference, with their fields as JSON has them.
+    """
+
+    def __init__(self, expression: str) -> None:
+        subjects = set(_SUBJECT.findall(_without_texts(expression)))
+        if len(subjects) > 1:
+            raise ValueError("it is asked of one thing at a time: `finding.…` or `difference.…`")
+        self._subject = next(iter(subjects), "")
+        self._filter: Filter | None = None
+        self._program: Any = None
+        if self._subject:
+            self._program = _compiled(expression)
+        else:
+            self._filter = compiled(expression)
+
+    def holds(self, outcome: ReplayOutcome) -> bool:
+        """Is it true of anything?"""
+        if self._filter is not None:
+            return _holds_of_commands(self._filter, outcome.traffic)
+        found: Iterable[Any] = outcome.differences
+        if self._subject == "finding":
+            found = observed(outcome.traffic.decoded(), ObserverSettings(messages=False, findings=True))
+        return any(self._is_true({self._subject: msgspec.json.decode(each.to_json())}) for each in found)
+
+    def _is_true(self, variables: dict[str, Any]) -> bool:
+        try:
+            return self._program.execute(variables) is True
+        except Exception:  # noqa: BLE001 - the library raises many kinds: what it cannot evaluate does not hold
+            return False
+
+
+def _holds_of_commands(chosen: Filter, traffic: TrafficLog) -> bool:
+    filters: dict[int, CommandFilter] = {}
+    for step in steps_of(traffic.decoded()):
+        if not isinstance(step, CommandSent):
+            continue
+        found = filters.get(step.stream)
+        if found is None:
+            found = filters[step.stream] = CommandFilter(chosen, Client.named(step.stream, step.connection))
+        if step.channel == 0:
+            found.learn(step.sender, step.command.frames[0])
+        if found.holds(step.sender, step.command, step.ts_ns / 1e9, ()):
+            return True
+    return False
+
+
+def _compiled(expression: str) -> Any:
+    import cel  # here, since it takes a tenth of a second
+
+    compile_: Callable[[str], Any] = cel.compile
+    try:
+        return compile_(expression)
+    except ValueError as error:
+        raise ValueError(f"is no CEL expression: {str(error).splitlines()[0]}") from None
+
+
+def _without_texts(expression: str) -> str:
+    return re.sub(r"\"[^\"]*\"|'[^']*'", "", expression)

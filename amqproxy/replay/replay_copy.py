@@ -1,0 +1,227 @@
+"""A capture that is played once: its steps in order, its connections, and when each step is due."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+import msgspec
+
+from amqproxy.amqp091.methods import BasicDeliver, ConnectionClose
+from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.replay.ahead import NotReadYet
+from amqproxy.replay.compared_connection import TIMEOUT
+from amqproxy.replay.deliveries import DeliveryBoard
+from amqproxy.replay.live_connection import NEVER, Life, Watch
+from amqproxy.replay.names import SharedNames
+from amqproxy.replay.player import Player
+from amqproxy.replay.result import ReplayResult
+from amqproxy.replay.steps import CommandSent, ConnectionEnded, Step
+from amqproxy.replay.target import Target
+
+LOOK_AHEAD = 4096
+"""Steps of a copy that are read ahead of the one that is played."""
+
+LOOK_AHEAD_BYTES = 16 * 1024 * 1024
+"""Bytes of the steps that are read ahead, about: the last batch may go beyond it."""
+
+AT_ONCE = float("inf")
+
+
+class Order(StrEnum):
+    """What a command waits for."""
+
+    CAPTURE = "capture"
+    """All that came before it in the capture, on any connection: so connections that need each other find each
+    other, at any speed."""
+    CONNECTION = "connection"
+    """What came before it on its own connection."""
+
+
+class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a capture is played: how many times as fast, in which order, and how many seconds an answer may take."""
+
+    target: Target
+    speed: float = 1.0
+    order: Order = Order.CAPTURE
+    timeout: float = TIMEOUT
+
+
+def size_of(step: Step) -> int:
+    """The bytes that a step holds."""
+    if isinstance(step, CommandSent):
+        return sum([len(frame.raw) for frame in step.command.frames])
+    return len(getattr(step, "data", b""))
+
+
+class Lane:
+    """Steps that are played one after the other, each with its player."""
+
+    def __init__(self) -> None:
+        self.steps: deque[tuple[Step, Player]] = deque()
+        self.is_whole = False
+        self.is_full = False
+
+    def next_answer(self, stream: int, channel: int) -> Step | None:
+        """As `Ahead` has it; the step that is being played is the first."""
+        for step, _ in self.steps:
+            if step.stream != stream:
+                continue
+            if isinstance(step, ConnectionEnded):
+                return step
+            if isinstance(step, CommandSent) and step.sender is SERVER:
+                if step.channel == channel:
+                    return step
+                if step.channel == 0 and step.command.index == ConnectionClose.index:
+                    return step
+        if not self.is_whole and not self.is_full:
+            raise NotReadYet
+        return None
+
+    def deliveries_before_answer(self, stream: int, channel: int) -> int:
+        """As `Ahead` has it."""
+        count = 0
+        for step, _ in self.steps:
+            if isinstance(step, CommandSent) and step.sender is SERVER and step.stream == stream:
+                if step.channel == channel and step.command.index != BasicDeliver.index:
+                    return count
+                count += step.channel == channel
+        return 0
+
+
+class ReplayCopy:
+    """One copy of a capture, whose first step is due at `begin`. `wake` is called for players with something to do."""
+
+    def __init__(
+        self,
+        settings: PlaySettings,
+        result: ReplayResult,
+        begin: float,
+        suffix: str = "",
+        *,
+        wake: Callable[[Player], None] = lambda player: None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.players: dict[int, Player] = {}
+        self._settings = settings
+        self._result = result
+        self._begin = begin
+        self._first_ns: int | None = None
+        self._names = SharedNames(suffix)
+        self._board = DeliveryBoard()
+        self._wake = wake
+        self._watch = watch
+        self._lanes: dict[int, Lane] = {}
+        self._is_whole = False
+        self._backlog = 0
+        self._backlog_bytes = 0
+        self._over: set[int] = set()
+        """Connections whose recording is over."""
+        self._now = begin
+
+    @property
+    def is_hungry(self) -> bool:
+        """Is there room for more steps?"""
+        return not self._is_whole and self._backlog < LOOK_AHEAD and self._backlog_bytes < LOOK_AHEAD_BYTES
+
+    @property
+    def is_done(self) -> bool:
+        return self._is_whole and not self._backlog
+
+    def extend(self, steps: Iterable[Step]) -> None:
+        """Take the steps that come next."""
+        for step in steps:
+            if self._first_ns is None:
+                self._first_ns = step.ts_ns
+            player = self.players.get(step.stream)
+            if player is None:
+                player = self.players[step.stream] = Player(
+                    step.stream,
+                    step.connection,
+                    self._settings.target,
+                    self._names,
+                    self._board,
+                    self._result,
+                    timeout=self._settings.timeout,
+                    wake=self._wake,
+                    watch=self._watch,
+                )
+            self._lane(step.stream).steps.append((step, player))
+            self._backlog += 1
+            self._backlog_bytes += size_of(step)
+        for lane in self._lanes.values():
+            lane.is_full = not self.is_hungry
+
+    def end(self) -> None:
+        """No more steps come."""
+        self._is_whole = True
+        for lane in self._lanes.values():
+            lane.is_whole = True
+
+    def advance(self, now: float, player: Player | None = None) -> float:
+        """Play what can be played: when to call again, unless something comes first.
+
+        With a `player`, something has come for that one only.
+        """
+        self._now = now
+        if player is not None and self._settings.order is Order.CONNECTION:
+            lane = self._lanes.get(player.stream)
+            return NEVER if lane is None else self._advance(lane, now)
+        return min([self._advance(lane, now) for lane in list(self._lanes.values())], default=NEVER)
+
+    def finish(self, now: float) -> None:
+        """The recording is over: close what is still open."""
+        for player in self.players.values():
+            player.finish(now)
+
+    def report_rest(self) -> None:
+        """Report what came that the recording does not have."""
+        for player in self.players.values():
+            player.report_rest()
+        for delivery in (*self._board.given_up, *self._board.unmatched()):
+            holder = delivery.holder
+            if not delivery.is_kept and isinstance(holder, Player):
+                holder.report_extra_delivery(delivery)
+
+    def _lane(self, stream: int) -> Lane:
+        key = stream if self._settings.order is Order.CONNECTION else -1
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane()
+            lane.is_whole = self._is_whole
+        return lane
+
+    def _advance(self, lane: Lane, now: float) -> float:
+        steps = lane.steps
+        while steps:
+            step, player = steps[0]
+            due = self._due(step)
+            is_due_later = due > now and player.life is not Life.ENDED  # whose steps are not played any more
+            if is_due_later and (isinstance(step, ConnectionEnded) or getattr(step, "sender", None) is CLIENT):
+                return due
+            until = player.play(step, now, due, lane)
+            if until is not None:
+                return until
+            steps.popleft()
+            self._backlog -= 1
+            self._backlog_bytes -= size_of(step)
+            if isinstance(step, ConnectionEnded):
+                self._over.add(step.stream)
+                if not player.has_socket:
+                    self.release(player)
+        return NEVER
+
+    def release(self, player: Player) -> None:
+        """A player has no socket any more: once its recording is over, report what is left of it, and forget it."""
+        if player.stream in self._over and self.players.get(player.stream) is player:
+            self._over.discard(player.stream)
+            del self.players[player.stream]
+            self._lanes.pop(player.stream, None)
+            player.finish(self._now)
+            player.report_rest()
+
+    def _due(self, step: Step) -> float:
+        if self._settings.speed == AT_ONCE or self._first_ns is None:
+            return self._begin
+        return self._begin + (step.ts_ns - self._first_ns) / 1e9 / self._settings.speed

@@ -1,0 +1,261 @@
+"""What a replay found: what differed, what could not be played, and how long the broker took, then and now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.comparison.difference import Change, Difference, DifferenceKind, Place
+from amqproxy.comparison.latencies import Latencies
+from amqproxy.replay.steps import CommandSent, ProtocolHeaderSent, Step
+from amqproxy.taps.record import arguments, encoded
+from amqproxy.taps.trace.events import (
+    ChannelOpened,
+    ConnectionOpened,
+    PublishesSettled,
+    RequestAnswered,
+    TraceEvent,
+)
+
+MAX_DIFFERENCES = 10_000
+"""Differences that are kept; beyond it they are counted."""
+
+MAX_REASONS = 200
+"""Reasons for which something was not played that are kept apart."""
+
+MAX_NOTES = 100
+
+_QUANTILES = (("p50", 0.50), ("p99", 0.99))
+
+
+class LatenciesByKind:
+    """How long the broker took for each kind of thing, by the trace of its connections."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, Latencies] = {}
+
+    def note(self, events: Iterable[TraceEvent]) -> None:
+        """Take the latencies of what has happened."""
+        for event in events:
+            match event:
+                case RequestAnswered(request=request, latency_ns=latency) if (
+                    request is not None and latency is not None
+                ):
+                    self._add(request.name, latency)
+                case PublishesSettled(spans=spans, ts_ns=ts_ns):
+                    for span in spans:
+                        self._add("publish confirmed", ts_ns - span.ts_ns, span.count)
+                case ConnectionOpened(latency_ns=int(latency)):
+                    self._add("connection opened", latency)
+                case ChannelOpened(latency_ns=int(latency)):
+                    self._add("channel.open", latency)
+                case _:
+                    pass
+
+    def _add(self, kind: str, latency_ns: int, count: int = 1) -> None:
+        found = self._by_kind.get(kind)
+        if found is None:
+            found = self._by_kind[kind] = Latencies()
+        found.add(latency_ns, count)
+
+    @property
+    def kinds(self) -> list[str]:
+        return sorted(self._by_kind)
+
+    def summary(self, kind: str) -> dict[str, Any] | None:
+        """`count`, and `p50` and `p99` in seconds; None if there was none."""
+        found = self._by_kind.get(kind)
+        if found is None:
+            return None
+        quantiles = {name: float(f"{found.quantile(share):.3g}") for name, share in _QUANTILES}
+        return {"count": found.count, **quantiles}
+
+
+class NotPlayed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Commands of the recording that were not sent, for the same reason; `first` is where the first of them is."""
+
+    reason: str
+    count: int
+    method: str | None = None
+    first: Place
+
+
+class ReplayResult:
+    """What all copies of a capture found. `on_difference` is called with each difference when it is found."""
+
+    def __init__(self, on_difference: Callable[[Difference], None] | None = None, ignored: Sequence[str] = ()) -> None:
+        """Fields that are `ignored` do not count as different, nor what is in them."""
+        self.differences: list[Difference] = []
+        self.difference_count = 0
+        self._counts = dict.fromkeys((DifferenceKind.MISSING, DifferenceKind.EXTRA, DifferenceKind.CHANGED), 0)
+        self.sent = 0
+        self.answers = 0
+        self.connections = 0
+        self.retried = 0
+        self.padded = 0
+        self.recorded = LatenciesByKind()
+        self.live = LatenciesByKind()
+        self.notes: list[str] = []
+        self._on_difference = on_difference
+        self._ignored = ignored
+        self._not_played: dict[tuple[str, str | None], NotPlayed] = {}
+
+    @property
+    def is_same(self) -> bool:
+        """Was all of it played, and did nothing differ?"""
+        return not self.difference_count and not self._not_played
+
+    @property
+    def not_played(self) -> list[NotPlayed]:
+        return list(self._not_played.values())
+
+    def matched(self, recorded: CommandSent, live: Command, changes: list[Change], now_ns: int) -> None:
+        """A live answer stands for a recorded one."""
+        self.answers += 1
+        if self._ignored:
+            changes = [each for each in changes if not self._is_ignored(each.field)]
+        if changes:
+            self.add(
+                Difference(
+                    kind=DifferenceKind.CHANGED,
+                    type=_type(recorded.command),
+                    what=described(recorded.command),
+                    method=_name(recorded.command),
+                    a=place_of(recorded),
+                    b=live_place(recorded, now_ns, live.channel),
+                    changes=tuple(changes),
+                )
+            )
+
+    def _is_ignored(self, field: str) -> bool:
+        return any(field == each or field.startswith((f"{each}.", f"{each}[")) for each in self._ignored)
+
+    def missing(self, step: Step, why: str) -> None:
+        """A recorded answer did not come."""
+        command = step.command if isinstance(step, CommandSent) else None
+        what = "a protocol header" if isinstance(step, ProtocolHeaderSent) else "the connection's end"
+        if command is not None:
+            what = described(command)
+        self.add(
+            Difference(
+                kind=DifferenceKind.MISSING,
+                type="connection" if command is None else _type(command),
+                what=f"{what}: {why}",
+                method=None if command is None else _name(command),
+                a=place_of(step),
+            )
+        )
+
+    def extra(self, command: Command, stream: int, connection: str, now_ns: int) -> None:
+        """An answer came that the recording does not have."""
+        self.add(
+            Difference(
+                kind=DifferenceKind.EXTRA,
+                type=_type(command),
+                what=described(command),
+                method=_name(command),
+                b=Place(ts_ns=now_ns, stream=stream, connection=connection, channel=command.channel),
+            )
+        )
+
+    def extra_event(self, what: str, stream: int, connection: str, now_ns: int) -> None:
+        """Something else happened that the recording does not have."""
+        place = Place(ts_ns=now_ns, stream=stream, connection=connection)
+        self.add(Difference(kind=DifferenceKind.EXTRA, type="connection", what=what, b=place))
+
+    def add(self, difference: Difference) -> None:
+        self.difference_count += 1
+        self._counts[difference.kind] += 1
+        if len(self.differences) < MAX_DIFFERENCES:
+            self.differences.append(difference)
+        if self._on_difference is not None:
+            self._on_difference(difference)
+
+    def unplayed(self, step: Step, reason: str) -> None:
+        """A recorded command was not sent."""
+        method = _name(step.command) if isinstance(step, CommandSent) else None
+        if len(self._not_played) >= MAX_REASONS and (reason, method) not in self._not_played:
+            reason, method = "for further reasons", None
+        found = self._not_played.get((reason, method))
+        if found is not None:
+            self._not_played[reason, method] = msgspec.structs.replace(found, count=found.count + 1)
+        else:
+            self._not_played[reason, method] = NotPlayed(reason=reason, count=1, method=method, first=place_of(step))
+
+    def note(self, text: str) -> None:
+        """Add something else that a reader should know, once."""
+        if text not in self.notes and len(self.notes) < MAX_NOTES:
+            self.notes.append(text)
+
+    def summary(self) -> dict[str, Any]:
+        """As JSON: what was played, the numbers of differences by kind, what was not played, and the latencies."""
+        names = sorted({*self.recorded.kinds, *self.live.kinds})
+        return {
+            "same": self.is_same,
+            "connections": self.connections,
+            "commands_sent": self.sent,
+            "answers_compared": self.answers,
+            "differences": self.difference_count,
+            **{kind.value: count for kind, count in self._counts.items()},
+            "gets_retried": self.retried,
+            "bodies_filled_up": self.padded,
+            "not_played": msgspec.to_builtins(self.not_played),
+            "notes": self.notes,
+            "latencies": {
+                name: {"recorded": self.recorded.summary(name), "live": self.live.summary(name)} for name in names
+            },
+        }
+
+    def summary_json(self) -> bytes:
+        return encoded({"report": "summary", **self.summary()})
+
+
+def place_of(step: Step) -> Place:
+    channel = step.channel if isinstance(step, CommandSent) else None
+    return Place(ts_ns=step.ts_ns, stream=step.stream, connection=step.connection, channel=channel)
+
+
+def live_place(step: Step, now_ns: int, channel: int) -> Place:
+    return Place(ts_ns=now_ns, stream=step.stream, connection=step.connection, channel=channel)
+
+
+_SHOWN = ("queue", "exchange", "routing_key", "consumer_tag", "reply_code", "reply_text", "delivery_tag")
+
+
+def described(command: Command) -> str:
+    """A command on one line: its name, and the arguments that distinguish it from others."""
+    try:
+        method = command.method
+        fields = arguments(method)
+    except ProtocolError as error:
+        return f"a malformed method ({error.text})"
+    shown = [f"{name}={fields[name]!r}" for name in _SHOWN if fields.get(name) not in (None, "")]
+    return " ".join([method.name, *shown])
+
+
+def _name(command: Command) -> str | None:
+    try:
+        return str(command.method.name)
+    except ProtocolError:
+        return None
+
+
+_TYPES = {
+    "basic.deliver": "deliver",
+    "basic.get-ok": "get",
+    "basic.return": "return",
+    "basic.ack": "publish",
+    "basic.nack": "publish",
+    "channel.close": "channel",
+    "connection.close": "connection",
+    "connection.blocked": "connection",
+    "connection.unblocked": "connection",
+}
+
+
+def _type(command: Command) -> str:
+    return _TYPES.get(_name(command) or "", "request")

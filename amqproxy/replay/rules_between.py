@@ -1,0 +1,40 @@
+"""A proxy with rules, in this process, between what is played and the broker."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+
+from amqproxy.config import Limits
+from amqproxy.proxy.listener import ProxyServer
+from amqproxy.replay.replayer import Dial
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.rule import Rule
+from amqproxy.sockets.transport import SocketTransport, Transport, plain_socket
+from amqproxy.taps.metrics import Metrics
+
+HOST = "127.0.0.1"
+
+
+@asynccontextmanager
+async def rules_between(dial: Dial, rules: Sequence[Rule], limits: Limits, upstream: str) -> AsyncIterator[Dial]:
+    """While this is entered, what is dialled by the result passes a proxy with these rules."""
+    server = ProxyServer(dial, limits, Metrics(), rules=RuleSet(rules), upstream=upstream)
+    listeners = await trio.open_tcp_listeners(0, host=HOST)
+    port = listeners[0].socket.getsockname()[1]
+
+    async def through() -> Transport:
+        return SocketTransport(plain_socket(await trio.open_tcp_stream(HOST, port)))
+
+    try:
+        async with trio.open_nursery() as nursery:
+            accepting: list[tuple[trio.SocketListener, ssl.SSLContext | None]] = [(each, None) for each in listeners]
+            nursery.start_soon(server.serve, accepting, trio.Event())
+            yield through
+            nursery.cancel_scope.cancel()
+    finally:
+        for listener in listeners:
+            listener.socket.close()

@@ -1,0 +1,51 @@
+"""What passes on the live connections of a replay, in a store that is compared with another."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.decode import Decoder
+from amqproxy.capture.endpoints import Endpoint
+from amqproxy.capture.stream_events import Closed, Data, Event, Opened, StreamEnd
+from amqproxy.comparison.command_store import CommandStore
+
+_ADDRESS = IPv4Address("127.0.0.1").packed
+_SERVER_PORT = 5672
+_FIRST_CLIENT_PORT = 40_000
+
+
+class TrafficStore:
+    """Puts what passes into `store`; `epoch_ns` is when the clock of the replay was at 0. `note` is a `Watch`.
+
+    Connections have the numbers and, for want of their own, the addresses that go by those: so the connections of two
+    replays of one recording correspond.
+    """
+
+    def __init__(self, store: CommandStore, epoch_ns: int) -> None:
+        self._store = store
+        self._epoch_ns = epoch_ns
+        self._decoder = Decoder()
+        self._streams: set[int] = set()
+        self._last_ns = epoch_ns
+
+    def note(self, stream: int, sender: Peer, data: bytes, now: float) -> None:
+        """Take bytes that `sender` has sent."""
+        self._last_ns = self._epoch_ns + int(now * 1e9)
+        if stream not in self._streams:
+            self._streams.add(stream)
+            port = _FIRST_CLIENT_PORT + stream % (65_536 - _FIRST_CLIENT_PORT)
+            ends = Endpoint(_ADDRESS, port), Endpoint(_ADDRESS, _SERVER_PORT)
+            self._feed(Opened(stream, self._last_ns, ends, True))
+        self._feed(Data(stream, 0 if sender is CLIENT else 1, self._last_ns, data))
+
+    def finish(self) -> None:
+        """The replay is over: from now on the store can be read."""
+        for stream in sorted(self._streams):
+            for direction in (0, 1):
+                self._feed(Closed(stream, direction, self._last_ns, StreamEnd.FIN))
+        self._store.finish()
+
+    def _feed(self, event: Event) -> None:
+        for decoded in self._decoder.feed(event):
+            self._store.add(decoded)

@@ -1,0 +1,356 @@
+"""A capture decoded by both engines, and every difference between them, frame by frame."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.protocol_header import HEADER, NAME
+from amqproxy.capture.byte_window import OnRead, ignore_read
+from amqproxy.capture.decode import BOTH_LEGS, read_decoded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.frame_resync import JOINED, MISSING
+from amqproxy.capture.pcap import Packet
+from amqproxy.capture.stream_events import Closed, Data, Event
+from amqproxy.capture.warnings import OnWarning, ignore_warning
+from amqproxy.taps.record import TYPES
+from amqproxy.taps.text import printable
+from amqproxy.tshark import known_faults
+from amqproxy.tshark.dissection import DissectedFrame, dissected
+from amqproxy.tshark.field_comparison import field_differences
+
+WINDOW = 64
+"""Frames of a direction that are looked at for one that both engines have, behind one that they have not."""
+MAX_WAITING_FRAMES = 100_000
+"""Frames of one engine that the other has not come to; beyond it the oldest are said to be missing there."""
+HEAD_BYTES = 8
+"""A first segment of less is tiny: a protocol header does not fit in it, and the head of a frame hardly."""
+
+Direction = tuple[int, str]
+
+
+class Difference(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sender": "from"}):
+    """One thing that the engines have different views of: a frame that only one of them has, or a field of it.
+
+    What is not there is None. `known` names the fault of tshark that explains it, where there is one; `packet` is
+    tshark's number of the packet.
+    """
+
+    file: str
+    stream: int
+    sender: str
+    ours: str | None
+    tshark: str | None
+    frame: str | None = None
+    field: str | None = None
+    packet: int | None = None
+    known: str | None = None
+
+    def __str__(self) -> str:
+        arrow = "→" if self.sender == "client" else "←"
+        packet = f" packet {self.packet}" if self.packet else ""
+        known = f"  (known: {self.known})" if self.known else ""
+        if self.frame is not None:
+            field = f" {self.field}:" if self.field else ""
+            what = f"{self.frame}:{field} we have {self.ours}, tshark has {self.tshark}"
+        else:
+            what = f"only we have {self.ours}" if self.tshark is None else f"only tshark has {self.tshark}"
+        return printable(f"{self.file} #{self.stream} {arrow}{packet}: {what}") + known
+
+
+class Counts(msgspec.Struct):
+    """How many frames were `compared`, and how many not, since something was missing before them."""
+
+    compared: int = 0
+    not_compared: int = 0
+    differences: int = 0
+    known: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
+    def __str__(self) -> str:
+        text = f"{self.compared} frames compared, {self.differences} differences"
+        known = f", {self.known} by known faults of tshark" if self.known else ""
+        behind = f", {self.not_compared} frames not compared behind holes" if self.not_compared else ""
+        return text + known + behind
+
+
+def verified(
+    file: str,
+    counts: Counts,
+    notify: OnWarning = ignore_warning,
+    on_read: OnRead = ignore_read,
+    *,
+    name: str = "",
+) -> Iterator[Difference]:
+    """Every difference between our decoding of a capture file and tshark's, in the order in which they turn up.
+
+    The file is read by each of them on its own, and before that once by us, to find out on which ports there is AMQP.
+    It is called `name`.
+    """
+    survey = _Survey()
+    ports: set[int] = set()
+    for each in read_decoded(file, notify, leg=BOTH_LEGS, engine=survey):
+        ports.add(int(each.connection.rpartition(":")[2]))
+    if not ports:
+        return
+    comparison = _Comparison(name or file, survey.tiny)
+    ours = read_decoded(file, ignore_warning, on_read, leg=BOTH_LEGS)
+    for difference in comparison.run(ours, dissected(file, ports)):
+        counts.differences += difference.known is None
+        counts.known += difference.known is not None
+        yield difference
+    counts.compared += comparison.compared
+    counts.not_compared += comparison.not_compared
+
+
+class _Survey:
+    """A `SecondEngine` that only watches: in which streams a first segment is tiny."""
+
+    is_decrypting = True
+
+    def __init__(self) -> None:
+        self.tiny: set[int] = set()
+        self._seen: set[tuple[int, int]] = set()
+
+    def packets(self, packets: Iterator[Packet]) -> Iterator[Packet]:
+        return packets
+
+    def add_secrets(self, key_log: bytes) -> None:
+        pass
+
+    def feed(self, events: Iterable[Event]) -> Iterable[Event]:
+        for event in events:
+            if isinstance(event, Data) and (event.stream, event.direction) not in self._seen:
+                self._seen.add((event.stream, event.direction))
+                if len(event.data) < HEAD_BYTES:
+                    self.tiny.add(event.stream)
+            elif isinstance(event, Closed):
+                self._seen.discard((event.stream, event.direction))
+        return events
+
+    def finish(self) -> Iterable[Event]:
+        return []
+
+
+class _Own(msgspec.Struct, frozen=True):
+    """What we have at one place: a frame, a protocol header, or an error in place of frames."""
+
+    type: str
+    frame: Frame | None = None
+    text: str = ""
+
+    @property
+    def shape(self) -> object:
+        if self.frame is None:
+            return self.type
+        return _shape(self.type, self.frame.channel, self.frame.size, _number(self.frame))
+
+    def __str__(self) -> str:
+        if self.frame is None:
+            return self.text
+        name = BY_INDEX[self.frame.index].name if self.frame.kind == METHOD else self.type
+        return f"{name} on channel {self.frame.channel}, {self.frame.size} bytes"
+
+
+def _number(frame: Frame) -> tuple[int, int] | None:
+    return (BY_INDEX[frame.index].class_id, BY_INDEX[frame.index].method_id) if frame.kind == METHOD else None
+
+
+def _shape(type: str, channel: int, size: int, method: tuple[int, int] | None) -> object:
+    return type if type == "protocol-header" else (type, channel, size, method)
+
+
+def _their_shape(frame: DissectedFrame) -> object:
+    return _shape(frame.type, frame.channel, frame.size, frame.method)
+
+
+def _their_text(frame: DissectedFrame) -> str:
+    if frame.type == "protocol-header":
+        return "a protocol header"
+    name = f"method {frame.method[0]}.{frame.method[1]}" if frame.method else frame.type
+    return f"{name} on channel {frame.channel}, {frame.size} bytes"
+
+
+class _Lane:
+    """One direction of one stream, as far as the engines have come in it."""
+
+    def __init__(self) -> None:
+        self.ours: deque[_Own] = deque()
+        self.theirs: deque[DissectedFrame] = deque()
+        self.has_hole = False
+
+
+class _Comparison:
+    """Both engines' frames of one capture, side by side."""
+
+    def __init__(self, file: str, tiny: set[int]) -> None:
+        self.compared = self.not_compared = 0
+        self._file = file
+        self._tiny = tiny
+        self._lanes: dict[Direction, _Lane] = {}
+        self._client_ports: dict[int, int] = {}
+        self._strangers: set[int] = set()
+        """Streams in which another version than 0-9-1 was asked for."""
+        self._holed: set[int] = set()
+        """Streams of which something is missing."""
+        self._ended: set[int] = set()
+        """Streams that are over."""
+        self._clamped: set[int] = set()
+        """Streams with frames that are too large for tshark."""
+        self._waiting = 0
+
+    def run(self, ours: Iterator[Decoded], theirs: Iterator[DissectedFrame]) -> Iterator[Difference]:
+        """The differences, while both engines go on in step, and in the end what only one of them has."""
+        is_over = False
+        for frame in theirs:
+            while not is_over and (frame.stream not in self._client_ports or self._waiting < 0):
+                is_over = not self._take_ours(ours)
+            sender = "client" if frame.source_port == self._client_ports.get(frame.stream) else "server"
+            lane = self._lane((frame.stream, sender))
+            lane.theirs.append(frame)
+            self._waiting -= 1
+            while not is_over and not lane.ours:
+                is_over = not self._take_ours(ours)
+            yield from self._compared((frame.stream, sender), lane, False)
+            if frame.stream in self._ended:
+                self._forget(frame.stream)
+            if abs(self._waiting) > MAX_WAITING_FRAMES:
+                for place, each in self._lanes.items():
+                    yield from self._compared(place, each, True)
+                for stream in list(self._ended):
+                    self._forget(stream)
+        while self._take_ours(ours):
+            pass
+        for place, each in self._lanes.items():
+            yield from self._compared(place, each, True)
+
+    def _forget(self, stream: int) -> None:
+        """Keep nothing of a stream that is over, and of which nothing waits."""
+        lanes = [self._lanes.get((stream, sender)) for sender in ("client", "server")]
+        if not any(lane is not None and (lane.ours or lane.theirs) for lane in lanes):
+            self._ended.discard(stream)
+            for sender in ("client", "server"):
+                self._lanes.pop((stream, sender), None)
+
+    def _lane(self, place: Direction) -> _Lane:
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = _Lane()
+        return lane
+
+    def _take_ours(self, ours: Iterator[Decoded]) -> bool:
+        """Take the next of what we decoded; False if there is nothing more."""
+        each = next(ours, None)
+        if each is None:
+            return False
+        client = each.connection.partition("-")[0]
+        self._client_ports.setdefault(each.stream, int(client.rpartition(":")[2]))
+        if isinstance(each, StreamEnded):
+            self._ended.add(each.stream)
+        elif isinstance(each, DecodedFrames):
+            lane = self._lane((each.stream, each.sender))
+            lane.ours.extend(_Own(TYPES[frame.kind], frame) for frame in each.frames)
+            if any(frame.size > known_faults.CLAMPED_BYTES for frame in each.frames):
+                self._clamped.add(each.stream)
+            self._waiting += len(each.frames)
+        elif isinstance(each, DecodedProtocolHeader):
+            if each.protocol != NAME and each.sender == "client":
+                self._strangers.add(each.stream)
+            if each.data.startswith(HEADER[:4]):
+                own = _Own("protocol-header", text=f"a protocol header of {each.protocol}")
+                self._lane((each.stream, each.sender)).ours.append(own)
+        elif each.protocol == NAME:
+            is_hole = each.reason in (MISSING, JOINED)
+            if is_hole:
+                self._holed.add(each.stream)
+            text = f"{each.lost} bytes: {each.reason}"
+            self._lane((each.stream, each.sender)).ours.append(_Own("hole" if is_hole else "error", text=text))
+        return True
+
+    def _compared(self, place: Direction, lane: _Lane, is_all: bool) -> Iterator[Difference]:
+        """Compare what both have of a direction; with `is_all` nothing more comes."""
+        while lane.ours or (is_all and lane.theirs):
+            if lane.has_hole or (lane.ours and _is_hole(lane.ours[0])):
+                self._pass_over(lane)
+                return
+            if not lane.theirs and not is_all:
+                return
+            own = lane.ours[0] if lane.ours else None
+            frame = lane.theirs[0] if lane.theirs else None
+            if own is not None and frame is not None and own.shape == _their_shape(frame):
+                yield from self._fields(place, own, frame)
+                self._drop(lane, 1, 1)
+                continue
+            if not is_all and (len(lane.ours) < WINDOW or len(lane.theirs) < WINDOW):
+                return
+            mine, other = _next_alike(lane)
+            yield from self._only_one(place, lane, mine, other)
+            self._drop(lane, mine, other)
+
+    def _drop(self, lane: _Lane, mine: int, other: int) -> None:
+        for _ in range(mine):
+            self._waiting -= lane.ours.popleft().frame is not None
+        for _ in range(other):
+            self._waiting += 1
+            lane.theirs.popleft()
+
+    def _pass_over(self, lane: _Lane) -> None:
+        """Compare nothing more behind a hole."""
+        lane.has_hole = True
+        self.not_compared += sum(own.frame is not None for own in lane.ours)
+        self._drop(lane, len(lane.ours), len(lane.theirs))
+
+    def _fields(self, place: Direction, own: _Own, frame: DissectedFrame) -> Iterator[Difference]:
+        if own.frame is None:
+            return
+        self.compared += 1
+        for each in field_differences(own.frame, frame):
+            yield Difference(
+                self._file, *place, each.ours, each.theirs, str(own), each.field or None, frame.packet, each.known
+            )
+
+    def _only_one(self, place: Direction, lane: _Lane, mine: int, other: int) -> Iterator[Difference]:
+        """What only one of them has: the first so many of each."""
+        ours = [lane.ours[index] for index in range(mine)]
+        theirs = [lane.theirs[index] for index in range(other)]
+        known = self._explained(place, ours)
+        for own in ours:
+            yield Difference(self._file, *place, str(own), None, known=known)
+        for frame in theirs:
+            yield Difference(self._file, *place, None, _their_text(frame), packet=frame.packet, known=known)
+
+    def _explained(self, place: Direction, ours: list[_Own]) -> str | None:
+        """The known fault that has tshark find other frames here."""
+        if ours and all(own.type == "protocol-header" for own in ours):
+            return known_faults.HEADER_VERSION
+        if place[0] in self._strangers:
+            return known_faults.OTHER_VERSION
+        if place[0] in self._holed:
+            return known_faults.HOLE
+        if place[0] in self._tiny:
+            return known_faults.TINY_SEGMENTS
+        if any(own.type == "error" for own in ours):
+            return known_faults.FRAME_END
+        return known_faults.CLAMPED if place[0] in self._clamped else None
+
+
+def _is_hole(own: _Own) -> bool:
+    return own.type == "hole" or (own.frame is not None and own.frame.lost > 0)
+
+
+def _next_alike(lane: _Lane) -> tuple[int, int]:
+    """How many frames of each come before the next that both have; all of the window, if there is none."""
+    ours = [own.shape for own in list(lane.ours)[:WINDOW]]
+    theirs = [_their_shape(frame) for frame in list(lane.theirs)[:WINDOW]]
+    for distance in range(1, len(ours) + len(theirs)):
+        for mine in range(distance + 1):
+            other = distance - mine
+            if mine < len(ours) and other < len(theirs) and ours[mine] == theirs[other]:
+                return mine, other
+    return len(ours), len(theirs)

@@ -1,0 +1,71 @@
+"""What passed, in words for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.taps.note import Note
+from amqproxy.taps.record import arguments, json_mapping
+from amqproxy.taps.text import pairs, printable, value_text
+from amqproxy.views.passed_command import PassedCommand, PassedKind
+
+
+def command_text(command: PassedCommand) -> str:
+    """The method with its arguments, and its content's size and properties; or what else passed."""
+    return f"{title(command)}  {details(command)}".rstrip()
+
+
+def title(command: PassedCommand) -> str:
+    """The method's name, or what passed instead of one."""
+    if command.method is not None:
+        return command.method.name
+    if command.kind is PassedKind.STRAY_CONTENT:
+        return f"{command.text} of a message whose beginning is not shown"
+    if command.kind is PassedKind.ERROR:
+        return "ERROR"
+    if command.kind is PassedKind.END:
+        return "over"
+    return str(command.kind)
+
+
+def details(command: PassedCommand, *, has_properties: bool = True) -> str:
+    """All that follows the title. Of the peers' properties only what they are is shown."""
+    if command.method is None:
+        if command.kind is PassedKind.STRAY_CONTENT:
+            return f"{command.size} bytes"
+        return printable(command.text)
+    given = {name: value for name, value in arguments(command.method).items() if value not in ({}, [])}
+    parts = [pairs(_folded(given))]
+    if command.size is not None:
+        parts.append(f"{command.size} bytes")
+    if has_properties:
+        parts.append(pairs(json_mapping(command.properties.present())))
+    if command.kind is PassedKind.CUT_COMMAND:
+        parts.append("(not all of it came)")
+    parts.append(note_text(command.note))
+    return " ".join(part for part in parts if part)
+
+
+def note_text(note: Note) -> str:
+    """What rules made of a command, in brackets: [client leg; refused by no-guests; tags: slow]"""
+    parts = [f"{note.leg} leg"] if note.leg else []
+    if note.verdict or note.rules:
+        by = f"by {', '.join(value_text(rule) for rule in note.rules)}" if note.rules else ""
+        parts.append(f"{note.verdict} {by}".strip())
+    if note.tags:
+        parts.append(f"tags: {', '.join(map(value_text, note.tags))}")
+    return f"[{'; '.join(parts)}]" if parts else ""
+
+
+def _folded(given: dict[str, Any]) -> dict[str, Any]:
+    folded: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in ("client_properties", "server_properties") or not isinstance(value, dict):
+            folded[name] = value
+            continue
+        version = [value[key] for key in ("product", "version") if isinstance(value.get(key), str)]
+        if version:
+            folded[name.partition("_")[0]] = " ".join(version)
+        if isinstance(value.get("connection_name"), str):
+            folded["connection_name"] = value["connection_name"]
+    return folded

@@ -1,0 +1,141 @@
+"""A line a frame, or a line a message or finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+
+import msgspec
+
+from amqproxy.capture.decoded import Decoded, records_of
+from amqproxy.capture.filtering import filtered
+from amqproxy.capture.json_lines import JSONLines
+from amqproxy.capture.observed import observed
+from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+from amqproxy.rules.matching.filters import Filter
+from amqproxy.taps.observer import ObserverSettings, Report
+from amqproxy.taps.record import Record
+from amqproxy.views.columns import Render
+from amqproxy.views.selection import Selection
+
+
+class FrameLines:
+    """Renders each frame that is selected, and of which the filter lets the command by, with `body` bytes of bodies."""
+
+    def __init__(
+        self,
+        render: Callable[[Record], str],
+        selection: Selection,
+        wanted: Filter | None = None,
+        *,
+        body: int = 0,
+        has_both_legs: bool = False,
+    ) -> None:
+        self._render = render
+        self._selection = selection
+        self._wanted = wanted
+        self._records = partial(records_of, body=body, has_both_legs=has_both_legs)
+
+    def lines(self, decoded: Iterable[Decoded]) -> Iterator[str]:
+        chosen: Iterable[Decoded] = self._selection.connections(decoded)
+        if self._wanted is not None:
+            chosen = filtered(chosen, self._wanted)
+        chosen = self._selection.narrowed(chosen)
+        return map(self._render, chain.from_iterable(map(self._records, chosen)))
+
+    def finish(self) -> Iterator[str]:
+        return iter(())
+
+
+class FrameJSONLines:
+    """The frames that are selected, as `FrameLines` has them, in JSON: several lines at once, one a frame."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        wanted: Filter | None = None,
+        *,
+        body: int = 0,
+        has_both_legs: bool = False,
+    ) -> None:
+        self._selection = selection
+        self._wanted = wanted
+        self._json = JSONLines(body, has_both_legs=has_both_legs)
+
+    def lines(self, decoded: Iterable[Decoded]) -> Iterator[str]:
+        chosen: Iterable[Decoded] = self._selection.connections(decoded)
+        if self._wanted is not None:
+            chosen = filtered(chosen, self._wanted)
+        json = self._json
+        for each in self._selection.narrowed(chosen):
+            if json.add(each):
+                yield json.take().decode()[:-1]
+
+    def finish(self) -> Iterator[str]:
+        return iter(())
+
+
+class FrameColumns:
+    """The frames that are selected, as `FrameLines` has them: what `render` makes of their lines of JSON."""
+
+    def __init__(
+        self,
+        render: Render,
+        selection: Selection,
+        wanted: Filter | None = None,
+        *,
+        body: int = 0,
+        heading: str | None = None,
+        has_both_legs: bool = False,
+    ) -> None:
+        self._render = render
+        self._heading = [] if heading is None else [heading]
+        self._json = FrameJSONLines(selection, wanted, body=body, has_both_legs=has_both_legs)
+
+    def lines(self, decoded: Iterable[Decoded]) -> Iterator[str]:
+        heading, self._heading = self._heading, []
+        yield from heading
+        for lines in self._json.lines(decoded):
+            yield from self._render(lines.encode())
+
+    def finish(self) -> Iterator[str]:
+        return iter(())
+
+
+class ReportLines:
+    """Renders each message or finding that is selected, after it was shown to `note`; the filter is for messages.
+
+    `heading` is the first line, before those of the first capture.
+    """
+
+    def __init__(
+        self,
+        render: Callable[[Report], str],
+        selection: Selection,
+        wanted: Filter | None,
+        settings: ObserverSettings,
+        note: Callable[[Report], None],
+        *,
+        heading: str | None = None,
+    ) -> None:
+        self._heading = [] if heading is None else [heading]
+        self._render = render
+        self._selection = selection
+        self._note = note
+        self._selector_of = None if wanted is None else filters_of(wanted)
+        if wanted is not None:
+            settings = msgspec.structs.replace(settings, kept_body=CommandFilter.kept_body(wanted))
+        self._settings = settings
+
+    def lines(self, decoded: Iterable[Decoded]) -> Iterator[str]:
+        chosen = self._selection.connections(decoded)
+        heading, self._heading = self._heading, []
+        yield from heading
+        for report in observed(chosen, self._settings, self._selector_of):
+            if self._selection.shows(report.ts_ns, report.channel):
+                self._note(report)
+                yield self._render(report)
+
+    def finish(self) -> Iterator[str]:
+        return iter(())

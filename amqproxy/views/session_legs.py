@@ -1,0 +1,60 @@
+"""Which connections of a recording of both legs belong to the same session of the proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
+
+MAX_HELD = 8
+"""Packets of a connection to the upstream that are kept until it is known whose they are."""
+
+
+class SessionLegs:
+    """Finds the connection of the client's leg for each one of the upstream's leg.
+
+    What passes unchanged is recorded on the client's leg first and on the upstream's right behind it, at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._client_streams: dict[int, int | None] = {}
+        self._paired: set[int] = set()
+        self._held: dict[int, list[Decoded]] = {}
+        self._last: DecodedFrames | None = None
+
+    def noted(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
+        """The same, each after it is known to which session it belongs."""
+        for each in decoded:
+            stream = each.stream
+            if each.leg == "upstream" and stream not in self._client_streams:
+                held = self._held.setdefault(stream, [])
+                held.append(each)
+                found = self._client_stream_of(each)
+                if found is None and len(held) < MAX_HELD and not isinstance(each, StreamEnded):
+                    continue
+                self._client_streams[stream] = found
+                yield from self._held.pop(stream)
+            else:
+                if each.leg == "client" and isinstance(each, DecodedFrames):
+                    self._last = each
+                yield each
+            if isinstance(each, StreamEnded):
+                self._client_streams.pop(stream, None)
+                self._paired.discard(stream)
+        for held in self._held.values():
+            yield from held
+
+    def client_stream(self, stream: int) -> int | None:
+        """The connection of the client's leg that one of the upstream's leg belongs to, if that is known."""
+        return self._client_streams.get(stream)
+
+    def _client_stream_of(self, each: Decoded) -> int | None:
+        last = self._last
+        if last is None or not isinstance(each, DecodedFrames) or last.stream in self._paired:
+            return None
+        if (last.ts_ns, last.sender) != (each.ts_ns, each.sender):
+            return None
+        if [frame.raw for frame in last.frames] != [frame.raw for frame in each.frames]:
+            return None
+        self._paired.add(last.stream)
+        return last.stream

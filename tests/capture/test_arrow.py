@@ -1,0 +1,155 @@
+"""Batches of Arrow: the same rows as the records in JSON."""
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.frame import BODY, Frame, encode_frame
+from amqproxy.capture.arrow import record_batches, schema
+from amqproxy.capture.decode import BOTH_LEGS, read_decoded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded, records_of
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import Note
+from tests.capture.any_frames import CAPTURES, WHERE, frames, times
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "arrow.md"
+MOST = 2**63 - 1
+
+OF_RECORD = (
+    "stream",
+    "connection",
+    "protocol",
+    "channel",
+    "type",
+    "method",
+    "size",
+    "code",
+    "reason",
+    "offset",
+    "lost",
+)
+OF_ARGUMENTS = ("exchange", "routing_key", "queue", "consumer_tag", "delivery_tag", "multiple", "redelivered")
+OF_ARGUMENTS += ("requeue", "mandatory", "reply_code", "reply_text")
+OF_PROPERTIES = {"message_timestamp": "timestamp", "message_type": "type"}
+for _name in ("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to"):
+    OF_PROPERTIES[_name] = _name
+for _name in ("expiration", "message_id", "user_id", "app_id", "cluster_id"):
+    OF_PROPERTIES[_name] = _name
+
+
+def told(value: Any) -> Any:
+    """A value of JSON as a column has it."""
+    if isinstance(value, dict):
+        return base64.b64decode(value["base64"]).decode("utf-8", "backslashreplace")
+    if isinstance(value, int) and not isinstance(value, bool) and not -MOST <= value <= MOST:
+        return None
+    return value
+
+
+def rows_of(passed: list[Decoded], body: int) -> list[dict[str, Any]]:
+    """What the rows have to be, by way of the lines of JSON."""
+    rows = []
+    for each in passed:
+        sent = [frame.known_payload for frame in each.frames] if isinstance(each, DecodedFrames) else [b""]
+        for record, payload in zip(records_of(each, has_both_legs=True), sent, strict=False):
+            line = json.loads(record.to_json())
+            arguments, properties = line.get("arguments") or {}, line.get("properties") or {}
+            is_method = "method" in line
+            row = {name: told(line.get(name)) for name in OF_RECORD}
+            row["class"] = line["method"].partition(".")[0] if is_method else None
+            row |= {name: told(arguments.get(name)) if is_method else None for name in OF_ARGUMENTS}
+            row |= {name: told(properties.get(key)) for name, key in OF_PROPERTIES.items()}
+            row["headers"] = properties.get("headers")
+            row["body_size"] = told(arguments.get("body_size"))
+            row |= {"sender": line["from"], "leg": line.get("leg"), "verdict": line.get("verdict")}
+            row |= {"rules": line.get("rules"), "tags": line.get("tags")}
+            row["arguments"] = arguments if is_method else None
+            row["ts_ns"] = told(line["ts_ns"])
+            row["time"] = None if row["ts_ns"] is None else row["ts_ns"] // 1000
+            row["body"] = payload[:body] if line["type"] == "body" and body else None
+            rows.append(row)
+    return rows
+
+
+def read_back(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for batch in batches:
+        batch.validate(full=True)
+        rows += batch.set_column(1, "time", batch.column("time").cast(pa.int64())).to_pylist()
+    for row in rows:
+        row.setdefault("body", None)
+        for name in ("headers", "arguments"):
+            row[name] = None if row[name] is None else json.loads(row[name])
+    return rows
+
+
+def check(passed: list[Decoded], body: int = 0, rows: int = 65_536, *, dictionaries: bool = True) -> None:
+    batches = list(record_batches(passed, rows=rows, body=body, arguments=True, dictionaries=dictionaries))
+    wanted = schema(arguments=True, body=body > 0, dictionaries=dictionaries)
+    assert all(batch.schema == wanted for batch in batches)
+    assert all(batch.num_rows == rows for batch in batches[:-1])
+    found, expected = read_back(batches), rows_of(passed, body)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one == other
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_every_capture_gives_the_rows_of_its_lines(path: Path) -> None:
+    passed = list(read_decoded([path], leg=BOTH_LEGS))
+    check(passed, body=9)
+    check(passed, rows=7, dictionaries=False)
+
+
+@settings(max_examples=100, deadline=None)
+@given(frames, times, st.integers(0, 2**40), st.integers(0, 60), st.integers(1, 9))
+def test_any_frames_give_the_rows_of_their_lines(data: bytes, ts_ns: int, stream: int, body: int, rows: int) -> None:
+    chunk = DecodedFrames(ts_ns, stream, "one", "client", FrameChunk(data, 1 << 33, -1, False))
+    as_list = msgspec.structs.replace(chunk, frames=list(chunk.frames), leg="client", connection="another")
+    note = Note(("slow", "other"), ("late",), "rewritten", "upstream")
+    noted = msgspec.structs.replace(chunk, ts_ns=-1, leg="upstream", note=note)
+    cut = DecodedFrames(*WHERE, [Frame(encode_frame(BODY, 1, b"ab" + bytes(8)), 3, 8)])
+    check([chunk, as_list, noted, cut, StreamEnded(5, 3, "one", "over"), chunk], body, rows)
+
+
+def test_a_batch_ends_where_its_texts_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = encode_frame(BODY, 1, bytes(1 << 20))
+    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(body, 0))] * 80
+    sizes = [batch.num_rows for batch in record_batches(passed, body=1 << 20)]
+    assert sum(sizes) == 80
+    assert max(sizes) <= 33
+
+
+def test_nothing_gives_no_batch() -> None:
+    assert list(record_batches([])) == []
+
+
+def test_parquet_keeps_the_rows(tmp_path: Path) -> None:
+    passed = list(read_decoded([CAPTURES[0]]))
+    batches = list(record_batches(passed, arguments=True))
+    pyarrow.parquet.write_table(pa.Table.from_batches(batches), tmp_path / "frames.parquet")
+    table = pyarrow.parquet.read_table(tmp_path / "frames.parquet")
+    assert read_back(table.combine_chunks().to_batches()) == rows_of(passed, 0)
+
+
+def test_the_columns_are_documented() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", DOCUMENTED.read_text(), re.MULTILINE)
+    plain = schema(arguments=True, body=True, dictionaries=False)
+    assert rows == [(field.name, str(field.type).replace("item: string not null", "item")) for field in plain]
+
+
+def test_without_pyarrow_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['pyarrow'] = None; import amqproxy.capture.arrow"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'amqproxy[analytics]'" in ended.stderr

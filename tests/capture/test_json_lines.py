@@ -1,0 +1,88 @@
+"""Lines of JSON from the bytes of frames: those that records make, byte for byte."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.methods import BasicAck, ConnectionSecureOk, ConnectionStartOk
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import Field, Table
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, records_of
+from amqproxy.capture.json_lines import JSONLines
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import Note
+from tests.capture.any_frames import CAPTURES, WHERE, frames, times
+
+
+def by_records(passed: list[Decoded], body: int, *, has_both_legs: bool = False) -> bytes:
+    records = [record for each in passed for record in records_of(each, body=body, has_both_legs=has_both_legs)]
+    return b"".join([record.to_json() + b"\n" for record in records])
+
+
+def written(passed: list[Decoded], body: int, *, has_both_legs: bool = False) -> bytes:
+    lines = JSONLines(body, has_both_legs=has_both_legs)
+    counts = [lines.add(each) for each in passed]
+    taken = lines.take()
+    assert taken.count(b"\n") == sum(counts)
+    assert (lines.take(), lines.size) == (b"", 0)
+    return taken
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+@pytest.mark.parametrize("body", [0, 7, 100_000])
+def test_every_capture_gives_the_lines_of_its_records(path: Path, body: int) -> None:
+    passed = list(read_decoded(path))
+    assert written(passed, body) == by_records(passed, body)
+
+
+@settings(max_examples=200, deadline=None)
+@given(frames, times, st.integers(0, 2**40), st.sampled_from(["client", "server"]), st.integers(0, 60))
+def test_any_frames_give_the_lines_of_their_records(
+    data: bytes, ts_ns: int, stream: int, sender: str, body: int
+) -> None:
+    chunk = DecodedFrames(ts_ns, stream, 'a"b\\-é:1', sender, FrameChunk(data, 1 << 33, -1, False))
+    as_list = msgspec.structs.replace(chunk, frames=list(chunk.frames))
+    other = msgspec.structs.replace(chunk, sender="server", ts_ns=7, leg="client")
+    noted = msgspec.structs.replace(other, leg="upstream", note=Note(("slow",), ("late",), "rewritten", "upstream"))
+    passed: list[Decoded] = [chunk, as_list, other, noted]
+    for has_both_legs in (False, True):
+        assert written(passed, body, has_both_legs=has_both_legs) == by_records(
+            passed, body, has_both_legs=has_both_legs
+        )
+
+
+def test_a_body_that_was_captured_in_part() -> None:
+    frame = Frame(encode_frame(BODY, 1, b"ab" + bytes(8)), 3, 8)
+    passed: list[Decoded] = [DecodedFrames(*WHERE, [frame])]
+    lines = written(passed, 5)
+    assert lines == by_records(passed, 5)
+    assert b'"size":10,"body":"ab","lost":8' in lines
+
+
+def test_more_than_the_buffer_holds() -> None:
+    headers = Table([Field(f"k{number}", "S", "\x01" * 5000) for number in range(30)])
+    many = Table([Field(f"k{number}", "I", number) for number in range(500)])
+    contents = [ContentHeader(9, Properties(headers=table)) for table in (headers, many, headers)]
+    data = b"".join([encode_frame(HEADER, 1, each.encode()) for each in contents])
+    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data * 5, 0))]
+    assert written(passed, 0) == by_records(passed, 0)
+
+
+def test_secrets_are_masked() -> None:
+    sent = [ConnectionStartOk(response=b"\0guest\0se\xffcret"), ConnectionSecureOk(b"secret")]
+    data = b"".join([encode_method(0, each) for each in sent])
+    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    lines = written(passed, 0)
+    assert lines == by_records(passed, 0)
+    assert lines.count(b'"<masked>"') == 2
+
+
+def test_what_is_no_frame() -> None:
+    skipped = SkippedBytes(*WHERE, "0-9-1", "bytes are missing from the capture", 9, 100)
+    frames = DecodedFrames(*WHERE, FrameChunk(encode_method(1, BasicAck(1)), 0))
+    assert written([skipped, frames], 0) == by_records([skipped, frames], 0)

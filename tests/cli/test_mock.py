@@ -1,0 +1,56 @@
+"""`amqproxy mock`."""
+
+import json
+import signal
+from pathlib import Path
+
+from amqproxy.cli.failure import FAILED, MISUSED
+from tests.cli.outcome import Amqproxy
+from tests.cli.process import DEADLINE, connected, port_in, start, until
+
+CONFIRMS = str(Path(__file__).parent.parent.parent / "captures" / "confirms.pcapng")
+
+
+def test_a_client_that_does_otherwise() -> None:
+    """Its address is printed at once, what the client did otherwise when it has gone; and the exit code tells it."""
+    process = start("mock", CONFIRMS, "--listen", "127.0.0.1:0", "--once", "--speed", "10", "--json")
+    with connected(port_in(until(process, "listening"))) as connection:
+        assert connection.channel().queue_declare("", exclusive=True).method.queue.startswith("amq.gen-")
+    out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == FAILED
+    assert "did not do what was recorded" in err
+    (report,) = [json.loads(line) for line in out.splitlines()]
+    assert (report["report"], report["user"], report["stream"]) == ("mocked", "guest", 0)
+    assert [(each["kind"], each["method"]) for each in report["differences"]] == [
+        ("changed", "queue.declare"),
+        ("missing", "confirm.select"),
+        ("missing", "basic.publish"),
+        ("missing", "basic.publish"),
+        ("missing", "basic.publish"),
+    ]
+
+
+def test_until_a_signal_ends_it() -> None:
+    process = start("mock", CONFIRMS, "--listen", "127.0.0.1:0", "--loop")
+    port = port_in(until(process, "listening"))
+    with connected(port) as connection:
+        connection.channel()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert "(guest) played #0 127.0.0.1:" in out
+    assert "queue.declare  (missing)" in out
+
+
+def test_misuse(amqproxy: Amqproxy) -> None:
+    for wrong in (
+        [],
+        ["--speed", "-1"],
+        ["--user", "nobody"],
+        ["--tls-cert", "x"],
+        ["-x"],
+        ["--listen", "127.0.0.1:99999"],
+    ):
+        assert amqproxy("mock", *([CONFIRMS] if wrong else []), *wrong).code == MISUSED
+    for wrong in (["missing.pcap"], [CONFIRMS, "--listen", "192.0.2.1:0"]):
+        assert amqproxy("mock", *wrong).code == FAILED

@@ -1,0 +1,70 @@
+"""`amqproxy shrink`."""
+
+import json
+import signal
+from pathlib import Path
+
+from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED
+from amqproxy.testing.local_broker import LocalBroker
+from tests.cli.outcome import Amqproxy
+from tests.cli.process import silent_broker, start
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+ERROR = str(CAPTURES / "channel-error.pcapng")
+CLOSED = 'method == "channel.close" && sender == "server"'
+
+
+def test_what_is_left_still_shows_it(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    small = tmp_path / "small.pcapng"
+    code, out, err = amqproxy("shrink", ERROR, "--until", CLOSED, "--output", str(small))
+    assert (code, err) == (0, "")
+    assert out.startswith("2 → 1 commands, 1 → 1 connections, in ")
+    assert out.endswith(f" replays: {small}\n")
+    assert amqproxy("decode", str(small), "--filter", CLOSED).out.count("channel.close") == 1
+    again = amqproxy("shrink", str(small), "--until", CLOSED, "-o", str(small), "--json")
+    assert json.loads(again.out)["commands_before"] == 1
+    assert json.loads(again.out)["is_least"] is True
+
+
+def test_against_another_broker(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    small = tmp_path / "small.pcapng"
+    with LocalBroker() as broker:
+        code, out, _ = amqproxy("shrink", ERROR, "--until", CLOSED, "-o", str(small), "--to", broker.url)
+    assert code == 0
+    assert out.startswith("2 → 1 commands")
+
+
+def test_what_it_cannot_do(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    small = str(tmp_path / "small.pcapng")
+    for wrong in (
+        ("shrink", "--until", CLOSED, "-o", small),
+        ("shrink", ERROR, "--until", "no such", "-o", small),
+        ("shrink", ERROR, "--until", CLOSED),
+        ("shrink", ERROR, "--until", CLOSED, "-o", small, "--seconds", "0"),
+        ("shrink", ERROR, "--until", CLOSED, "-o", small, "--to", "localhost"),
+    ):
+        assert amqproxy(*wrong).code == MISUSED, wrong
+    code, _, err = amqproxy("shrink", ERROR, "--until", 'method == "tx.select"', "-o", small)
+    assert (code, err) == (
+        FAILED,
+        'amqproxy: shrink: replaying all of it does not make this true: method == "tx.select"\n',
+    )
+    code, _, err = amqproxy("shrink", ERROR, "--until", CLOSED, "-o", str(tmp_path / "none" / "small.pcapng"))
+    assert code == FAILED
+    assert "cannot be written" in err
+    assert not Path(small).exists()
+
+
+def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:
+    small = tmp_path / "small.pcapng"
+    with silent_broker() as (url, is_greeted):
+        flags = ("--until", CLOSED, "-o", str(small), "--timeout", "60")
+        process = start("shrink", ERROR, *flags, "--to", url)
+        try:
+            assert is_greeted.wait(30)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, err) == (INTERRUPTED, "amqproxy: shrink: interrupted; nothing was written\n")
+    assert not small.exists()

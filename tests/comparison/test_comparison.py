@@ -1,0 +1,234 @@
+"""Two captures, command by command."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import Decoded, DecodedFrames
+from amqproxy.comparison.command_store import CommandStore
+from amqproxy.comparison.comparison import (
+    ComparisonReport,
+    ComparisonSummary,
+    ConnectionsCompared,
+    LatenciesCompared,
+    compared,
+)
+from amqproxy.comparison.difference import Change, Difference, DifferenceKind
+from tests.capture import golden
+
+CAPTURES = golden.captures()
+NAMES = [path.name.partition(".pcap")[0] for path in CAPTURES]
+SAME = [
+    ("consume-large", "consume-large.shuffled"),
+    ("consume-large", "consume-large.retransmitted"),
+    ("consume-large", "consume-large.fragmented"),
+    ("every-type.ipv6-in-vlans", "every-type.ipv6-in-vlans"),
+    ("login-refused", "login-refused.octets"),
+    ("publish-get-ack", "publish-get-ack.wrapped"),
+]
+
+
+def capture(name: str) -> Path:
+    return CAPTURES[NAMES.index(name)]
+
+
+def reports(a: Iterable[Decoded], b: Iterable[Decoded], **options: Any) -> list[ComparisonReport]:
+    with closing(CommandStore(**options)) as one, closing(CommandStore(**options)) as other:
+        one.load(a)
+        other.load(b)
+        return list(compared(one, other))
+
+
+def differences(a: Iterable[Decoded], b: Iterable[Decoded], **options: Any) -> list[Difference]:
+    return [each for each in reports(a, b, **options) if isinstance(each, Difference)]
+
+
+def of_files(a: str, b: str) -> list[Difference]:
+    return differences(read_decoded(capture(a)), read_decoded(capture(b)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_differs_from_itself(name: str) -> None:
+    found = reports(read_decoded(capture(name)), read_decoded(capture(name)))
+    summary = found[-1]
+    assert isinstance(summary, ComparisonSummary)
+    assert summary.is_same
+    assert not [each for each in found if isinstance(each, Difference)]
+    assert all(each.a == each.b for each in found if isinstance(each, LatenciesCompared | ConnectionsCompared))
+
+
+@pytest.mark.parametrize(("a", "b"), SAME)
+def test_the_same_in_other_packets_is_the_same(a: str, b: str) -> None:
+    assert of_files(a, b) == []
+
+
+@pytest.mark.parametrize("number", range(len(NAMES)))
+def test_the_other_way_round_it_is_mirrored(number: int) -> None:
+    a, b = NAMES[number], NAMES[(number * 5 + 3) % len(NAMES)]
+
+    def counted(found: list[Difference], *, is_mirrored: bool) -> Counter[Any]:
+        return Counter(
+            (
+                each.kind.mirrored if is_mirrored else each.kind,
+                *((each.b, each.a) if is_mirrored else (each.a, each.b)),
+                frozenset(repr(change.mirrored if is_mirrored else change) for change in each.changes),
+            )
+            for each in found
+        )
+
+    assert counted(of_files(a, b), is_mirrored=True) == counted(of_files(b, a), is_mirrored=False)
+
+
+# --- mutations
+
+
+Publishes = dict[int, tuple[int, list[int]]]
+
+
+def publishes(decoded: list[Decoded]) -> list[list[tuple[int, int]]]:
+    """The frames of each publish: which of what was decoded they are in, and where."""
+    found: list[list[tuple[int, int]]] = []
+    open_now: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for number, each in enumerate(decoded):
+        if not isinstance(each, DecodedFrames) or each.sender != "client":
+            continue
+        for place, frame in enumerate(each.frames):
+            key = (each.stream, frame.channel)
+            if frame.kind == METHOD:
+                open_now.pop(key, None)
+                if frame.index == BasicPublish.index:
+                    found.append([])
+                    open_now[key] = found[-1]
+            if key in open_now:
+                open_now[key].append((number, place))
+    return found
+
+
+def mutated(decoded: list[Decoded], new: dict[tuple[int, int], list[bytes]]) -> list[Decoded]:
+    """With other frames in these places."""
+    result: list[Decoded] = []
+    for number, each in enumerate(decoded):
+        if isinstance(each, DecodedFrames):
+            frames = [
+                changed
+                for place, frame in enumerate(each.frames)
+                for changed in map(Frame, new.get((number, place), [frame.raw]))
+            ]
+            each = msgspec.structs.replace(each, frames=frames)
+        result.append(each)
+    return result
+
+
+LARGE = list(read_decoded(capture("consume-large")))
+PUBLISHES = publishes(LARGE)
+
+
+def frame_of(place: tuple[int, int]) -> Frame:
+    each = LARGE[place[0]]
+    assert isinstance(each, DecodedFrames)
+    return each.frames[place[1]]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_a_mutation_is_named_exactly(data: st.DataObject) -> None:
+    places = data.draw(st.sampled_from(PUBLISHES))
+    frames = [frame_of(place) for place in places]
+    change = data.draw(st.sampled_from(["field", "property", "body", "remove", "add"]))
+    new = {place: [frame.raw] for place, frame in zip(places, frames, strict=True)}
+    if change == "field":
+        method = msgspec.structs.replace(frames[0].method, mandatory=True)
+        new[places[0]] = [encode_method(frames[0].channel, method)]
+        expected: Any = (DifferenceKind.CHANGED, [("mandatory", False, True)])
+    elif change == "property":
+        header = frames[1].header
+        properties = msgspec.structs.replace(header.properties, app_id="mutant")
+        raw = ContentHeader(header.body_size, properties).encode()
+        new[places[1]] = [encode_frame(HEADER, frames[1].channel, raw)]
+        path, before, after = "properties.app_id", msgspec.UNSET, "mutant"
+        if not header.properties.present():
+            path, after = "properties", {"app_id": "mutant"}  # type: ignore[assignment]
+        expected = (DifferenceKind.CHANGED, [(path, before, after)])
+    elif change == "body":
+        if len(frames) < 3:
+            return
+        at = data.draw(st.integers(0, sum(frame.size for frame in frames[2:]) - 1))
+        start = 0
+        for place, frame in zip(places[2:], frames[2:], strict=True):
+            if start <= at < start + frame.size:
+                payload = bytearray(frame.payload)
+                payload[at - start] ^= 1
+                new[place] = [encode_frame(BODY, frame.channel, bytes(payload))]
+            start += frame.size
+        found = differences(LARGE, mutated(LARGE, new))
+        assert [each.kind for each in found] == [DifferenceKind.CHANGED]
+        assert [(each.field, each.at) for each in found[0].changes] == [("body", at)]
+        return
+    elif change == "remove":
+        new = {place: [] for place in places}
+        expected = (DifferenceKind.MISSING, [])
+    else:
+        new[places[-1]] = [frames[-1].raw, *(frame.raw for frame in frames)]
+        expected = (DifferenceKind.EXTRA, [])
+    found = differences(LARGE, mutated(LARGE, new))
+    assert [(each.kind, [(c.field, c.before, c.after) for c in each.changes]) for each in found] == [expected]
+    assert found[0].type == "publish"
+    assert (found[0].a or found[0].b).channel == frames[0].channel  # type: ignore[union-attr]
+
+
+def test_a_publish_that_moved() -> None:
+    first, second = PUBLISHES[0], PUBLISHES[1]
+    moved = {place: [] for place in first}
+    moved |= {second[-1]: [frame_of(place).raw for place in (second[-1], *first)]}
+    assert [each.kind for each in differences(LARGE, mutated(LARGE, moved))] == [DifferenceKind.MOVED]
+
+
+def test_what_became_of_a_publish_is_compared() -> None:
+    confirms = list(read_decoded(capture("confirms")))
+    new: dict[tuple[int, int], list[bytes]] = {}
+    for number, each in enumerate(confirms):
+        if isinstance(each, DecodedFrames) and each.sender == "server":
+            for place, frame in enumerate(each.frames):
+                if frame.kind == METHOD and frame.method.name == "basic.nack":
+                    new[number, place] = [frame.raw.replace(b"\0\x3c\0\x78", b"\0\x3c\0\x50")[:-2] + b"\0\xce"]
+    assert len(new) == 1
+    (found,) = differences(confirms, mutated(confirms, new))
+    assert found.changes == (Change(field="outcome", before="nacked", after="confirmed"),)
+
+
+def test_fields_that_are_ignored() -> None:
+    places = PUBLISHES[0]
+    frame = frame_of(places[0])
+    new = {places[0]: [encode_method(frame.channel, msgspec.structs.replace(frame.method, mandatory=True))]}
+    new[places[2]] = [encode_frame(BODY, frame.channel, bytes(frame_of(places[2]).size))]
+    other = mutated(LARGE, new)
+    assert len(differences(LARGE, other)[0].changes) == 2
+    assert len(differences(LARGE, other, ignored=["mandatory", "no.such.field"])[0].changes) == 1
+    assert differences(LARGE, other, ignored=["mandatory", "body"]) == []
+
+
+def test_connections_that_correspond_by_nothing_are_missing_and_extra() -> None:
+    found = of_files("confirms", "confirms.ports-reused")
+    assert [(each.kind, each.type) for each in found] == [(DifferenceKind.EXTRA, "connection")]
+    assert of_files("confirms.ports-reused", "confirms")[0].kind is DifferenceKind.MISSING
+
+
+def test_bodies_that_were_not_captured_whole() -> None:
+    """As far as both were captured they are the same; how much that was is told."""
+    found = [each for each in of_files("consume-large", "consume-large.snapped") if each.type == "publish"]
+    assert len(found) == 3
+    assert {change.field for each in found for change in each.changes} == {"captured"}
+    assert of_files("consume-large.snapped", "consume-large.snapped") == []

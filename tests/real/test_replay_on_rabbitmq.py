@@ -1,0 +1,32 @@
+"""Captures of RabbitMQ, played against RabbitMQ: the answers are the same, and so is a recording of that.
+
+And played against RabbitMQ and our own broker, which `compare` finds to be the same.
+"""
+
+import pytest
+
+from amqproxy.cli.compare import compare
+from tests.real.own import OwnBroker
+from tests.real.rabbitmq import RabbitMQ
+from tests.real.recordings import reported
+from tests.replay.playing import CAPTURES, WHOLE, replayed_and_recorded, texts
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_the_same_again(name: str, rabbitmq: RabbitMQ) -> None:
+    result, differences = replayed_and_recorded(CAPTURES / name, rabbitmq.url)
+    assert texts(result) == []
+    assert result.is_same
+    assert differences == []
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_two_brokers_do_the_same(name: str, rabbitmq: RabbitMQ, own_broker: OwnBroker) -> None:
+    own = f"amqp://guest:guest@127.0.0.1:{own_broker.port}"
+    *found, summary = reported(compare, rabbitmq.url, own, replay=CAPTURES / name, json=True)  # type: ignore[arg-type]
+    assert [each for each in found if each["report"] == "difference"] == []
+    assert summary["is_same"]
+    for each in (summary["connections"], summary["commands"]):
+        assert each["a"] == each["b"] > 0

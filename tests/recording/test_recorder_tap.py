@@ -1,0 +1,131 @@
+"""What sessions show becomes entries, and what there is no room for is counted."""
+
+from amqproxy.amqp091.errors import FrameError
+from amqproxy.amqp091.frame import Frame, every_frame
+from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.recording.entry import Ended, Entry, Lost, Violation
+from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
+from amqproxy.recording.recorder_tap import EVENTS_SHARE, RecorderTap
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import NOTHING, Note
+from tests.taps.sessions import Session
+from tests.transcripts.words import octets
+
+HEADER = b"AMQP\0\0\x09\x01"
+
+
+class Recorded:
+    """A tap with its queue, and a session that it is shown."""
+
+    def __init__(self, memory: int = 1_000_000) -> None:
+        self.queue = EntryQueue(memory)
+        self.dropped = 0
+        self.wakes = 0
+        self.tap = RecorderTap(self.queue, self._wake, self._drop, clock=lambda: 5)
+        self.session = Session(upstream_name="p:3-b:4")
+
+    def _wake(self, session: int, size: int) -> None:
+        self.wakes += 1
+
+    def _drop(self, frames: int) -> None:
+        self.dropped += frames
+
+    def entries(self) -> list[Entry]:
+        taken = self.queue.take(1_000_000)
+        self.queue.done(taken)
+        return taken
+
+
+def frames(text: str) -> list[Frame]:
+    return every_frame(octets(text), 0)
+
+
+def test_a_connection_from_its_beginning() -> None:
+    recorded = Recorded()
+    tap, session = recorded.tap, recorded.session
+    tap.saw_protocol_header(session, HEADER)
+    assert [entry.note.leg for entry in recorded.entries()] == ["client"]
+    tap.saw_frames(session, SERVER, frames("heartbeat"))
+    at_upstream, first = recorded.entries()
+    assert (at_upstream.data, at_upstream.note.leg, at_upstream.sender) == (HEADER, "upstream", CLIENT)
+    assert (first.data, first.note, first.sender, first.ts_ns) == (octets("heartbeat"), NOTHING, SERVER, 5)
+    connection = first.connection
+    assert connection is at_upstream.connection
+    assert (connection.name, connection.upstream_name, connection.is_joined) == ("c:1-p:2", "p:3-b:4", False)
+    tap.saw_end(session, "client closed")
+    assert [entry.event for entry in recorded.entries()] == [Ended("client closed")]
+    assert not tap.connections
+
+
+def test_what_the_proxy_answers_itself_is_no_sign_of_an_upstream() -> None:
+    recorded = Recorded()
+    recorded.tap.saw_protocol_header(recorded.session, HEADER)
+    recorded.tap.saw_frames(recorded.session, SERVER, frames("connection.close 320"), Note(leg="client"))
+    assert [entry.note.leg for entry in recorded.entries()] == ["client", "client"]
+
+
+def test_a_connection_that_was_open_before() -> None:
+    recorded = Recorded()
+    note = Note(rules=("a",), verdict="rewritten", leg="upstream")
+    recorded.tap.saw_frames(recorded.session, CLIENT, FrameChunk(octets("1: tx.commit, 1: tx.commit"), 0), note)
+    (entry,) = recorded.entries()
+    assert entry.connection.is_joined
+    assert entry.note is note
+    assert entry.data == octets("1: tx.commit, 1: tx.commit")
+
+
+def test_a_violation_has_what_was_received() -> None:
+    recorded = Recorded()
+    error = FrameError("too large")
+    error.received = b"\x01rubbish"
+    recorded.tap.saw_violation(recorded.session, CLIENT, error)
+    (entry,) = recorded.entries()
+    assert entry.event == Violation(501, error.reply_text, 0)
+    assert (entry.data, entry.note.leg) == (b"\x01rubbish", "client")
+
+
+def test_what_there_is_no_room_for_is_counted_by_leg_and_sender() -> None:
+    one = octets("1: tx.commit")
+    recorded = Recorded(memory=ENTRY_COST + len(one))
+    for _ in range(3):
+        recorded.tap.saw_frames(recorded.session, CLIENT, frames("1: tx.commit"))
+    recorded.tap.saw_frames(recorded.session, SERVER, frames("1: tx.commit-ok"), Note(leg="client"))
+    assert recorded.dropped == 3
+    assert len(recorded.entries()) == 1
+    recorded.tap.saw_frames(recorded.session, SERVER, frames("heartbeat"))
+    lost = [(entry.sender, entry.event) for entry in recorded.entries()]
+    assert lost == [
+        (CLIENT, Lost("client", 2, 2 * len(one))),
+        (CLIENT, Lost("upstream", 2, 2 * len(one))),
+        (SERVER, Lost("client", 1, len(octets("1: tx.commit-ok")))),
+        (SERVER, None),
+    ]
+
+
+def test_an_end_is_recorded_however_full_it_is() -> None:
+    recorded = Recorded(memory=1)
+    recorded.tap.saw_frames(recorded.session, CLIENT, frames("1: tx.commit"))
+    recorded.tap.saw_end(recorded.session, "client closed")
+    assert [type(entry.event) for entry in recorded.entries()] == [Lost, Lost, Ended]
+
+
+def test_taken_entries_count_until_they_are_written() -> None:
+    recorded = Recorded()
+    recorded.tap.saw_frames(recorded.session, CLIENT, frames("1: tx.commit"))
+    size = recorded.queue.size
+    taken = recorded.queue.take(1)
+    assert recorded.queue.size == size > 0
+    recorded.queue.done(taken)
+    assert recorded.queue.size == 0
+
+
+def test_sessions_of_which_nothing_is_recorded_take_no_memory() -> None:
+    recorded = Recorded(memory=10 * ENTRY_COST)
+    for number in range(1000):
+        session = Session(number=number)
+        recorded.tap.saw_protocol_header(session, HEADER)
+        recorded.tap.saw_end(session, "client closed")
+    assert recorded.queue.size <= (EVENTS_SHARE * 10 + 5) * ENTRY_COST
+    ended = [entry.connection for entry in recorded.entries() if isinstance(entry.event, Ended)]
+    assert len(ended) == len(set(ended)) > 0
+    assert recorded.dropped > 900

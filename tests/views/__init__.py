@@ -1,0 +1,1 @@
+"""Tests of `amqproxy.views`; `snapshots` has what some of them look like."""

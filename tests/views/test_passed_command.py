@@ -1,0 +1,80 @@
+"""Commands put together from the frames of a capture."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, encode_frame
+from amqproxy.amqp091.methods import BasicPublish, ChannelOpen
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
+from tests.capture import golden
+from tests.views.followed import decoded, records
+
+PUBLISH = BasicPublish(exchange="orders", routing_key="new")
+
+
+@pytest.mark.parametrize("name", [path.name.partition(".pcap")[0] for path in golden.captures()])
+def test_each_method_of_a_capture_is_one_command(name: str) -> None:
+    passed = decoded(name)
+    everything = records(passed)
+    commands = [each for each in commands_of(passed) if each.method is not None]
+    assert Counter((each.stream, each.sender, each.channel, each.method.name) for each in commands if each.method) == (
+        Counter((each.stream, each.sender, each.channel, each.method) for each in everything if each.type == "method")
+    )
+    whole = [each for each in commands if each.kind is PassedKind.COMMAND]
+    assert sum(each.size or 0 for each in whole) <= sum(each.size or 0 for each in everything if each.type == "body")
+    if name == "publish-get-ack":
+        assert all(each.kind is PassedKind.COMMAND for each in commands)
+
+
+def frames(*given: Frame, sender: str = "client", ts_ns: int = 1) -> DecodedFrames:
+    return DecodedFrames(ts_ns, 0, "a:1-b:2", sender, list(given))
+
+
+def publish(body: bytes, channel: int = 1) -> list[Frame]:
+    data = Command(channel, PUBLISH, body=body).encode(4096)
+    found = []
+    while data:
+        size = int.from_bytes(data[3:7]) + 8
+        found.append(Frame(data[:size]))
+        data = data[size:]
+    return found
+
+
+def kinds(passed: list[Decoded]) -> list[tuple[PassedKind, int | None]]:
+    return [(each.kind, each.size) for each in commands_of(passed)]
+
+
+def test_contents_of_two_channels_may_be_interleaved() -> None:
+    one, two = publish(b"a" * 5000, 1), publish(b"b" * 10, 2)
+    mixed = [one[0], two[0], one[1], one[2], two[1], two[2], one[3]]
+    found = list(commands_of([frames(each, ts_ns=ts_ns) for ts_ns, each in enumerate(mixed)], body=6))
+    assert [(each.channel, each.size, each.body, each.ts_ns) for each in found] == [
+        (2, 10, b"bbbbbb", 5),
+        (1, 5000, b"aaaaaa", 6),
+    ]
+
+
+def test_what_is_cut_is_said() -> None:
+    start = publish(b"a" * 5000)
+    another = Frame(encode_frame(1, 1, ChannelOpen().encode()))
+    lost = SkippedBytes(9, 0, "a:1-b:2", "client", "0-9-1", "lost", 0, 7)
+    end = StreamEnded(9, 0, "a:1-b:2", "over")
+    cut, command, over = PassedKind.CUT_COMMAND, PassedKind.COMMAND, PassedKind.END
+    assert kinds([frames(*start[:1], another)]) == [(cut, None), (command, None)]
+    assert kinds([frames(*start[:3]), lost]) == [(cut, 5000), (PassedKind.ERROR, None)]
+    assert kinds([frames(*start[:2]), end]) == [(cut, 5000), (over, None)]
+    assert kinds([frames(*start[:2])]) == [(cut, 5000)]
+    stray = PassedKind.STRAY_CONTENT
+    assert kinds([frames(*start[1:])]) == [(stray, start[1].size), *((stray, each.size) for each in start[2:])]
+
+
+def test_what_is_no_command() -> None:
+    broken = Frame(encode_frame(2, 1, b"\0\x3c\0\0\0\0\0\0\0\0\0\x05\xff\xff"))
+    found: list[PassedCommand] = list(commands_of([frames(Frame(HEARTBEAT_FRAME), *publish(b"")[:1], broken)]))
+    assert [each.kind for each in found] == [PassedKind.HEARTBEAT, PassedKind.CUT_COMMAND, PassedKind.ERROR]
+    assert "bytes lost" in found[2].text
