@@ -3,7 +3,7 @@ import { fieldAt, fieldLines } from '../src/text/field_lines'
 import { both, connectionFilter, filterFor } from '../src/text/filters'
 import { bytes, count, duration, seconds, short } from '../src/text/numbers'
 import { frameSummary, isGap, messageSummary, outcomeMood, outcomeText } from '../src/text/summaries'
-import { parseTime } from '../src/text/times'
+import { parseTime, rangeAround } from '../src/text/times'
 
 test('numbers are short', () => {
   expect([0, 7, 9.87, 12.345, 999, 999.7, 1000, 12_345, 2_500_000].map(short)).toEqual([
@@ -81,4 +81,11 @@ test('times are of the day that is looked at', () => {
   expect(parseTime('12:34:56.5', near)).toBe(new Date(2026, 10, 22, 12, 34, 56, 500).getTime() * 1e6)
   expect(parseTime('9:05', near)).toBe(new Date(2026, 10, 22, 9, 5).getTime() * 1e6)
   expect(parseTime('soon', near)).toBeNull()
+})
+
+test('a range holds the rows at both its ends, whatever a number loses of their times', () => {
+  for (const ns of [1795404890314785000n, 1795404890314785127n, 1795404890314785129n, 1795404890314785999n]) {
+    const [start, end] = rangeAround(Number(ns), Number(ns))
+    expect(BigInt(String(start)) <= ns && ns < BigInt(String(end))).toBe(true)
+  }
 })

@@ -36,3 +36,11 @@ export function parseTime(text: string, near: number): number | null {
   const parsed = Date.parse(trimmed.replace(' ', 'T'))
   return Number.isNaN(parsed) ? null : parsed * 1e6
 }
+
+/**
+ * A range that holds the rows of both its ends, in nanoseconds since 1970: a number holds a time of today only to a
+ * quarter of a microsecond, and the server leaves out what is at the end.
+ */
+export function rangeAround(first: number, last: number): [number, number] {
+  return [(Math.floor(first / 1000) - 1) * 1000, (Math.ceil(last / 1000) + 1) * 1000]
+}
