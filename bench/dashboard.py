@@ -34,7 +34,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         config = directory / "amqproxy.toml"
         config.write_text(f'[control]\npath = "{control}"\n')
         proxy = stack.enter_context(amqproxy(listening.getsockname()[1], config))
-        flow, volume = relay.LOADS[0], int(400e6 * scale)
+        flow, volume = relay.LOADS[0], int(4e9 * scale)
         run = partial(relay.throughput, listening, proxy, flow, volume)
 
         def beside(watching: Callable[[Path], Any]) -> float:

@@ -17,7 +17,7 @@ FAR_MORE = 5
 WINDOW = 1.0
 """Seconds, at least, over which that is found out; after two of them without a loss, it is over."""
 
-BURST = 1.0
+BURST = 0.3
 """Seconds of work that may be done at once, after it was quiet."""
 
 LONGEST_PAUSE = 0.25

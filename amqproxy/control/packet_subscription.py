@@ -108,7 +108,7 @@ class PacketSubscription(Subscription):
         self._entries.close()
         try:
             if isinstance(entry.frames, FrameChunk):  # of which there may be many
-                self._lose(entry, len(entry.frames), len(entry.frames.data))
+                self._lose(entry, len(entry.frames), entry.frames.size)
             else:
                 self._show(entry)
         finally:

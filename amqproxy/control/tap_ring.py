@@ -152,7 +152,7 @@ class TapRing:
             return
         if isinstance(frames, FrameChunk):
             frames = frames.unmade()
-            cost = ENTRY_COST + len(frames.data)
+            cost = ENTRY_COST + frames.size
         else:
             cost = ENTRY_COST
             for frame in frames:
@@ -225,7 +225,7 @@ class TapRing:
 
     def _count(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note) -> None:
         """Count frames that are missed."""
-        size = len(frames.data) if isinstance(frames, FrameChunk) else sum([frame.length() for frame in frames])
+        size = frames.size if isinstance(frames, FrameChunk) else sum([frame.length() for frame in frames])
         of_session = self._missed.get(session)
         if of_session is None:
             of_session = self._missed[session] = {}

@@ -11,27 +11,41 @@ from amqproxy.amqp091.frame import Frame, count_frames, every_frame
 class FrameChunk(Sequence[Frame]):
     """The whole frames in `data`, which lie at `offset`; made once, when they are first asked for.
 
-    `is_in_order` as in `Frame`, for all of them; `zero_copy` as in `every_frame`.
+    `is_in_order` as in `Frame`, for all of them; `zero_copy` as in `every_frame`. Of a memoryview, whose bytes may be
+    others once the call is over that is given this, the bytes are copied when they are first asked for: that nothing
+    but their number is asked for costs next to nothing. `unmade` is what may be kept.
     """
 
-    __slots__ = ("_count", "_frames", "_is_in_order", "_zero_copy", "data", "offset")
+    __slots__ = ("_bytes", "_count", "_frames", "_is_in_order", "_zero_copy", "offset")
 
     def __init__(
-        self, data: bytes, offset: int, count: int = -1, is_in_order: bool = True, zero_copy: bool = False
+        self, data: bytes | memoryview, offset: int, count: int = -1, is_in_order: bool = True, zero_copy: bool = False
     ) -> None:
-        self.data = data
+        self._bytes = data
         self.offset = offset
         self._count = count
         self._is_in_order = is_in_order
         self._zero_copy = zero_copy
         self._frames: list[Frame] | None = None
 
+    @property
+    def data(self) -> bytes:
+        """The bytes of the frames."""
+        if not isinstance(self._bytes, bytes):
+            self._bytes = bytes(self._bytes)
+        return self._bytes
+
+    @property
+    def size(self) -> int:
+        """How many bytes they are."""
+        return len(self._bytes)
+
     def unmade(self) -> FrameChunk:
         """The same frames, to be made again: for who keeps them for long, and may never ask."""
         return FrameChunk(self.data, self.offset, len(self), self._is_in_order, self._zero_copy)
 
     def __bool__(self) -> bool:
-        return bool(self.data)
+        return len(self._bytes) > 0
 
     def __len__(self) -> int:
         if self._count < 0:

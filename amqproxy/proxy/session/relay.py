@@ -192,8 +192,7 @@ class Relay:
             output: bytes | memoryview = reader.taken
             error: ProtocolError | InterceptorFault | None = reader.error
             if passage.is_tapped and output:
-                data = output if isinstance(output, bytes) else bytes(output)
-                self._show(self.source.peer, FrameChunk(data, reader.taken_from, reader.taken_frames))
+                self._show(self.source.peer, FrameChunk(output, reader.taken_from, reader.taken_frames))
         else:
             output, error = self._take(frames)
         is_client = self.source.peer is CLIENT
