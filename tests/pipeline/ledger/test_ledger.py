@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from amqproxy.pipeline import ledger
-from amqproxy.pipeline.ledger import Ledger, LedgerError, Occupied, committed_files, contents
+from amqproxy.pipeline.ledger import PRIVATE, Ledger, committed_files, contents, ledger
+from amqproxy.pipeline.ledger.files import TableFiles
 
 pytestmark = pytest.mark.once
 
@@ -43,7 +40,7 @@ def rows(path: Path, table: str) -> list[str]:
 def on_disk(path: Path) -> list[str]:
     """What a notebook finds that knows nothing of commits."""
     files = path.rglob("*.parquet")
-    return sorted(file.read_text() for file in files if ledger.PRIVATE not in file.relative_to(path).parts)
+    return sorted(file.read_text() for file in files if PRIVATE not in file.relative_to(path).parts)
 
 
 def job(path: Path, captures: Path) -> None:
@@ -85,7 +82,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
     limit = [1 << 30]
 
     def counted(name: str) -> None:
-        original = getattr(ledger._Files, name)
+        original = getattr(TableFiles, name)
 
         def wrapped(self: object, path: str, *rest: object) -> object:
             if len(done) >= limit[0]:
@@ -97,7 +94,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
                 raise PowerCut
             return original(self, path, *rest)
 
-        monkeypatch.setattr(ledger._Files, name, wrapped)
+        monkeypatch.setattr(TableFiles, name, wrapped)
 
     for name in ("write", "move", "delete", "delete_directory"):
         counted(name)
@@ -168,49 +165,3 @@ def test_commits_are_put_together_from_time_to_time(tmp_path: Path, monkeypatch:
     assert len(list((tmp_path / "_pipeline" / "commits").iterdir())) < 10
     assert len(list((tmp_path / "_pipeline" / "snapshots").iterdir())) == 2
     assert rows(tmp_path, "messages") == sorted(map(str, range(1, 19)))
-
-
-HOLD = """
-import sys, time
-from amqproxy.pipeline.ledger import Ledger
-with Ledger(sys.argv[1]):
-    print("held", flush=True)
-    time.sleep(100)
-"""
-
-
-def test_of_two_drivers_one_is_refused_until_the_other_is_dead(tmp_path: Path) -> None:
-    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        with (
-            pytest.raises(Occupied, match=rf"is written by process {other.pid} on \S+, since 20.*: wait for it"),
-            Ledger(str(tmp_path)),
-        ):
-            pass
-        other.send_signal(signal.SIGKILL)
-        other.wait(10)
-        with Ledger(str(tmp_path)) as held:
-            assert held.contents.batch == 0
-    finally:
-        other.kill()
-        other.communicate()
-
-
-def test_what_is_no_directory_of_tables_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(LedgerError, match="cannot be a directory of tables: Not a directory"),
-        Ledger(str(tmp_path / "file")),
-    ):
-        pass
-    with Ledger(str(tmp_path / "tables")) as held:
-        held.commit("ingest", [])
-    commit = next((tmp_path / "tables" / "_pipeline" / "commits").iterdir())
-    commit.write_bytes(commit.read_bytes().replace(b'"version":1', b'"version":9'))
-    with pytest.raises(LedgerError, match="written by a newer amqproxy"):
-        contents(str(tmp_path / "tables"))
-    commit.write_text("{")
-    with pytest.raises(LedgerError, match="is damaged"):
-        contents(str(tmp_path / "tables"))

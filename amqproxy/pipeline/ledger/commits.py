@@ -1,0 +1,100 @@
+"""Batches that count, and what there is after all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from amqproxy.pipeline.ledger.captures import Capture
+from amqproxy.pipeline.ledger.errors import LedgerError
+from amqproxy.pipeline.ledger.files import PRIVATE, TableFiles
+
+VERSION = 1
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that counts. Paths are relative to the directory of the tables."""
+
+    batch: int
+    job: str
+    at: str
+    files: dict[str, list[str]] = {}
+    """What it added, by table."""
+    removed: list[str] = []
+    captures: dict[str, Capture] = {}
+    """What it ingested, by the name that a capture has whether it is compressed or not."""
+    through: int = 0
+    """The last batch that the job has worked on."""
+    carried: dict[str, str] = {}
+    """What it leaves for the next batch of the job: directories, by name."""
+    version: int = VERSION
+
+
+class Contents(msgspec.Struct):
+    """All commits in one."""
+
+    batch: int = 0
+    files: dict[str, list[str]] = {}
+    captures: dict[str, Capture] = {}
+    through: dict[str, int] = {}
+    """By job."""
+    carried: dict[str, dict[str, str]] = {}
+    """By job."""
+    removed: list[str] = []
+    """By the last commit: deleted soon after it."""
+    version: int = VERSION
+
+    def add(self, commit: Commit) -> None:
+        """What there is with one commit more."""
+        gone = set(commit.removed)
+        for name in list(self.files):
+            if gone:
+                self.files[name] = [file for file in self.files[name] if file not in gone]
+        for name, files in commit.files.items():
+            self.files.setdefault(name, []).extend(files)
+        self.batch = commit.batch
+        self.captures.update(commit.captures)
+        if commit.through:
+            self.through[commit.job] = commit.through
+        if commit.carried:
+            self.carried[commit.job] = commit.carried
+        self.removed = commit.removed
+
+
+def contents(path: str) -> Contents:
+    """What is committed in a directory of tables. `LedgerError`; `OSError`."""
+    files = TableFiles(path)
+    for _ in range(3):
+        try:
+            return read_contents(files)
+        except FileNotFoundError:  # a snapshot took its place meanwhile
+            continue
+    return read_contents(files)
+
+
+def committed_files(path: str, table: str) -> list[str]:
+    """The files of a table, relative to the directory of the tables."""
+    return contents(path).files.get(table, [])
+
+
+def read_contents(files: TableFiles) -> Contents:
+    """What is committed. `FileNotFoundError` where commits are put together meanwhile."""
+    snapshots = files.names(f"{PRIVATE}/snapshots")
+    found = Contents()
+    if snapshots:
+        found = _decoded(files, f"{PRIVATE}/snapshots/{snapshots[-1]}", Contents)
+    for name in files.names(f"{PRIVATE}/commits"):
+        if int(name.partition(".")[0]) > found.batch:
+            found.add(_decoded(files, f"{PRIVATE}/commits/{name}", Commit))
+    return found
+
+
+def _decoded(files: TableFiles, path: str, kind: type[Any]) -> Any:
+    try:
+        found = msgspec.json.decode(files.read(path), type=kind)
+    except msgspec.DecodeError as error:
+        raise LedgerError(f"{files.root}/{path} is damaged: {error}") from None
+    if found.version > VERSION:
+        raise LedgerError(f"{files.root} was written by a newer amqproxy, whose tables this one does not know")
+    return found
