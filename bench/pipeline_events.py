@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from amqproxy.pipeline.event_rows import SCHEMA
+from amqproxy.pipeline.event_columns import SCHEMA
 
 PAIRS = 20
 """Connections that publish, each with one that consumes."""

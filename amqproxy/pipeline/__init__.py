@@ -4,7 +4,8 @@
     chains       capture files → chains: which files continue each other
     chain_reading  the files of a chain, decoded; what cannot be read of one is noted, and the next is read
     trace_state  what a chain carries from one run to the next: open connections, half-seen frames
-    event_rows   the events of the trace → Arrow batches of `events`; needs no Spark
+    event_reading  the files of a chain → Arrow batches of `events`; needs no Spark: event_rows makes rows of the
+                 trace's events, property_values of messages' properties, pending_rows batches with event_columns
     frame_rows   the frames → Arrow batches of `frames`; needs no Spark
     source       the data source `amqp`: captures → the tables `frames` and `events`
     settle       events → messages, deliveries, requests, connections, channels, errors

@@ -28,7 +28,7 @@ from amqproxy.capture.warnings import CaptureError, OnWarning
 from amqproxy.pipeline import storage
 from amqproxy.pipeline.chain_reading import ChainReading
 from amqproxy.pipeline.chains import COMPRESSED, Chain, capture_name, chains, find
-from amqproxy.pipeline.event_rows import EventReading
+from amqproxy.pipeline.event_reading import EventReading
 from amqproxy.pipeline.frame_rows import frame_batches
 from amqproxy.pipeline.schema import EVENTS, FRAMES
 from amqproxy.views.conversation import Conversation

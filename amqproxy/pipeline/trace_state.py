@@ -21,7 +21,7 @@ from typing import Any
 from amqproxy._pure import is_compiled
 from amqproxy.amqp091.tally import Tally
 
-FORMAT = 1
+FORMAT = 2
 """To be raised with each change of what is carried."""
 
 _MODULES = (
@@ -36,6 +36,7 @@ _MODULES = (
     "amqproxy.capture.reassembly",
     "amqproxy.capture.stream_events",
     "amqproxy.pipeline.event_rows",
+    "amqproxy.pipeline.pending_rows",
     "amqproxy.taps.findings.",
     "amqproxy.taps.frame_chunk",
     "amqproxy.taps.note",

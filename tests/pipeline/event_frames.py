@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from amqproxy.pipeline.event_rows import SCHEMA, event_batches
+from amqproxy.pipeline.event_columns import SCHEMA
+from amqproxy.pipeline.event_reading import event_batches
 
 
 def events_of(paths: Iterable[Path]) -> pa.Table:

@@ -9,15 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
-from amqproxy.pipeline import event_rows, frame_rows
-from amqproxy.pipeline.event_rows import SCHEMA, event_batches
-from amqproxy.pipeline.schema import EVENTS, FRAMES
+from amqproxy.pipeline.event_columns import SCHEMA
+from amqproxy.pipeline.event_reading import event_batches
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
@@ -128,33 +125,3 @@ def check(path: Path) -> Iterator[str]:
 def test_events_of_all_captures_are_rows_in_their_order() -> None:
     types = {each for path in (*golden.captures(), *shared_captures.files()) for each in check(path)}
     assert types >= {*TYPES.values(), "deliver", "get", "lost", "finding"}
-
-
-@pytest.mark.parametrize(("table", "columns"), [(EVENTS, SCHEMA), (FRAMES, frame_rows.SCHEMA)])
-def test_the_columns_are_those_that_are_declared(table: StructType, columns: pa.Schema) -> None:
-    declared = to_arrow_schema(table, timezone="UTC")
-    assert [(each.name, each.type, each.nullable) for each in declared] == [
-        (each.name, each.type, each.nullable) for each in columns
-    ]
-
-
-def test_what_does_not_fit_into_a_column_is_null_or_escaped() -> None:
-    assert event_rows._array([1, 1 << 63, None], pa.int64()).to_pylist() == [1, None, None]
-    assert event_rows._array(["a", b"\xff".decode("utf-8", "surrogateescape")], pa.utf8()).to_pylist() == ["a", "\\xff"]
-
-
-def test_a_file_that_is_bad_yields_its_good_part_and_what_was_lost(tmp_path: Path) -> None:
-    good = golden.FOLDER / "confirms.pcapng"
-    data = good.read_bytes()
-    cut, bad, empty = tmp_path / "cut.pcapng", tmp_path / "bad.pcapng", tmp_path / "empty.pcapng"
-    cut.write_bytes(data[: len(data) * 2 // 3])
-    bad.write_bytes(data[: len(data) * 2 // 3] + b"\xff" * 4096)
-    empty.write_bytes(b"")
-    for path, kind in ((cut, "cut-short"), (bad, "file"), (empty, "file"), (tmp_path / "gone.pcapng", "file")):
-        rows = rows_of([path, good])
-        (lost,) = [row for row in rows if row["type"] == "lost" and row["stream"] is None]
-        assert (lost["file"], lost["kind"]) == (str(path), kind), lost
-        assert sum(row["file"] == str(good) for row in rows) > 10
-        if path in (cut, bad):
-            assert sum(row["file"] == str(path) for row in rows) > 5
-            assert None not in (lost["ts_ns"], lost["time"], lost["offset"])

@@ -13,7 +13,8 @@ from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.capture.files import CaptureFile, files_of
 from amqproxy.pipeline import frame_rows
 from amqproxy.pipeline.chain_reading import ChainReading
-from amqproxy.pipeline.event_rows import SCHEMA, EventReading, event_batches
+from amqproxy.pipeline.event_columns import SCHEMA
+from amqproxy.pipeline.event_reading import EventReading, event_batches
 from tests.capture import golden
 from tests.pipeline.rotated import entries_of, recorded
 

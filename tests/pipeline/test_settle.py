@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
 from amqproxy.pipeline import schema
-from amqproxy.pipeline.event_rows import event_batches
+from amqproxy.pipeline.event_reading import event_batches
 from amqproxy.pipeline.settle import OPEN, Settled, settle
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings

@@ -16,7 +16,8 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.frame_columns import property_column
 from amqproxy.pipeline import source
 from amqproxy.pipeline.chains import chains, find
-from amqproxy.pipeline.event_rows import SCHEMA, event_batches
+from amqproxy.pipeline.event_columns import SCHEMA
+from amqproxy.pipeline.event_reading import event_batches
 from amqproxy.pipeline.source import CapturePart, options_of, partitions_of, parts_of, read_part
 from tests.capture import golden, shared_captures
 

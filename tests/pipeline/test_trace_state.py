@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from amqproxy.capture.files import files_of
 from amqproxy.capture.pcap import Packet
 from amqproxy.pipeline.chain_reading import ChainReading
-from amqproxy.pipeline.event_rows import SCHEMA, EventReading
+from amqproxy.pipeline.event_columns import SCHEMA
+from amqproxy.pipeline.event_reading import EventReading
 from amqproxy.pipeline.trace_state import Unreadable, dumped, loaded, written_by
 from tests.capture import golden, shared_captures
 

@@ -1,0 +1,80 @@
+"""Properties of messages as columns of `events`: all as JSON, and each by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.taps.record import encoded, json_mapping
+
+MAX_KNOWN_HEADERS = 1024
+"""Tables of headers that are remembered in JSON."""
+MAX_KNOWN_HEADERS_BYTES = 4096
+"""Of one of these."""
+
+_FIELDS = Properties.__struct_fields__
+_RENAMED = {"timestamp": "message_timestamp", "type": "message_type"}
+
+PROPERTY_COLUMNS = ("properties", *(_RENAMED.get(name, name) for name in _FIELDS))
+"""The columns, in the order of the values."""
+
+_NONE = (None,) * len(PROPERTY_COLUMNS)
+_HEADERS = _FIELDS.index("headers")
+_json_encoder = msgspec.json.Encoder()
+
+
+class PropertyValues:
+    """The columns of `properties`, of which many messages in a row have the same."""
+
+    __slots__ = ("_headers", "columns", "properties", "size")
+
+    def __init__(self) -> None:
+        self.properties: Properties = NO_PROPERTIES
+        self.columns: tuple[Any, ...] = _NONE
+        self.size = 0
+        """Bytes of the texts among them, about."""
+        self._headers: dict[bytes, bytes] = {}
+
+    def read(self, properties: Properties) -> None:
+        """From now on they are of these."""
+        self.properties = properties
+        self.size = 0
+        self.columns = self._columns_of(properties)
+
+    def _columns_of(self, properties: Properties) -> tuple[Any, ...]:
+        if properties is NO_PROPERTIES:
+            return _NONE
+        values = list(msgspec.structs.astuple(properties))
+        headers = values[_HEADERS]
+        if headers is None:
+            present = {name: value for name, value in zip(_FIELDS, values, strict=True) if value is not None}
+            if not present:
+                return _NONE
+            text = encoded(json_mapping(present))
+        else:
+            values[_HEADERS] = text = self._headers_of(headers)
+            rest = {name: value for name, value in zip(_FIELDS, values, strict=True) if value is not None}
+            rest = json_mapping(rest)
+            rest["headers"] = msgspec.Raw(text)
+            try:
+                text = _json_encoder.encode(rest)
+            except UnicodeEncodeError:
+                text = encoded(json_mapping(properties.present()))
+            self.size = len(text)
+        self.size += len(text)
+        return (text, *values)
+
+    def _headers_of(self, headers: Table) -> bytes:
+        """A table of headers in JSON; many messages have the same."""
+        key = headers.octets
+        text = self._headers.get(key)
+        if text is None:
+            text = encoded(json_mapping(headers.values_by_name))
+            if len(key) <= MAX_KNOWN_HEADERS_BYTES:
+                if len(self._headers) >= MAX_KNOWN_HEADERS:
+                    self._headers.clear()
+                self._headers[key] = text
+        return text
