@@ -31,7 +31,8 @@ A process of its own, in asyncio, that speaks to a proxy only through its contro
       frame_query, message_query, ring_reading   finding them
       row_writer    frames as rows of JSON, from their bytes
     dissection      the fields of one frame, with the bytes that they are in
-    body_views      bodies as JSON, MessagePack, Protobuf, Avro, hex
+    body_reader     has bodies read by processes of their own (body_child)
+      body_views    bodies as JSON, MessagePack, Protobuf, Avro, hex
     sequence        who sent what to whom, as JSON
     replays         captures that are played to a broker, each by a process of its own (replay_child)
     rule_trial      what rules would have done, found out in a process of its own

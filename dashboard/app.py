@@ -27,6 +27,7 @@ from dashboard.api import (
 from dashboard.api import sources as sources_api
 from dashboard.api_page import serve_api_page
 from dashboard.auth import LoginCheck, Logins
+from dashboard.body_reader import BodyReader
 from dashboard.collecting import keep_collections_short
 from dashboard.headers import HeaderChecks
 from dashboard.pages import serve_pages
@@ -56,10 +57,12 @@ def create_app(settings: Settings) -> FastAPI:
         finally:
             collecting.cancel()
             await replays.stop()
+            await bodies.stop()
             await sources.stop()
 
     sources = Sources(settings)
     replays = Replays()
+    bodies = BodyReader()
     logins = Logins(settings)
     app = FastAPI(
         title="amqproxy dashboard",
@@ -72,6 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.sources = sources
     app.state.replays = replays
+    app.state.bodies = bodies
     app.state.tables = None if settings.tables is None else TableQueries(settings.tables)
     app.state.settings = settings
     app.state.logins = logins

@@ -1,4 +1,7 @@
-"""A body as a person reads it: text, JSON, MessagePack, Protobuf, Avro or hex; unpacked first where it is packed."""
+"""A body as a person reads it: text, JSON, MessagePack, Protobuf, Avro or hex; unpacked first where it is packed.
+
+Of a hostile body a decoder may crash, or work on it for ever: `body_reader` has this done in another process.
+"""
 
 from __future__ import annotations
 
@@ -140,8 +143,10 @@ def _shown(body: bytes, form: Form, schema: str, message: str) -> str:
         return show(body, schema, message)
     except NotInForm:
         raise
-    except (RecursionError, MemoryError):
+    except RecursionError:
         raise NotInForm("it is nested too deep") from None
+    except MemoryError:
+        raise NotInForm("it becomes too large") from None
     except Exception as error:  # noqa: BLE001 - whatever a decoder says of what is none of its form
         raise NotInForm(f"it cannot be read as {form}: {error}") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 
@@ -13,13 +13,25 @@ from amqproxy.taps.record import arguments, encoded, json_mapping
 from dashboard.api.dependencies import SeqOf, SourceOf
 from dashboard.api.queries import ListQueryOf, message_selection
 from dashboard.api.responses import json_response, page_response
-from dashboard.body_views import Form, NotInForm, body_view
+from dashboard.body_child import BodyTask
+from dashboard.body_reader import BodyReader, TooManyBodies
+from dashboard.body_views import Form, NotInForm
 from dashboard.message_query import find_messages
 from dashboard.message_ring import Content, MessageRing, MessageRow
 from dashboard.problem import Problem
 from dashboard.source import Source
 
 router = APIRouter(tags=["messages"])
+
+
+def bodies_of(request: Request) -> BodyReader:
+    """What reads bodies for the application that was asked."""
+    found = request.app.state.bodies
+    assert isinstance(found, BodyReader)
+    return found
+
+
+BodiesOf = Annotated[BodyReader, Depends(bodies_of)]
 
 
 @router.get("/sources/{source}/messages")
@@ -67,15 +79,17 @@ class BodyQuery(BaseModel):
 
 
 @router.get("/sources/{source}/messages/{seq}/body")
-async def show_body(source: SourceOf, seq: SeqOf, form: Annotated[Form, Query(alias="as")] = "auto") -> Response:
+async def show_body(
+    source: SourceOf, seq: SeqOf, bodies: BodiesOf, form: Annotated[Form, Query(alias="as")] = "auto"
+) -> Response:
     """A body in the form in which it is readable, or in another one."""
-    return await body_response(source, seq, BodyQuery.model_validate({"as": form}))
+    return await body_response(source, seq, bodies, BodyQuery.model_validate({"as": form}))
 
 
 @router.post("/sources/{source}/messages/{seq}/body")
-async def show_body_by_schema(source: SourceOf, seq: SeqOf, body: BodyQuery) -> Response:
+async def show_body_by_schema(source: SourceOf, seq: SeqOf, bodies: BodiesOf, body: BodyQuery) -> Response:
     """The same, by a schema."""
-    return await body_response(source, seq, body)
+    return await body_response(source, seq, bodies, body)
 
 
 @router.get("/sources/{source}/messages/{seq}/body/raw")
@@ -86,21 +100,23 @@ async def download_body(source: SourceOf, seq: SeqOf) -> Response:
     return Response(content.body, media_type="application/octet-stream", headers=headers)
 
 
-async def body_response(source: Source, seq: int, query: BodyQuery) -> Response:
+async def body_response(source: Source, seq: int, bodies: BodyReader, query: BodyQuery) -> Response:
     """A body as it is asked for, with how much of it is kept."""
     content = content_of(source, seq)
+    task = BodyTask(
+        body=content.body,
+        form=query.form,
+        content_type=content.properties.content_type or "",
+        content_encoding=content.properties.content_encoding or "",
+        schema=query.schema_,
+        message=query.message,
+    )
     try:
-        view = await asyncio.to_thread(
-            body_view,
-            content.body,
-            query.form,
-            content_type=content.properties.content_type or "",
-            content_encoding=content.properties.content_encoding or "",
-            schema=query.schema_,
-            message=query.message,
-        )
+        view = await bodies.view(task)
     except NotInForm as error:
         raise Problem(422, str(error)) from None
+    except TooManyBodies as error:
+        raise Problem(503, str(error)) from None
     kept = len(content.body)
     return json_response(
         {

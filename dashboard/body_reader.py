@@ -1,0 +1,144 @@
+"""Reads bodies in processes of their own: those of hostile clients may crash a decoder, or keep it busy for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+
+import msgspec
+
+from dashboard.body_child import LENGTH, BodyOutcome, BodyTask
+from dashboard.body_views import COMPILE_SECONDS, BodyView, NotInForm, body_view
+
+MAX_PROCESSES = 2
+"""Bodies that are read at once."""
+
+MAX_WAITING = 16
+"""Bodies that wait for their turn."""
+
+SECONDS = 3.0
+"""How long reading a body may take; by a schema, longer, as that is compiled."""
+
+START_SECONDS = 30.0
+"""How long a process may take until it is ready."""
+
+IDLE_SECONDS = 60.0
+"""How long a process without a task is kept."""
+
+MAX_OUTCOME = 16 * 1024 * 1024
+"""Bytes of an outcome."""
+
+_decode = msgspec.msgpack.Decoder(BodyOutcome).decode
+
+
+class TooManyBodies(Exception):
+    """Too many bodies wait to be read."""
+
+
+class BodyReader:
+    """Reads the bodies of one dashboard. A process serves many tasks, until one of them harms it."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._turns = asyncio.Semaphore(MAX_PROCESSES)
+        self._waiting = 0
+        self._idle: list[tuple[asyncio.subprocess.Process, asyncio.TimerHandle]] = []
+
+    async def view(self, task: BodyTask) -> BodyView:
+        """The body in a form, as `body_view` has it. `NotInForm`, also where reading it takes too long or too much.
+
+        Where any form would do, such a body is shown in hex.
+        """
+        if task.form == "hex":
+            return body_view(task.body, "hex")
+        if self._waiting >= MAX_WAITING:
+            raise TooManyBodies("too many bodies wait to be read: ask again later")
+        self._waiting += 1
+        try:
+            async with self._turns:
+                outcome = await self._outcome(task)
+        finally:
+            self._waiting -= 1
+        if outcome.view is not None:
+            return outcome.view
+        if task.form == "auto":
+            return body_view(task.body, "hex")
+        raise NotInForm(outcome.reason)
+
+    async def stop(self) -> None:
+        """End all processes that have no task."""
+        while self._idle:
+            process, timer = self._idle.pop()
+            timer.cancel()
+            await _end(process)
+
+    async def _outcome(self, task: BodyTask) -> BodyOutcome:
+        process, is_new = await self._process()
+        is_whole = False
+        try:
+            if is_new:
+                async with asyncio.timeout(START_SECONDS):
+                    await _read(process)
+            async with asyncio.timeout(self._seconds + (COMPILE_SECONDS if task.schema else 0)):
+                await _write(process, msgspec.msgpack.encode(task))
+                data = await _read(process)
+            is_whole = True
+            return _decode(data)
+        except TimeoutError:
+            return BodyOutcome(reason="reading it takes too long")
+        except (asyncio.IncompleteReadError, OSError, ValueError):
+            return BodyOutcome(reason="whatever reads this form has failed at it")
+        finally:
+            if is_whole:
+                self._keep(process)
+            else:
+                await asyncio.shield(_end(process))
+
+    async def _process(self) -> tuple[asyncio.subprocess.Process, bool]:
+        """A process, and whether it is a new one, which has to become ready."""
+        while self._idle:
+            process, timer = self._idle.pop()
+            timer.cancel()
+            if process.returncode is None:
+                return process, False
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dashboard.body_child"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,  # a decoder's complaints are a hostile client's texts
+            limit=MAX_OUTCOME,
+            start_new_session=True,  # so that what it has started, the compiler of a schema, ends with it
+        )
+        return process, True
+
+    def _keep(self, process: asyncio.subprocess.Process) -> None:
+        timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._forget, process)
+        self._idle.append((process, timer))
+
+    def _forget(self, process: asyncio.subprocess.Process) -> None:
+        self._idle = [each for each in self._idle if each[0] is not process]
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+async def _write(process: asyncio.subprocess.Process, task: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(len(task).to_bytes(LENGTH) + task)
+    await process.stdin.drain()
+
+
+async def _read(process: asyncio.subprocess.Process) -> bytes:
+    assert process.stdout is not None
+    length = int.from_bytes(await process.stdout.readexactly(LENGTH))
+    if length > MAX_OUTCOME:
+        raise ValueError("the outcome is too long")
+    return await process.stdout.readexactly(length)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
