@@ -22,15 +22,12 @@ import helm_python as helm
 import kubernetes_validate
 
 from amqproxy.config_file import load
+from tests.helm.chart import CHART, ROOT, Object, rendered, workload
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).parent.parent.parent
-CHART = ROOT / "helm" / "amqproxy"
 GOLDEN = Path(__file__).parent / "golden"
 KUBERNETES = ("1.30", "1.37")
-
-Object = dict[str, Any]
 
 VALUES: dict[str, Object] = {
     "defaults": {},
@@ -93,25 +90,6 @@ VALUES: dict[str, Object] = {
 }
 
 
-def rendered(values: Object, name: str = "demo") -> dict[str, Object]:
-    """All objects, by kind and name."""
-    with helm.Chart.load(str(CHART)) as chart:
-        chart.validate_schema(chart.merge_values(values))
-        files = chart.render(values, name=name, namespace="prod")
-    found = {}
-    for path, text in files.items():
-        if not path.endswith(".txt"):
-            for each in yaml.safe_load_all(text):
-                if each:
-                    found[f"{each['kind']} {each['metadata']['name']}"] = each
-    return found
-
-
-def workload(objects: dict[str, Object]) -> Object:
-    [found] = [each for each in objects.values() if each["kind"] in ("Deployment", "StatefulSet", "DaemonSet")]
-    return found
-
-
 def proxy(pod: Object) -> Object:
     containers = [*pod.get("initContainers", []), *pod["containers"]]
     return next(each for each in containers if each["name"] == "amqproxy")
@@ -166,8 +144,12 @@ def test_the_config_is_one_that_the_proxy_takes(objects: dict[str, Object], tmp_
     ports = {each["name"]: each["containerPort"] for each in proxy(pod)["ports"]}
     assert config.metrics.address == f":{ports['metrics']}"
     assert config.listen[0].address.endswith(f":{ports['amqp']}")
-    delay = proxy(pod)["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod["terminationGracePeriodSeconds"] >= delay + config.limits.drain_timeout + 15
+    if pod["containers"] == [proxy(pod)]:
+        before_drain = proxy(pod)["lifecycle"]["preStop"]["sleep"]["seconds"]
+    else:  # it ends after the others, and nothing in front of it has to learn of that
+        assert "lifecycle" not in proxy(pod)
+        before_drain = 30
+    assert pod["terminationGracePeriodSeconds"] >= before_drain + config.limits.drain_timeout + 15
     mounts = [each["mountPath"] for each in proxy(pod)["volumeMounts"]]
     for file in mentioned_files(config):
         assert any(file.startswith(mount) for mount in mounts), file
@@ -203,6 +185,13 @@ def test_a_changed_config_replaces_the_pods() -> None:
         return str(template["metadata"]["annotations"]["checksum/config"])
 
     assert checksum({}) == checksum({"replicas": 5}) != checksum({"config": {"limits": {"connections": 7}}})
+
+
+def test_without_a_delay_there_is_no_hook() -> None:
+    """Before 1.33, Kubernetes refuses to sleep for 0 seconds."""
+    pod = workload(rendered({"drain": {"delaySeconds": 0, "seconds": 7}}))["spec"]["template"]["spec"]
+    assert "lifecycle" not in proxy(pod)
+    assert pod["terminationGracePeriodSeconds"] == 22
 
 
 def test_a_digest_pins_the_image() -> None:

@@ -29,9 +29,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if eq .Values.mode "daemonset" }}DaemonSet{{ else if and (eq .Values.mode "deployment") .Values.recordings.enabled (not .Values.recordings.existingClaim) }}StatefulSet{{ else }}Deployment{{ end }}
 {{- end }}
 
-{{/* Seconds from SIGTERM to SIGKILL: the delay, the drain, and what comes after it. */}}
+{{/* Seconds until SIGKILL: the delay, or what the containers beside a sidecar take to end; the drain; and what comes after it. */}}
 {{- define "amqproxy.grace" -}}
-{{ add .Values.drain.delaySeconds .Values.drain.seconds 15 }}
+{{ add (eq .Values.mode "sidecar" | ternary .Values.sidecar.graceSeconds .Values.drain.delaySeconds) .Values.drain.seconds 15 }}
 {{- end }}
 
 {{/* Bytes of a quantity such as 20Gi. */}}
@@ -100,10 +100,12 @@ readinessProbe:
   httpGet: {path: /readyz, port: metrics}
   periodSeconds: 2
   failureThreshold: 1
+{{- if and (ne .Values.mode "sidecar") .Values.drain.delaySeconds }}
 lifecycle:
   preStop:
     # Until then, balancers learn that this pod is about to end; SIGTERM then drains.
     sleep: {seconds: {{ .Values.drain.delaySeconds }}}
+{{- end }}
 resources: {{- toYaml .Values.resources | nindent 2 }}
 securityContext:
   runAsNonRoot: true
