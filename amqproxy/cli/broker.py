@@ -125,7 +125,7 @@ def broker(
 
 def _recorded(record: RecordConfig | None) -> RecordConfig | None:
     """What is recorded. `ConfigError` for what a broker by itself cannot do."""
-    from amqproxy.app import recorded_by_broker
+    from amqproxy.app.broker_program import recorded_by_broker
     from amqproxy.config import ConfigError
 
     if record is None or not record.at_start:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from amqproxy.amqp091.methods import BasicConsume
-from amqproxy.app import recorded_by_broker
+from amqproxy.app.broker_program import recorded_by_broker
 from amqproxy.config import Limits
 from amqproxy.control.broker_request_handler import BrokerRequestHandler
 from amqproxy.control.recording_control import RecordingControl

@@ -1,0 +1,11 @@
+"""The composition root: what runs is wired together here, in one nursery.
+
+`proxy_program` is `amqproxy run`, `broker_program` is `amqproxy broker`. Both open `listeners`, and the doors and the
+taps by which they are watched, which are `watchers`; both set up the `interpreter` for serving, and follow `signals`.
+They know all other parts, and in which order these begin and end; only `cli` imports them.
+"""
+
+from amqproxy.app.address_unavailable import AddressUnavailable as AddressUnavailable
+from amqproxy.app.broker_program import export as export
+from amqproxy.app.broker_program import run_broker as run_broker
+from amqproxy.app.proxy_program import run as run

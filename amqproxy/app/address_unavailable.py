@@ -1,0 +1,13 @@
+"""What the config names, and cannot be had."""
+
+from __future__ import annotations
+
+
+class AddressUnavailable(Exception):
+    """An address in the config cannot be used; the text gives the address and the reason."""
+
+    @classmethod
+    def because(cls, what: str, error: OSError | ValueError) -> AddressUnavailable:
+        """Of what cannot be done, and why."""
+        reason = error.strerror if isinstance(error, OSError) else None
+        return cls(f"cannot {what}: {reason or error}")

@@ -1,0 +1,154 @@
+"""The integrated broker by itself, as a program."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from amqproxy import __version__
+from amqproxy.app.address_unavailable import AddressUnavailable
+from amqproxy.app.interpreter import keep_pauses_short
+from amqproxy.app.listeners import address_of, announce, contexts_of, open_broker
+from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
+from amqproxy.app.watchers import Watchers
+from amqproxy.broker import broker as integrated
+from amqproxy.broker.connection.client_connection import ClientConnection
+from amqproxy.broker.definitions import definitions_json
+from amqproxy.broker.server.persistence import persisted
+from amqproxy.broker.storage.data_directory import StoreError
+from amqproxy.broker.storage.store import NAME
+from amqproxy.config import Config, ListenerConfig, RecordConfig
+from amqproxy.control.broker_request_handler import BrokerRequestHandler
+from amqproxy.control.recording_control import RecordingControl
+from amqproxy.control.statistics import Statistics
+from amqproxy.log import logger
+from amqproxy.printing import PrintSettings
+from amqproxy.proxy.loop_lag import LoopLag
+from amqproxy.reload import renew_certificates
+from amqproxy.supervision import kept_up, supervised
+from amqproxy.systemd import Systemd
+from amqproxy.taps.metrics import Metrics
+
+ADDRESS = "127.0.0.1:5672"
+"""Where the broker listens by default."""
+
+LAG_INTERVAL = 1.0
+"""Seconds between two looks how late the event loop is."""
+
+
+async def run_broker(config: Config, printed: PrintSettings | None = None) -> None:
+    """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return. On SIGHUP, read the
+    certificates again.
+
+    Of `config` counts what is for a broker, and for what watches it: [metrics], [control], [dashboard] and the like;
+    rules, listeners and upstreams are a proxy's. With `printed`, what passes is printed, as by `run`.
+
+    A second signal ends it at once, with `KeyboardInterrupt`, and one that comes before it listens ends the process.
+    `ConfigError` when a file that the config names is wrong, `AddressUnavailable` when an address or the data directory
+    cannot be used.
+    """
+    started = time.time()
+    own = config.broker
+    if not own.listen:
+        own = msgspec.structs.replace(own, listen=(ListenerConfig(address=ADDRESS),))
+    watchers = Watchers(config, printed)
+    drain, metrics = watchers.drain, watchers.metrics
+    systemd = Systemd()
+    lag = LoopLag()
+    is_done = False
+
+    async with AsyncExitStack() as stack:
+        hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
+        stack.enter_context(watchers.open())
+        server, listeners = await stack.enter_async_context(open_broker(own, systemd))
+        if watchers.control or config.metrics:
+            server.metrics = metrics
+            count_broker(server.broker, metrics)
+        server.tap = watchers.tap
+        watchers.attach(server.apply_tap, "broker")
+        if config.record and config.record.at_start:
+            await watchers.record(recorded_by_broker(config.record))
+
+        async def reload() -> None:
+            renew_certificates(contexts_of(listeners))
+
+        handler = BrokerRequestHandler(
+            server,
+            reload,
+            time=time.time,
+            statistics=Statistics(metrics.registry, lambda: (lag.last, lag.most), started=started, time=time.time),
+            recording=RecordingControl(watchers.recorder, config.record, recorded_by_broker),
+            listen=[address_of(listener) for listener, _ in listeners],
+        )
+        signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
+        announce(listeners, data=own.data)
+        watchers.is_listening.set()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(handle_ending, signals, drain, nursery.cancel_scope)
+            nursery.start_soon(handle_hangup, hangups, reload)
+            report_to_systemd(nursery, systemd, drain, own.limits.close_timeout)
+            if watchers.start(nursery, handler):
+                nursery.start_soon(kept_up, "lag not measured", _note_lag, lag)
+            keep_pauses_short(nursery)
+            systemd.ready()
+            await drain.wait()
+            await supervised("broker not closed", server.close, own.limits.close_timeout)
+            await watchers.finish()
+            await watchers.finish_printing()
+            is_done = True
+            nursery.cancel_scope.cancel()
+    logger().info("stopped")
+    if not is_done:
+        raise KeyboardInterrupt
+    watchers.check_reader()
+
+
+def recorded_by_broker(config: RecordConfig) -> RecordConfig:
+    """What a broker by itself records: one leg, and no client waits for that. `ValueError` where more is wanted."""
+    if config.legs == "upstream":
+        raise ValueError(".legs: a broker by itself has no upstream: leave it out")
+    if config.when_full == "wait":
+        raise ValueError('.when_full: the broker by itself does not wait for the disk: set it to "drop"')
+    return msgspec.structs.replace(config, legs="client")
+
+
+def count_broker(broker: integrated.Broker, metrics: Metrics) -> None:
+    """Have `metrics` show the connections and channels that a broker has, at each scrape."""
+
+    def opened() -> list[ClientConnection]:
+        every = list(broker.connections)  # at once: this is another thread
+        return [each for each in every if isinstance(each, ClientConnection) and each.vhost is not None]
+
+    metrics.connections.set_function(lambda: len(opened()))
+    metrics.channels.set_function(lambda: sum(len(each.channels) for each in opened()))
+    metrics.blocked.set_function(lambda: sum(each.is_blocked for each in opened()))
+
+
+async def export(data: Path) -> dict[str, Any]:
+    """The definitions that a broker has stored in the directory `data`. `AddressUnavailable` when it has none."""
+    try:
+        is_there = (data / NAME).is_file()
+    except OSError as error:
+        raise AddressUnavailable(f"{data} cannot be read: {error.strerror}") from None
+    if not is_there:
+        raise AddressUnavailable(f"{data} holds no broker's data: there is no {NAME} in it")
+    broker = integrated.Broker(__version__)
+    try:
+        async with persisted(broker, data):
+            return definitions_json.export(broker)
+    except StoreError as error:
+        raise AddressUnavailable(str(error)) from None
+
+
+async def _note_lag(lag: LoopLag) -> None:
+    """Look once a second how late the event loop is."""
+    while True:
+        due = trio.current_time() + LAG_INTERVAL
+        await trio.sleep_until(due)
+        lag.note(trio.current_time() - due)

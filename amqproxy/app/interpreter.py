@@ -1,0 +1,48 @@
+"""How Python's interpreter is set up for serving many connections."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+
+import trio
+
+COLLECT_AFTER = (5_000, 1, 1_000_000)
+"""When Python is to look for garbage by itself: often among what is new, which takes a millisecond or two, and never
+among all: messages that wait, and open connections, are so many things, and none of them is garbage."""
+
+COLLECT_EVERY = 60.0
+"""Seconds between two looks among all, at least."""
+
+COLLECT_SHARE = 1e-4
+"""Of the time: what these looks may take."""
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds that the broker may keep the interpreter from the thread that writes to the disk."""
+
+
+def keep_pauses_short(nursery: trio.Nursery) -> None:
+    """Set the interpreter up for serving many connections, once all is loaded.
+
+    Garbage is looked for among what is new; what there is now is never looked at again, and all else in a task of
+    `nursery`, seldom.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    nursery.start_soon(collect_garbage)
+
+
+async def collect_garbage(
+    collect: Callable[[], object] = gc.collect, clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Look for garbage among all there is now and then, the more seldom the longer it takes, until cancelled."""
+    pause = COLLECT_EVERY
+    while True:
+        await trio.sleep(pause)
+        began = clock()
+        collect()
+        pause = max(COLLECT_EVERY, (clock() - began) / COLLECT_SHARE)

@@ -1,0 +1,72 @@
+"""The sockets on which clients are listened for."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import trio
+
+from amqproxy import __version__
+from amqproxy.app.address_unavailable import AddressUnavailable
+from amqproxy.broker.server.from_config import configured
+from amqproxy.broker.server.server import BrokerServer
+from amqproxy.broker.storage.data_directory import StoreError
+from amqproxy.config import BrokerConfig, ListenerConfig, join_address
+from amqproxy.log import logger
+from amqproxy.proxy.listener import listen
+from amqproxy.sockets.tls import server_context
+from amqproxy.systemd import Systemd
+
+Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
+
+
+@asynccontextmanager
+async def open_listeners(listeners: Iterable[ListenerConfig], systemd: Systemd) -> AsyncIterator[Listeners]:
+    """All of them, within the block. `ConfigError` or `AddressUnavailable` where one cannot be."""
+    contexts = [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
+    async with AsyncExitStack() as stack:
+        found = []
+        for listener, context in contexts:
+            try:
+                if listener.passed_name is None:
+                    opened = await listen(listener.address)
+                else:
+                    passed = systemd.sockets(listener.passed_name)
+                    opened = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in passed]
+            except (OSError, ValueError) as error:
+                raise AddressUnavailable.because(f"listen on {listener.address}", error) from None
+            for each in opened:
+                await stack.enter_async_context(each)
+                found.append((each, context))
+        yield found
+
+
+@asynccontextmanager
+async def open_broker(config: BrokerConfig, systemd: Systemd) -> AsyncIterator[tuple[BrokerServer, Listeners]]:
+    """The integrated broker, and its listeners where the config has them."""
+    async with open_listeners(config.listen, systemd) as listeners, AsyncExitStack() as stack:
+        try:
+            server = await stack.enter_async_context(configured(config, __version__))
+        except StoreError as error:
+            raise AddressUnavailable(str(error)) from None
+        for opened, context in listeners:
+            server.listen(opened, context)
+        yield server, listeners
+
+
+def announce(listeners: Listeners, **fields: Any) -> None:
+    """Log where we listen: from here on, signals drain."""
+    for listener, context in listeners:
+        logger().info("listening", address=address_of(listener), tls=context is not None, **fields)
+
+
+def address_of(listener: trio.SocketListener) -> str:
+    return join_address(*listener.socket.getsockname()[:2])
+
+
+def contexts_of(listeners: Listeners) -> list[ssl.SSLContext]:
+    """Those of the listeners that have TLS, whose certificates can be read again."""
+    return [context for _, context in listeners if context is not None]

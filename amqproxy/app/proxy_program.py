@@ -1,0 +1,188 @@
+"""The proxy as a program."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import trio
+
+from amqproxy.app.interpreter import keep_pauses_short
+from amqproxy.app.listeners import Listeners, address_of, announce, contexts_of, open_broker, open_listeners
+from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
+from amqproxy.app.watchers import Watchers
+from amqproxy.broker.server.server import BrokerServer
+from amqproxy.config import Config, UpstreamConfig
+from amqproxy.control.broker_control import BrokerControl
+from amqproxy.control.recording_control import RecordingControl
+from amqproxy.control.request_handler import NotReloaded, RequestHandler
+from amqproxy.control.rule_control import RuleControl
+from amqproxy.control.statistics import Statistics
+from amqproxy.log import logger
+from amqproxy.printing import PrintSettings
+from amqproxy.proxy.listener import ProxyServer
+from amqproxy.proxy.mirroring.mirror_drops import DropReason
+from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.upstream import Dialer
+from amqproxy.reload import Reloader, mirror_upstreams
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.rewriting.redact import Redact
+from amqproxy.sockets.transport import SocketTransport, Transport
+from amqproxy.supervision import contained, supervised
+from amqproxy.systemd import Systemd
+from amqproxy.taps.metrics import Metrics, RuleCounts
+from amqproxy.taps.topology.observed_topology import ObservedTopology
+
+
+async def run(
+    config: Config,
+    reread: Callable[[], Config] | None = None,
+    printed: PrintSettings | None = None,
+    directory: Path = Path(),
+) -> None:
+    """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take over what `reread` finds: see `reload`.
+
+    Files that rules name, which come through the control socket, are found from `directory`.
+
+    With `printed`, what passes is printed on standard output. When the reader of that goes away, printing ends; with
+    `ends_with_reader`, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once,
+    with `KeyboardInterrupt`, and one that comes before it listens ends the process. `ConfigError` when a file of the
+    config is not right, `AddressUnavailable` when an address cannot be had.
+    """
+    started = time.time()
+    watchers = Watchers(config, printed)
+    drain, metrics = watchers.drain, watchers.metrics
+    systemd = Systemd()
+    is_done = False
+
+    async with AsyncExitStack() as stack:
+        hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
+        stack.enter_context(watchers.open())
+        listeners = await stack.enter_async_context(open_listeners(config.listen, systemd))
+        broker: BrokerServer | None = None
+        own_listeners: Listeners = []
+        if config.upstream == "broker":
+            broker, own_listeners = await stack.enter_async_context(open_broker(config.broker, systemd))
+        dial = _dialer(config, broker)
+        mirrors, upstreams = _mirrors(config, dial, metrics)
+        if config.seed is not None:
+            random.seed(config.seed)
+        upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
+        server = ProxyServer(
+            dial,
+            config.limits,
+            metrics,
+            watchers.tap,
+            rules=RuleSet(config.rules),
+            upstream=upstream,
+            mirrors=mirrors,
+            topology=ObservedTopology() if watchers.control else None,
+        )
+        watchers.attach(server.apply_tap, upstream, server.brake)
+        if config.record and config.record.at_start:
+            await watchers.record(config.record)
+        metrics.count_rules(lambda: _rule_counts(server))
+        signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
+        announce(own_listeners, data=config.broker.data)
+        announce(listeners, upstream=upstream)
+        watchers.is_listening.set()
+
+        reloader = Reloader(
+            config,
+            reread,
+            server,
+            mirrors,
+            upstreams,
+            contexts=contexts_of([*listeners, *own_listeners]),
+            dialers=[dial] if isinstance(dial, Dialer) else [],
+        )
+
+        async def reload() -> None:
+            systemd.reloading()
+            try:
+                with suppress(NotReloaded):  # which has been logged
+                    await reloader.reload()
+            finally:  # however it failed, the proxy goes on as it was
+                systemd.ready()
+
+        handler = RequestHandler(
+            server,
+            reloader.reload,
+            now=trio.current_time,
+            time=time.time,
+            statistics=Statistics(
+                metrics.registry, lambda: (server.lag.last, server.lag.most), started=started, time=time.time
+            ),
+            rules=RuleControl(server, lambda: reloader.upstreams, directory),
+            recording=RecordingControl(watchers.recorder, config.record),
+            listen=[address_of(listener) for listener, _ in listeners],
+            broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(handle_ending, signals, drain, nursery.cancel_scope)
+            nursery.start_soon(handle_hangup, hangups, reload)
+            report_to_systemd(nursery, systemd, drain, config.limits.drain_timeout)
+            service = watchers.start(nursery, handler)
+            if service:
+                server.on_hold = service.note_hold
+            await nursery.start(mirrors.run)
+            keep_pauses_short(nursery)
+            systemd.ready()
+            await server.serve(listeners, drain)
+            await watchers.finish()
+            if broker:
+                await supervised("broker not closed", broker.close, config.broker.limits.close_timeout)
+            await watchers.finish_printing()
+            is_done = True
+            nursery.cancel_scope.cancel()
+    logger().info("stopped")
+    if not is_done:
+        raise KeyboardInterrupt
+    watchers.check_reader()
+
+
+def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
+    """What opens a session's way to the broker."""
+    if isinstance(config.upstream, UpstreamConfig):
+        return Dialer(config.upstream, config.limits.connect_timeout)
+    assert broker is not None
+
+    async def dial() -> Transport:
+        return SocketTransport(broker.open())
+
+    return dial
+
+
+def _mirrors(
+    config: Config, dial: Callable[[], Awaitable[Transport]], metrics: Metrics
+) -> tuple[Mirrors, dict[str, Dialer]]:
+    """What takes the copies that rules make, and its ways to the named upstreams. `ConfigError` when a password cannot
+    be read."""
+    dialers, logins = mirror_upstreams(config)
+    for reason in DropReason:  # so that each is there, with 0, before the first is dropped
+        metrics.copies_dropped.labels(str(reason))
+
+    def count(reason: DropReason, copies: int) -> None:
+        metrics.copies_dropped.labels(str(reason)).inc(copies)
+
+    dials: dict[str | None, Callable[[], Awaitable[Transport]]] = {None: dial}
+    dials.update(dialers)
+    mirrors = Mirrors(dials, logins, config.limits.mirror_backlog, config.limits.mirror_memory, count)
+    return mirrors, dialers
+
+
+def _rule_counts(server: ProxyServer) -> Mapping[str, RuleCounts]:
+    """What is counted of rules, for a scrape; nothing where that fails, so that the other metrics are still shown."""
+    counts: Mapping[str, RuleCounts] = {}
+    with contained("rules not counted"):
+        counts = server.rules.counts()
+    return counts  # noqa: RET504 - the failure that ruff does not see leads here, too
+
+
+def _is_redacting(server: ProxyServer) -> bool:
+    """Does a rule hide something of messages? In the broker they are whole."""
+    return any(isinstance(rule, Redact) for rule in server.rules.rules)

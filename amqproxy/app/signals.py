@@ -1,0 +1,45 @@
+"""What signals ask for: an end, in order; and to read again what can be."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import trio
+
+from amqproxy.log import logger
+from amqproxy.supervision import contained, kept_up
+from amqproxy.systemd import Systemd
+
+ENDING = (signal.SIGTERM, signal.SIGINT)
+"""The signals that end the program. Until it listens, they do so at once, as Python and the system have it."""
+
+ENDING_TIME = 15.0
+"""Seconds that ending may take once all are drained: recordings, telemetry and what is printed are finished."""
+
+
+async def handle_ending(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:
+    """Drain at the first signal, and end everything at the second."""
+    async for _ in signals:
+        if drain.is_set():
+            scope.cancel()
+        drain.set()
+
+
+async def handle_hangup(hangups: AsyncIterator[int], reload: Callable[[], Awaitable[None]]) -> None:
+    """At each SIGHUP, read again what can be; what fails changes nothing."""
+    async for _ in hangups:
+        logger().info("reloading", reason="SIGHUP")
+        with contained("reload failed"):
+            await reload()
+
+
+def report_to_systemd(nursery: trio.Nursery, systemd: Systemd, drain: trio.Event, within: float) -> None:
+    """Give systemd signs of life, and word of a drain, which takes so many seconds at most."""
+    nursery.start_soon(kept_up, "no signs of life", systemd.live)
+    nursery.start_soon(_report_drain, drain, systemd, within)
+
+
+async def _report_drain(drain: trio.Event, systemd: Systemd, within: float) -> None:
+    await drain.wait()
+    systemd.stopping(within + ENDING_TIME)

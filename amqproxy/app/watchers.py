@@ -1,0 +1,231 @@
+"""By what a proxy, or a broker, is watched: metrics, control socket, dashboard, recorder, telemetry, printing."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from amqproxy.app.address_unavailable import AddressUnavailable
+from amqproxy.config import Config, ConfigError, RecordConfig, join_address, split_address
+from amqproxy.control.hub import Hub
+from amqproxy.control.service import LIVE_RING, ControlService, Handler
+from amqproxy.control.unix_socket import SocketUnavailable, opened
+from amqproxy.dashboard_process import DashboardProcess, listening, private_socket_path, secrets_of
+from amqproxy.log import dropped, logger
+from amqproxy.printing import Printing, PrintSettings
+from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.recording.recorder import NotRecordable, Recorder
+from amqproxy.supervision import contained, kept_up, report, supervised
+from amqproxy.taps import endpoint
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap
+from amqproxy.taps.tap import Tap
+
+if TYPE_CHECKING:
+    from amqproxy.telemetry.telemetry import Telemetry  # imported where it is asked for: it needs an extra
+
+RELIEF_INTERVAL = 1.0
+"""Seconds between two looks at how much the traces for metrics take."""
+
+
+class Watchers:
+    """All by which a program is watched; what the config has not is not there.
+
+    In this order: `open`, `attach`, `start`, `finish`, `finish_printing`.
+    """
+
+    def __init__(self, config: Config, printed: PrintSettings | None) -> None:
+        self._config = config
+        self._printed = printed
+        self._secrets = secrets_of(config.dashboard) if config.dashboard else {}
+        self.metrics = Metrics(counts_messages=config.metrics is None or config.metrics.messages)
+        self.metrics.count_log(dropped)
+        self._printing = Printing(printed, config.limits, self.metrics) if printed else None
+        self.drain = trio.Event()
+        """Set once the program is to end, in order; a reader of what is printed may do so."""
+        self.is_listening = threading.Event()
+        """Set once clients are listened for: until then, and once it drains, the program is not ready."""
+        self._browsers: socket.socket | None = None
+        self._control_path: Path | None = None
+        self.control: socket.socket | None = None
+        self._telemetry: Telemetry | None = None
+        self._object_tap: ObjectTap | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Open the sockets, within the block. `AddressUnavailable` where one cannot be."""
+        config = self._config
+        with ExitStack() as stack:
+            self._browsers = stack.enter_context(_dashboard_socket(config))
+            stack.enter_context(_metrics_endpoint(config, self.metrics, self._is_ready))
+            self._control_path = stack.enter_context(_control_path(config))
+            self.control = stack.enter_context(_control_socket(self._control_path))
+            yield
+
+    @property
+    def tap(self) -> Tap | None:
+        """What the first session is shown to; later it is what `attach` has made."""
+        return self._printing.tap if self._printing else None
+
+    def attach(self, apply_tap: Callable[[Tap | None], None], upstream: str, brake: TapBrake | None = None) -> None:
+        """Have what passes shown. `ConfigError` when an extra is not installed that the config needs."""
+        config = self._config
+        self.hub = Hub(self.tap, apply_tap)
+        self._telemetry = _telemetry(config, self.metrics, upstream)
+        if self._telemetry:
+            self.hub.add(self._telemetry.tap)
+            self._telemetry.start()
+        self._object_tap = _object_tap(config, self.metrics)
+        if self._object_tap:
+            self.hub.add(self._object_tap)
+        self.recorder = Recorder(config.limits, self.metrics, self.hub.add, self.hub.remove, brake)
+
+    async def record(self, config: RecordConfig) -> None:
+        """Record from the start. `AddressUnavailable` when the directory cannot be used."""
+        try:
+            await self.recorder.start(config)
+        except NotRecordable as error:
+            raise AddressUnavailable(str(error)) from None
+
+    def start(self, nursery: trio.Nursery, handler: Handler | None) -> ControlService | None:
+        """Start what watches; with a control socket, the requests to it are answered by the `handler`."""
+        service = None
+        if self.control and handler:
+            kept = self._config.control.ring if self._config.control else 0
+            ring = kept or (LIVE_RING if self._config.dashboard else 0)  # what passes before the dashboard is there
+            service = ControlService(handler, self.hub, self.metrics, ring=ring, keeps_newest=bool(kept))
+            nursery.start_soon(service.run, self.control)
+        nursery.start_soon(kept_up, "recording not watched", self.recorder.run)
+        if self._config.dashboard and self._browsers and self._control_path:
+            dashboard = DashboardProcess(
+                self._config.dashboard, self._secrets, self._browsers, self._control_path, self._config.log
+            )
+            nursery.start_soon(kept_up, "dashboard failed", dashboard.run)
+        if self._printing:
+            nursery.start_soon(supervised, "printing failed", self._printing.run, self._end_printing)
+            nursery.start_soon(supervised, "printing failed", self._printing.report_losses)
+        if self._telemetry:
+            nursery.start_soon(kept_up, "telemetry failed", self._telemetry.run)
+        if self._object_tap:
+            nursery.start_soon(kept_up, "traces not relieved", _keep_bounded, self._object_tap)
+        return service
+
+    async def finish(self) -> None:
+        """Nothing passes any more: finish what was recorded and is exported."""
+        await supervised("recording not ended", self.recorder.close)
+        if self._telemetry:
+            await supervised("telemetry not finished", self._telemetry.finish)
+
+    async def finish_printing(self) -> None:
+        if self._printing:
+            await supervised("printing not finished", self._printing.finish)
+
+    def check_reader(self) -> None:
+        """`BrokenPipeError` where the reader of standard output has gone away, and that ends the program."""
+        if self._printed and self._printed.ends_with_reader and self._printing and self._printing.is_unheard:
+            raise BrokenPipeError
+
+    def _is_ready(self) -> bool:
+        return self.is_listening.is_set() and not self.drain.is_set()
+
+    def _end_printing(self) -> None:
+        logger().warning("printing ended", reason="the reader of standard output is gone")
+        if self._printed and self._printed.ends_with_reader:
+            self.drain.set()
+
+
+@contextmanager
+def _dashboard_socket(config: Config) -> Iterator[socket.socket | None]:
+    """Where browsers connect, if there is to be a dashboard."""
+    with ExitStack() as stack:
+        try:
+            listener = stack.enter_context(listening(config.dashboard))
+        except (OSError, ValueError) as error:
+            assert config.dashboard is not None
+            raise AddressUnavailable.because(f"serve the dashboard on {config.dashboard.listen}", error) from None
+        yield listener
+
+
+@contextmanager
+def _control_path(config: Config) -> Iterator[Path | None]:
+    """Where the control socket is to be: if the config has none, a dashboard needs one of its own."""
+    with ExitStack() as stack:
+        if config.control is not None:
+            yield Path(config.control.path)
+        elif config.dashboard is not None:
+            yield stack.enter_context(private_socket_path())
+        else:
+            yield None
+
+
+@contextmanager
+def _control_socket(path: Path | None) -> Iterator[socket.socket | None]:
+    """The control socket, if there is to be one."""
+    if path is None:
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            control = stack.enter_context(opened(path))
+        except SocketUnavailable as error:
+            raise AddressUnavailable(str(error)) from None
+        logger().info("control", path=str(path))
+        yield control
+
+
+@contextmanager
+def _metrics_endpoint(config: Config, metrics: Metrics, is_ready: Callable[[], bool]) -> Iterator[None]:
+    """Serve /metrics, in threads, if it is configured."""
+    if config.metrics is None:
+        yield
+        return
+    host, port = split_address(config.metrics.address)
+    with ExitStack() as stack:
+        try:
+            served = stack.enter_context(endpoint.serve(metrics.registry, host, port, _scrape_failed, is_ready))
+        except (OSError, ValueError) as error:
+            raise AddressUnavailable.because(f"serve metrics on {config.metrics.address}", error) from None
+        logger().info("metrics", address=join_address(host, served), path="/metrics")
+        yield
+
+
+def _scrape_failed(error: Exception) -> None:
+    report("scrape failed", error)
+
+
+def _telemetry(config: Config, metrics: Metrics, upstream: str) -> Telemetry | None:
+    """What exports a span for each message, if that is configured. `ConfigError` when the extra is not installed."""
+    if config.opentelemetry is None:
+        return None
+    try:
+        from amqproxy.telemetry.telemetry import Telemetry
+    except ImportError as error:
+        raise ConfigError(f'opentelemetry: {error}: run `pip install "amqproxy[otel]"`') from None
+    telemetry = Telemetry(config.opentelemetry, config.limits, metrics, upstream=upstream)
+    logger().info("opentelemetry", endpoint=config.opentelemetry.endpoint, sample=config.opentelemetry.sample)
+    return telemetry
+
+
+def _object_tap(config: Config, metrics: Metrics) -> ObjectTap | None:
+    """What counts messages by user and the like, and findings, if any of this is wanted."""
+    wanted = config.metrics
+    if wanted is None or not (wanted.by or wanted.findings):
+        return None
+    counted = ObjectMetrics(
+        wanted.by, max_series=wanted.max_series, findings=wanted.findings, registry=metrics.registry
+    )
+    return ObjectTap(counted, contained)
+
+
+async def _keep_bounded(tap: ObjectTap) -> None:
+    """Look once a second that what the tap remembers takes no more memory than it may."""
+    while True:
+        await trio.sleep(RELIEF_INTERVAL)
+        for _ in tap.relieve():
+            await trio.lowlevel.checkpoint()

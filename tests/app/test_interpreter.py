@@ -1,0 +1,86 @@
+"""How the interpreter is set up, by the proxy and by a broker alone."""
+
+import gc
+import sys
+
+import pytest
+import trio
+import trio.testing
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+from amqproxy import app
+from amqproxy.app.interpreter import COLLECT_AFTER, SWITCH_INTERVAL, collect_garbage
+from amqproxy.config import BrokerConfig, Config, ListenerConfig
+
+ANYWHERE = ListenerConfig(address="127.0.0.1:0")
+
+
+async def test_looking_for_garbage_takes_next_to_no_time(autojump_clock: trio.testing.MockClock) -> None:
+    """A look that takes a second is the last one for hours."""
+    looks: list[float] = []
+    taken = iter([0.0, 0.001, 0.0, 1.0])
+    times = [0.0]
+
+    def collect() -> None:
+        looks.append(trio.current_time())
+        times[0] += next(taken, 0.0)
+
+    with trio.move_on_after(20_000):
+        await collect_garbage(collect, lambda: times[0])
+    gaps = [later - sooner for sooner, later in zip([0.0, *looks], looks, strict=False)]
+    assert gaps[:5] == pytest.approx([60, 60, 60, 60, 10_000])
+
+
+@pytest.fixture
+def interpreter(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What is set of the interpreter, which stays as it is."""
+    calls: list[tuple[object, ...]] = []
+    for module, name in ((gc, "freeze"), (gc, "set_threshold"), (sys, "setswitchinterval")):
+        monkeypatch.setattr(module, name, lambda *values, name=name: calls.append((name, *values)))
+    return calls
+
+
+def collecting() -> int:
+    """How many tasks look for garbage."""
+    task = trio.lowlevel.current_root_task()
+    assert task is not None
+    count, tasks = 0, [task]
+    while tasks:
+        task = tasks.pop()
+        count += task.name.endswith("collect_garbage")
+        tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return count
+
+
+SET_UP = [("freeze",), ("set_threshold", *COLLECT_AFTER), ("setswitchinterval", SWITCH_INTERVAL)]
+
+
+@pytest.mark.parametrize("upstream", ["broker", "another"])
+async def test_the_proxy_has_the_interpreter_set_up_as_a_broker_does(
+    upstream: str, interpreter: list[tuple[object, ...]]
+) -> None:
+    config = Config(listen=(ANYWHERE,))
+    config = replace(config, upstream="broker") if upstream == "broker" else config
+    with capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(app.run, config)
+            with trio.fail_after(20):
+                while not any(each["event"] == "listening" and "upstream" in each for each in log):  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+                await trio.sleep(0.05)
+            assert interpreter == SET_UP
+            assert collecting() == 1
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_alone(interpreter: list[tuple[object, ...]]) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(app.run_broker, Config(broker=BrokerConfig(listen=(ANYWHERE,))))
+        with trio.fail_after(20):
+            while not interpreter:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            await trio.sleep(0.05)
+        assert interpreter == SET_UP
+        assert collecting() == 1
+        nursery.cancel_scope.cancel()
