@@ -14,6 +14,7 @@
     anomalies    rollups → anomalies
     questions    tables → answers, a file a question; `report` shows them
     session      the Spark session that all of it runs in
+    small_input  little to work on, in one partition
     tables       tables on disk: formats, partitions, batches
     ledger       which captures a directory of tables holds, each exactly once
     jobs, live   what `amqproxy pipeline` runs

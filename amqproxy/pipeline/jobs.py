@@ -22,6 +22,7 @@ from amqproxy.pipeline import source, storage
 from amqproxy.pipeline.chains import Mode, chains
 from amqproxy.pipeline.ledger import Found, Ledger, present
 from amqproxy.pipeline.schema import TABLES
+from amqproxy.pipeline.small_input import in_one_partition
 from amqproxy.pipeline.tables import Tables, batch_of, hour_of, stage
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _stage_captures(spark: SparkSession, ledger: Ledger, files: Sequence[str], s
     if late:
         events.append(_read(spark, sorted(late), **{**options, "chains": "file"}))
     rows = events[0] if len(events) == 1 else events[0].unionByName(events[1])
-    stage(ledger, "events", rows, apart=fn.col("type") == "state")
+    stage(ledger, "events", rows, apart="type = 'state'")
     if settings.has_frames:
         stage(ledger, "frames", _read(spark, files, **{**options, "table": "frames"}))
     _carry_state(spark, ledger, carried, [chain.name for chain in chains(in_order, _mode(settings.chains))])
@@ -164,7 +165,7 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
         opened = spark.read.schema(OPEN).parquet(storage.spark_path(f"{ledger.path}/{carried}"))
     settled = settled_of(events, opened, age_ns=settings.age_ns)
     for name in SETTLED:
-        stage(ledger, name, getattr(settled, name))
+        stage(ledger, name, getattr(settled, name), in_one_partition=settled.is_small)
     settled.open.write.mode("overwrite").parquet(storage.spark_path(f"{ledger.path}/{ledger.carry('open')}"))
     settled.release()
     return _commit(ledger, "settle", SETTLED, through=through, carried=["open"])
@@ -188,7 +189,10 @@ def rollup(spark: SparkSession, ledger: Ledger) -> Done:
         tables.read(spark, name, hours=hours) for name in ("messages", "deliveries", "errors")
     )
     connections = tables.read(spark, "connections")  # one that was opened before these hours may be open in them
-    stage(ledger, "rollup_minute", rollup_minute(messages, deliveries, connections, errors, hours=hours))
+    counted = (messages, deliveries, connections, errors)
+    small = in_one_partition(*counted)
+    rows = rollup_minute(*(small or counted), hours=hours)
+    stage(ledger, "rollup_minute", rows, in_one_partition=small is not None)
     replaced = [file for file in tables.files("rollup_minute") if hour_of(file) in hours]
     return _commit(ledger, "rollup", ["rollup_minute"], removed=replaced, through=ledger.contents.batch)
 

@@ -8,11 +8,9 @@ with `WIDTH`: no more than 1 % beside an exact one, and the same however the row
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from functools import reduce
+from collections.abc import Collection, Mapping
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.schema import ROLLUP_MINUTE
 
@@ -26,9 +24,9 @@ _COUNTS = (
     *("published", "published_bytes", "confirmed", "nacked_publishes", "returned"),
     *("delivered", "delivered_bytes", "acked", "nacked", "rejected", "redelivered", "open", "errors"),
 )
-_OF = {"connection": "connection", "exchange": "exchange", "queue": "queue", "user": "user", "all": None}
-"""By what rows are gathered, and the column that names it."""
 _ATTRIBUTES = ("connection", "user", "virtual_host", "exchange", "queue")
+_BY = ("connection", "exchange", "queue", "user")
+"""By which of them rows are gathered, besides by all together."""
 
 
 def rollup_minute(
@@ -44,124 +42,143 @@ def rollup_minute(
     What has no exchange, queue or user is only counted by the others. With `hours` (the UTC date as text, and the
     hour), only their minutes: those are complete if all that is in these hours is given, and the connections of all.
     """
-    cells = _cells(messages, deliveries, connections, errors)
+    chosen = "minute IS NOT NULL"
     if hours is not None:
-        hour = sf.date_format("minute", "yyyy-MM-dd H")
-        cells = cells.where(hour.isin(*(f"{date} {number}" for date, number in hours)))
-    gathered = reduce(DataFrame.unionAll, [_by(cells, by, column) for by, column in _OF.items()])
-    sums = gathered.groupBy("minute", "by", "name", "virtual_host", "measure", "bucket").agg(
-        *(sf.sum(name).alias(name) for name in (*_COUNTS, "count")), sf.max("longest").alias("longest")
+        names = ", ".join(f"'{date} {hour}'" for date, hour in sorted(hours))
+        chosen += f" AND date_format(minute, 'yyyy-MM-dd H') IN ({names})" if names else " AND false"
+    spark = messages.sparkSession
+    sums = spark.sql(
+        _SUMS.replace("$chosen", chosen),
+        messages=messages,
+        deliveries=deliveries,
+        connections=connections,
+        errors=errors,
     )
-    return _with_percentiles(sums)
+    return spark.sql(_WITH_PERCENTILES, sums=sums)
 
 
-def _cells(messages: DataFrame, deliveries: DataFrame, connections: DataFrame, errors: DataFrame) -> DataFrame:
-    """Counts by minute, all attributes, and range of latency: far fewer rows than messages."""
-    minute = sf.date_trunc("minute", sf.col("time"))
-    outcome = sf.col("outcome")
-    confirm = sf.when(outcome == "confirmed", sf.col("latency_ns"))
-    published = _counted(
-        messages.withColumns({"minute": minute, "queue": sf.lit(None).cast("string"), "confirm": confirm}),
-        {
-            "published": sf.lit(1),
-            "published_bytes": sf.coalesce("size", sf.lit(0)),
-            "confirmed": _one(outcome == "confirmed"),
-            "nacked_publishes": _one(outcome == "nacked"),
-            "returned": _one(sf.col("route").isNotNull()),
-        },
-        ("confirm",),
+_NO_TEXT, _NO_LONG = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)"
+
+
+def _rows(table: str, minute: str, attributes: str, given: Mapping[str, str]) -> str:
+    """Rows of a table with all attributes, counts and latencies; those that it does not give are null or 0."""
+    columns = [f"{minute} AS minute"]
+    columns += [f"{f'`{name}`' if name in attributes.split() else _NO_TEXT} AS `{name}`" for name in _ATTRIBUTES]
+    columns += [f"CAST({given.get(name, '0')} AS BIGINT) AS {name}" for name in _COUNTS]
+    columns += [f"{given.get(name, _NO_LONG)} AS {name}" for name in MEASURES]
+    return f"SELECT {', '.join(columns)} FROM {{{table}}}"
+
+
+_MINUTE = "date_trunc('minute', time)"
+_LAST = "date_trunc('minute', coalesce(timestamp_micros(closed_ns DIV 1000), time))"
+
+_ALL = " UNION ALL ".join(
+    (
+        _rows(
+            "messages",
+            _MINUTE,
+            "connection user virtual_host exchange",
+            {
+                "published": "1",
+                "published_bytes": "coalesce(size, 0L)",
+                "confirmed": "IF(outcome = 'confirmed', 1, 0)",
+                "nacked_publishes": "IF(outcome = 'nacked', 1, 0)",
+                "returned": "IF(route IS NOT NULL, 1, 0)",
+                "confirm": "CASE WHEN outcome = 'confirmed' THEN latency_ns END",
+            },
+        ),
+        _rows(
+            "deliveries",
+            _MINUTE,
+            "connection user virtual_host exchange queue",
+            {
+                "delivered": "1",
+                "delivered_bytes": "coalesce(size, 0L)",
+                "acked": "IF(outcome = 'acked', 1, 0)",
+                "nacked": "IF(outcome = 'nacked', 1, 0)",
+                "rejected": "IF(outcome = 'rejected', 1, 0)",
+                "redelivered": "IF(redelivered, 1, 0)",
+                "ack": "CASE WHEN outcome = 'acked' THEN latency_ns END",
+                "transit": "transit_ns",
+            },
+        ),
+        _rows(
+            "connections",
+            f"explode(sequence({_MINUTE}, {_LAST}, interval 1 minute))",
+            "connection user virtual_host",
+            {"open": "1"},
+        ),
+        _rows("errors", _MINUTE, "connection user virtual_host", {"errors": "1"}),
     )
-    acked = sf.when(outcome == "acked", sf.col("latency_ns"))
-    delivered = _counted(
-        deliveries.withColumns({"minute": minute, "ack": acked, "transit": sf.col("transit_ns")}),
-        {
-            "delivered": sf.lit(1),
-            "delivered_bytes": sf.coalesce("size", sf.lit(0)),
-            "acked": _one(outcome == "acked"),
-            "nacked": _one(outcome == "nacked"),
-            "rejected": _one(outcome == "rejected"),
-            "redelivered": _one(sf.col("redelivered")),
-        },
-        ("ack", "transit"),
-    )
-    nowhere = {name: sf.lit(None).cast("string") for name in ("exchange", "queue")}
-    last = sf.coalesce(sf.timestamp_micros(sf.floor(sf.col("closed_ns") / 1000)), sf.col("time"))
-    minutes = sf.explode(sf.sequence(minute, sf.date_trunc("minute", last), sf.expr("interval 1 minute")))
-    living = _counted(connections.withColumns({"minute": minutes, **nowhere}), {"open": sf.lit(1)}, ())
-    failed = _counted(
-        errors.where(sf.col("time").isNotNull()).withColumns({"minute": minute, **nowhere}), {"errors": sf.lit(1)}, ()
-    )
-    return reduce(DataFrame.unionAll, [published, delivered, living, failed])
+)
 
 
-def _one(condition: Column) -> Column:
-    return sf.when(condition, 1).otherwise(0)
-
-
-def _counted(rows: DataFrame, counts: dict[str, Column], latencies: tuple[str, ...]) -> DataFrame:
-    """The counts of rows in one cell each, and a cell for each range of each latency."""
-    given = {name: counts.get(name, sf.lit(0)).cast("long") for name in _COUNTS}
-    of_count = sf.struct(
-        sf.lit(None).cast("string").alias("measure"),
-        sf.lit(None).cast("int").alias("bucket"),
-        sf.lit(None).cast("long").alias("value"),
-    )
-    of_latency = [
-        sf.when(
-            sf.col(name).isNotNull(),
-            sf.struct(
-                sf.lit(name).alias("measure"), _bucket(sf.col(name)).alias("bucket"), sf.col(name).alias("value")
-            ),
-        )
-        for name in latencies
-    ]
-    cells = sf.explode(sf.filter(sf.array(of_count, *of_latency), lambda each: each.isNotNull()))
-    one = rows.select("minute", *_ATTRIBUTES, *(given[name].alias(name) for name in _COUNTS), cells.alias("cell"))
-    is_count = sf.col("cell.measure").isNull()
-    return one.groupBy(
-        "minute", *_ATTRIBUTES, sf.col("cell.measure").alias("measure"), sf.col("cell.bucket").alias("bucket")
-    ).agg(
-        *(sf.sum(sf.when(is_count, sf.col(name)).otherwise(0)).alias(name) for name in _COUNTS),
-        sf.count("cell.value").alias("count"),
-        sf.max("cell.value").alias("longest"),
+def _cell(latency: str) -> str:
+    """A latency with its range: number n is of those above `WIDTH`ⁿ⁻¹ up to `WIDTH`ⁿ; 0 up to 1 ns."""
+    bucket = f"CAST(ceil(ln(CAST(greatest({latency}, 1L) AS DOUBLE)) / {math.log(WIDTH)!r}D) AS INT)"
+    return (
+        f"CASE WHEN {latency} IS NOT NULL THEN "
+        f"named_struct('measure', '{latency}', 'bucket', {bucket}, 'value', {latency}) END"
     )
 
 
-def _bucket(latency_ns: Column) -> Column:
-    """The range of a latency: number n is of those above `WIDTH`ⁿ⁻¹ up to `WIDTH`ⁿ; 0 up to 1 ns."""
-    return sf.ceil(sf.log(sf.greatest(latency_ns, sf.lit(1)).cast("double")) / math.log(WIDTH)).cast("int")
+_NO_CELL = f"named_struct('measure', {_NO_TEXT}, 'bucket', CAST(NULL AS INT), 'value', {_NO_LONG})"
+_KEY = f"minute, {', '.join(f'`{name}`' for name in _ATTRIBUTES)}"
 
-
-def _middle(bucket: Column) -> Column:
-    """What a range stands for: as far beside each of its bounds."""
-    return sf.round(sf.pow(sf.lit(WIDTH), bucket.cast("double")) * (2 / (1 + WIDTH))).cast("long")
-
-
-def _by(cells: DataFrame, by: str, column: str | None) -> DataFrame:
-    name = sf.lit(None).cast("string") if column is None else sf.col(column)
-    rows = cells if column is None else cells.where(sf.col(column).isNotNull())
-    host = sf.col("virtual_host")
-    return rows.select(
-        "minute",
-        sf.lit(by).alias("by"),
-        name.alias("name"),
-        host.alias("virtual_host"),
-        *("measure", "bucket", *_COUNTS, "count", "longest"),
+_CELLS = f"""
+    SELECT {_KEY}, cell.measure, cell.bucket,
+        {", ".join(f"sum(CASE WHEN cell.measure IS NULL THEN {name} ELSE 0L END) AS {name}" for name in _COUNTS)},
+        count(cell.value) AS count, max(cell.value) AS longest
+    FROM (
+        SELECT *, explode(filter(
+            array({_NO_CELL}, {", ".join(map(_cell, MEASURES))}), each -> each IS NOT NULL
+        )) AS cell
+        FROM ({_ALL})
+        WHERE $chosen
     )
+    GROUP BY {_KEY}, cell.measure, cell.bucket
+"""
+"""Counts by minute, all attributes, and range of latency: far fewer rows than messages."""
+
+_GATHERED = ", ".join(f"named_struct('by', '{name}', 'name', `{name}`)" for name in _BY)
+
+_SUMS = f"""
+    SELECT minute, gathered.`by`, gathered.name, virtual_host, measure, bucket,
+        {", ".join(f"sum({name}) AS {name}" for name in (*_COUNTS, "count"))}, max(longest) AS longest
+    FROM (
+        SELECT *, explode(array({_GATHERED}, named_struct('by', 'all', 'name', {_NO_TEXT}))) AS gathered
+        FROM ({_CELLS})
+    )
+    WHERE gathered.name IS NOT NULL OR gathered.`by` = 'all'
+    GROUP BY minute, gathered.`by`, gathered.name, virtual_host, measure, bucket
+"""
 
 
-def _with_percentiles(sums: DataFrame) -> DataFrame:
-    key = ("minute", "by", "name", "virtual_host")
-    of_measure = Window.partitionBy(*key, "measure")
-    so_far = of_measure.orderBy("bucket").rowsBetween(Window.unboundedPreceding, 0)
-    ranked = sums.withColumns({"so_far": sf.sum("count").over(so_far), "all": sf.sum("count").over(of_measure)})
+def _percentiles(measure: str) -> list[str]:
+    """The middle of the range that is reached, which is as far beside each of its bounds; no more than the longest."""
+    longest = f"max(CASE WHEN measure = '{measure}' THEN longest END)"
     found = []
-    for measure in MEASURES:
-        is_it = sf.col("measure") == measure
-        for name, quantile in QUANTILES.items():
-            reached = is_it & (sf.col("so_far") >= sf.ceil(sf.col("all") * sf.lit(quantile)))
-            value = _middle(sf.min(sf.when(reached, sf.col("bucket"))))
-            found.append(sf.least(value, sf.max(sf.when(is_it, sf.col("longest")))).alias(f"{measure}_{name}_ns"))
-        found.append(sf.max(sf.when(is_it, sf.col("longest"))).alias(f"{measure}_max_ns"))
-    totals = ranked.groupBy(*key).agg(*(sf.sum(name).alias(name) for name in _COUNTS), *found)
-    return totals.withColumn("time", sf.col("minute")).select(*ROLLUP_MINUTE.fieldNames())
+    for name, quantile in QUANTILES.items():
+        is_reached = f"measure = '{measure}' AND so_far >= ceil(`all` * {quantile}D)"
+        bucket = f"CAST(min(CASE WHEN {is_reached} THEN bucket END) AS DOUBLE)"
+        middle = f"CAST(round(pow({WIDTH}D, {bucket}) * {2 / (1 + WIDTH)!r}D) AS BIGINT)"
+        found.append(f"least({middle}, {longest}) AS {measure}_{name}_ns")
+    return [*found, f"{longest} AS {measure}_max_ns"]
+
+
+_WITH_PERCENTILES = f"""
+    SELECT {", ".join(f"`{name}`" for name in ROLLUP_MINUTE.names)}
+    FROM (
+        SELECT minute, minute AS time, `by`, name, virtual_host,
+            {", ".join(f"sum({name}) AS {name}" for name in _COUNTS)},
+            {", ".join(column for measure in MEASURES for column in _percentiles(measure))}
+        FROM (
+            SELECT *, sum(count) OVER (PARTITION BY minute, `by`, name, virtual_host, measure) AS `all`,
+                sum(count) OVER (
+                    PARTITION BY minute, `by`, name, virtual_host, measure ORDER BY bucket ROWS UNBOUNDED PRECEDING
+                ) AS so_far
+            FROM {{sums}}
+        )
+        GROUP BY minute, `by`, name, virtual_host
+    )
+"""

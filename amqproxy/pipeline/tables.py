@@ -18,9 +18,12 @@ from amqproxy.pipeline.ledger import Contents, Ledger, contents
 from amqproxy.pipeline.schema import STORED, TABLES, stored
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FORMATS = ("parquet",)
+
+_ORDER = {"events": ("type",)}
+"""By what the rows of an hour are in order, before their time: what reads one type of events reads only its pages."""
 
 _BATCH = re.compile(r"/batch-(\d+)-")
 _HOUR = re.compile(r"/date=([^/]+)/hour=(\d+)/")
@@ -73,7 +76,9 @@ class Tables:
         """Some files of a table."""
         columns = stored(TABLES[name]) if name in TABLES else None
         if not files:
-            return spark.createDataFrame([], _nullable(columns or STORED))
+            return spark.createDataFrame([], _nullable(columns or STORED)).where(
+                "false"
+            )  # which Spark knows to be small
         reader = spark.read.option("basePath", storage.spark_path(f"{self.path}/{name}"))
         if columns is not None:
             reader = reader.schema(_nullable(columns))
@@ -85,22 +90,28 @@ class Tables:
         return contents(self.path) if self._known is None else self._known
 
 
-def stage(ledger: Ledger, name: str, rows: DataFrame, *, apart: Column | None = None) -> None:
+def stage(
+    ledger: Ledger, name: str, rows: DataFrame, *, apart: str | None = None, in_one_partition: bool = False
+) -> None:
     """Write the rows of a table for the ledger's next batch; nothing sees them until that is committed.
 
-    Each row goes to the hour of its `time`. Rows that have a `batch` keep it. Those that are `apart` do not become part
-    of the table: `Ledger.staged_apart` has their files.
+    Each row goes to the hour of its `time`. Rows that have a `batch` keep it. Those that are `apart`, an expression of
+    SQL, do not become part of the table: `Ledger.staged_apart` has their files.
     """
-    seconds = sf.coalesce(sf.col("time"), sf.timestamp_seconds(sf.lit(0)))
-    batch = sf.col("batch") if "batch" in rows.columns else sf.lit(ledger.next_batch).cast("long")
-    placed = rows.withColumns({"date": sf.to_date(seconds), "hour": sf.hour(seconds), "batch": batch})
+    batch = "batch" if "batch" in rows.columns else f"{ledger.next_batch}L"
+    seconds = "coalesce(time, timestamp_seconds(0))"
+    placed = {"date": f"to_date({seconds})", "hour": f"hour({seconds})", "batch": batch}
     partitions = ["date", "hour"]
-    columns = stored(TABLES[name]).names
     if apart is not None:
-        placed = placed.withColumn("is_apart", apart)
+        placed["is_apart"] = apart
         partitions.insert(0, "is_apart")
-        columns = [*columns, "is_apart"]
-    whole_hours = placed.select(*columns).hint("rebalance", *partitions).sortWithinPartitions(*partitions, "time")
+    names = [*TABLES[name].names, *placed]
+    columns = ", ".join(f"{placed.get(each, f'`{each}`')} AS `{each}`" for each in names)
+    hint = "" if in_one_partition else f"/*+ REBALANCE({', '.join(partitions)}) */"
+    order = ", ".join([*partitions, *_ORDER.get(name, ()), "time"])
+    whole_hours = rows.sparkSession.sql(
+        f"SELECT {hint} * FROM (SELECT {columns} FROM {{rows}}) SORT BY {order}", rows=rows
+    )
     target = storage.spark_path(f"{ledger.path}/{ledger.staging(name)}")
     whole_hours.write.mode("overwrite").partitionBy(*partitions).option("compression", "zstd").parquet(target)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
-from amqproxy.pipeline import schema
+from amqproxy.pipeline import schema, small_input
 from amqproxy.pipeline.event_reading import event_batches
 from amqproxy.pipeline.settle import OPEN, Settled, settle
 from amqproxy.taps.message_record import MessageRecord
@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.once
-
-
-@pytest.fixture(autouse=True)
-def _without_compiling(spark: SparkSession) -> Iterator[None]:
-    """So few rows are not worth the code that Spark would generate and compile for each plan."""
-    names = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name) for name in names}
-    for name, value in names.items():
-        spark.conf.set(name, value)
-    yield
-    for name, was in before.items():
-        spark.conf.set(name, was)
 
 
 WINDOW_NS = 60_000_000_000
@@ -200,7 +188,10 @@ _CASES = st.lists(
 )
 @given(cases=_CASES)
 def test_batches_give_what_one_gives_wherever_they_are_divided(
-    spark: SparkSession, tmp_path: Path, cases: list[tuple[int, int, int, float, float]]
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cases: list[tuple[int, int, int, float, float]],
 ) -> None:
     batches: list[list[pa.Table]] = [[], [], []]
     oracles = []
@@ -224,7 +215,10 @@ def test_batches_give_what_one_gives_wherever_they_are_divided(
         for name, rows in _tables(settled).items():
             found[name] += rows
     whole = _written(spark, tmp_path / "whole.parquet", [each for batch in batches for each in batch])
-    for name, rows in _tables(settle(whole, age_ns=0, window_ns=SHORT_NS)).items():
+    monkeypatch.setattr(small_input, "SMALL_BYTES", -1)  # so that rows are exchanged, as of large batches
+    settled = settle(whole, age_ns=0, window_ns=SHORT_NS)
+    assert not settled.is_small
+    for name, rows in _tables(settled).items():
         assert _counted(found[name]) == _counted(rows), name
     _check_oracle(found, oracles)
 

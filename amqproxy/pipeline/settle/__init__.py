@@ -1,18 +1,17 @@
 """What became of everything: the events of the trace → messages, deliveries, requests, connections, channels, errors.
 
     settle        all of it: `settle(events, carried) → Settled`
-    carry         what is not settled yet, as rows that the next batch is given
-    identity      who a row is of: user, client, virtual host; and how far each chain has been read
-    settlements   ranges of what was settled → a row for each number
     messages      publishes, with what became of them
     deliveries    deliveries, with what became of them, and the publishes that they came from
     journeys      which publish a delivery came from, on whichever connections
     requests      synchronous methods
-    lives         connections and channels, from their beginning to their end
     errors        what went wrong, or could not be read
-    kept          what several tables are made of, which is computed once
+    lives         connections and channels, from their beginning to their end; and so who rows are of
+    settlements   ranges of what was settled → a row for each number
+    batch         the events of a batch as tables that SQL reads, and what is computed once
+    carry         what is not settled yet, as rows that the next batch is given
 
-Everything is a function of DataFrames, without a UDF: nothing leaves the JVM. Events in two batches, the second with
+Everything is a query over DataFrames, without a UDF: nothing leaves the JVM. Events in two batches, the second with
 what the first carried, give the same rows as in one, wherever they are divided. Joins are made on narrow rows; wide
 columns are attached once.
 """

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from amqproxy.pipeline.schema import BOOLEAN, EVENTS, INT, LONG, STRING
 
@@ -58,17 +54,3 @@ _EXTRA = (
 
 OPEN = StructType([*(field for field in EVENTS.fields if field.name != "state"), *_EXTRA])
 """A row for each thing that is carried: events as they are, and what was gathered of connections and contents."""
-
-
-def as_open(rows: DataFrame, names: Collection[str] = OPEN.names) -> DataFrame:
-    """Rows with these columns of `OPEN`, null where they have none."""
-    present = set(rows.columns)
-    return rows.select([sf.col(name) if name in present else _null(name) for name in names])
-
-
-def _null(name: str) -> Column:
-    """As SQL, which is one call into the JVM instead of four: there are hundreds of these columns."""
-    kind = OPEN[name].dataType
-    if isinstance(kind, ArrayType):  # SQL cannot say that no element is null
-        return sf.lit(None).cast(kind).alias(name)
-    return sf.expr(f"CAST(NULL AS {kind.simpleString()}) AS `{name}`")

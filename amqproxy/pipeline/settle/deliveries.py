@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.schema import DELIVERIES
-from amqproxy.pipeline.settle.carry import as_open
+from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.journeys import REFERENCE, Journeys
-from amqproxy.pipeline.settle.kept import Kept
-from amqproxy.pipeline.settle.messages import is_given_up
-from amqproxy.pipeline.settle.settlements import is_same_time, joined, latency_ns, settlements
+from amqproxy.pipeline.settle.settlements import columns, is_given_up, latency_ns, same, settlements
 
 _FROM_EVENTS = (
     *("chain", "connection_id", "stream", "connection", "leg", "file", "ts_ns", "time", "seq", "channel", "epoch"),
@@ -19,61 +16,59 @@ _FROM_EVENTS = (
 )
 _LINKED = ("redelivery_count", *REFERENCE)
 
+_REDELIVERY_COUNT = """coalesce(
+    CASE WHEN contains(headers, '"x-delivery-count"')
+        THEN try_cast(get_json_object(headers, '$.x-delivery-count') AS BIGINT) END,
+    CASE WHEN contains(headers, '"x-death"')
+        THEN aggregate(
+            from_json(get_json_object(headers, '$.x-death'), 'array<struct<count: bigint>>'),
+            0L, (total, each) -> total + each.count
+        ) END,
+    CASE WHEN redelivered THEN greatest(coalesce(redelivery_count, 1L), 1L) ELSE 0L END
+)"""
+"""How often it was delivered before: as the broker says in its headers, else as it was seen."""
+
+_ROWS = f"""
+    SELECT {{hint}} {columns((*_FROM_EVENTS, *_LINKED), "d")}, w.`user`, w.client, w.virtual_host, w.horizon_ns,
+        s.settlement, s.settled_ns, s.settled_requeue
+    FROM (
+        SELECT {{hint}} {columns(_FROM_EVENTS, "e")}, {_REDELIVERY_COUNT} AS redelivery_count, {columns(REFERENCE)}
+        FROM (SELECT {columns(_FROM_EVENTS)} FROM {{events}} WHERE type IN ('deliver', 'get')) e
+        LEFT JOIN {{links}} r ON {same("e", "r")} AND e.seq - r.link_seq = 0
+        UNION ALL
+        SELECT {columns((*_FROM_EVENTS, *_LINKED))} FROM {{carried}} WHERE type IN ('deliver', 'get')
+    ) d
+    LEFT JOIN {{who}} w ON w.connection_id = d.connection_id
+    LEFT JOIN ({settlements("deliveries-settled")}) s ON {same("d", "s")} AND s.of_ns - d.ts_ns = 0
+"""
+"""Only the columns of the key are keys of the joins, so that one exchange of the wide rows serves both."""
+
+_SETTLED = {
+    "kind": "type",
+    "requeue": "settled_requeue",
+    "latency_ns": latency_ns(),
+    "transit_ns": "ts_ns - published_ns",
+}
+
 
 class Deliveries:
     """The deliveries of a batch, and those before it that were open. `age_ns` is as for `Publishes`."""
 
-    def __init__(
-        self,
-        events: DataFrame,
-        carried: DataFrame,
-        who: DataFrame,
-        journeys: Journeys,
-        kept: Kept,
-        *,
-        age_ns: int | None,
-    ) -> None:
-        is_delivery = sf.col("type").isin("deliver", "get")
-        fresh = joined(
-            events.where(is_delivery).select(*_FROM_EVENTS), journeys.links(), sf.col("seq") - sf.col("link_seq") == 0
-        )
-        fresh = fresh.withColumn("redelivery_count", _redelivery_count()).select(*_FROM_EVENTS, *_LINKED)
-        rows = fresh.unionByName(carried.where(is_delivery).select(fresh.columns))
-        rows = rows.join(sf.broadcast(who), "connection_id", "left")
-        rows = joined(rows, settlements(events, "deliveries-settled"), is_same_time("ts_ns", "of_ns"))
-        given_up = sf.when(is_given_up(age_ns), "unknown")
-        outcome = sf.when(~sf.col("awaits"), "auto-acked").otherwise(sf.coalesce("settlement", given_up))
-        self._rows = kept.shared(rows.withColumn("outcome", outcome).drop("of_ns", "end_seq"))
+    def __init__(self, batch: Batch, who: DataFrame, journeys: Journeys, *, age_ns: int | None) -> None:
+        self._batch = batch
+        outcome = f"""
+            SELECT *, CASE WHEN NOT awaits THEN 'auto-acked'
+                ELSE coalesce(settlement, CASE WHEN {is_given_up(age_ns)} THEN 'unknown' END) END AS outcome
+            FROM ({_ROWS})
+        """
+        self._rows = batch.shared(batch.sql(outcome, who=who, links=journeys.links()))
 
     def settled(self) -> DataFrame:
         """A row for each of which it is known what became of it: `schema.DELIVERIES`."""
-        known = self._rows.where(sf.col("outcome").isNotNull()).withColumns(
-            {
-                "kind": sf.col("type"),
-                "requeue": sf.col("settled_requeue"),
-                "latency_ns": latency_ns(sf.col("outcome")),
-                "transit_ns": sf.col("ts_ns") - sf.col("published_ns"),
-            }
-        )
-        return known.select(*DELIVERIES.fieldNames())
+        found = ", ".join(f"{_SETTLED.get(name, f'`{name}`')} AS `{name}`" for name in DELIVERIES.fieldNames())
+        return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NOT NULL", rows=self._rows)
 
     def open(self) -> DataFrame:
-        """Those that are open, as `carry.OPEN`."""
-        return as_open(self._rows.where(sf.col("outcome").isNull()).select(*_FROM_EVENTS, *_LINKED))
-
-
-def _redelivery_count() -> Column:
-    """How often it was delivered before: as the broker says in its headers, else as it was seen."""
-    headers = sf.col("headers")
-    of_quorum = sf.when(
-        headers.contains('"x-delivery-count"'), sf.get_json_object(headers, "$.x-delivery-count").cast("long")
-    )
-    deaths = sf.from_json(sf.get_json_object(headers, "$.x-death"), "array<struct<count: bigint>>")
-    of_deaths = sf.when(
-        headers.contains('"x-death"'),
-        sf.aggregate(deaths, sf.lit(0).cast("long"), lambda sum, each: sum + each["count"]),
-    )
-    seen = sf.when(sf.col("redelivered"), sf.greatest(sf.coalesce("redelivery_count", sf.lit(1)), sf.lit(1))).otherwise(
-        0
-    )
-    return sf.coalesce(of_quorum, of_deaths, seen)
+        """Those that are open, with columns of `carry.OPEN`."""
+        found = columns((*_FROM_EVENTS, *_LINKED))
+        return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NULL", rows=self._rows)

@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.schema import ERRORS
-from amqproxy.pipeline.settle.identity import with_who
+from amqproxy.pipeline.settle.batch import Batch
+from amqproxy.pipeline.settle.lives import WHO_FOUND
 
 NORMAL_CODES = (0, 200)
 """Reply codes of a close that is no error: 200, and 0 as py-amqp and Kombu send it."""
 
+_IS_ERROR = f"coalesce(code, 0) NOT IN {NORMAL_CODES}"
 
-def errors(events: DataFrame, who: DataFrame) -> DataFrame:
-    """A row for each thing that went wrong in a batch: `schema.ERRORS`. What is settled at once is one row."""
-    kind = _kind()
-    found = events.where(kind.isNotNull())
-    rows = with_who(found, who).withColumns({"text": _text(), "method": _method(), "kind": kind})
-    return rows.select(*ERRORS.fieldNames())
+_KIND = f"""CASE
+    WHEN type = 'channel' AND outcome = 'closed' AND {_IS_ERROR} THEN 'channel-closed'
+    WHEN type = 'connection' AND outcome = 'closed' AND {_IS_ERROR} THEN 'connection-closed'
+    WHEN type = 'connection' AND outcome = 'closed' AND `by` IS NULL AND is_open THEN 'connection-cut'
+    WHEN type = 'return' THEN 'returned'
+    WHEN type IN ('publishes-settled', 'deliveries-settled') AND is_unknown_tag THEN 'unknown-tag'
+    WHEN type = 'publishes-settled' AND outcome = 'nacked' THEN 'nacked'
+    WHEN type IN ('publish', 'deliver', 'get') AND verdict = 'refused' THEN 'refused'
+    WHEN type = 'lost' THEN 'lost'
+END"""
 
+_MAY_BE_ERROR = """(
+    type IN ('channel', 'connection', 'return', 'lost') OR is_unknown_tag = true OR outcome = 'nacked'
+    OR verdict = 'refused'
+)"""
+"""In so plain words that Parquet files are asked only for the pages in which there is such a row."""
 
-def _kind() -> Column:
-    type, outcome, unknown = sf.col("type"), sf.col("outcome"), sf.col("is_unknown_tag")
-    is_closed = outcome == "closed"
-    is_error = ~sf.coalesce(sf.col("code"), sf.lit(0)).isin(*NORMAL_CODES)
-    return (
-        sf.when((type == "channel") & is_closed & is_error, "channel-closed")
-        .when((type == "connection") & is_closed & is_error, "connection-closed")
-        .when((type == "connection") & is_closed & sf.col("by").isNull() & sf.col("is_open"), "connection-cut")
-        .when(type == "return", "returned")
-        .when(type.isin("publishes-settled", "deliveries-settled") & unknown, "unknown-tag")
-        .when((type == "publishes-settled") & (outcome == "nacked"), "nacked")
-        .when(type.isin("publish", "deliver", "get") & (sf.col("verdict") == "refused"), "refused")
-        .when(type == "lost", "lost")
-    )
+_COUNT = "aggregate(spans, 0L, (total, each) -> total + each.last - each.first + 1L)"
 
-
-def _text() -> Column:
-    count = sf.aggregate(
-        "spans", sf.lit(0).cast("long"), lambda sum, each: sum + each["last"] - each["first"] + sf.lit(1).cast("long")
-    )
-    settled = sf.when(sf.col("is_unknown_tag"), sf.concat_ws(" ", sf.lit("unknown tag"), sf.col("tag"))).otherwise(
-        sf.concat(count.cast("string"), sf.lit(" publishes"))
-    )
-    return sf.coalesce("text", sf.when(sf.col("type").endswith("-settled"), settled))
-
-
-def _method() -> Column:
-    by_outcome = sf.create_map(*(sf.lit(each) for pair in _SETTLED_BY.items() for each in pair))[sf.col("outcome")]
-    return sf.coalesce("method", sf.when(sf.col("type").endswith("-settled"), by_outcome))
-
-
-_SETTLED_BY = {
-    "confirmed": "basic.ack",
-    "acked": "basic.ack",
-    "nacked": "basic.nack",
-    "rejected": "basic.reject",
+_GIVEN = {
+    **{name: f"w.`{name}`" for name in WHO_FOUND},
+    "kind": "e.error",
+    "text": f"""coalesce(text, CASE WHEN NOT endswith(type, '-settled') THEN NULL
+        WHEN is_unknown_tag THEN concat_ws(' ', 'unknown tag', tag)
+        ELSE concat({_COUNT}, ' publishes') END)""",
+    "method": """coalesce(method, CASE WHEN endswith(type, '-settled') THEN CASE outcome
+        WHEN 'confirmed' THEN 'basic.ack' WHEN 'acked' THEN 'basic.ack'
+        WHEN 'nacked' THEN 'basic.nack' WHEN 'rejected' THEN 'basic.reject' END END)""",
 }
+_ERRORS = f"""
+    SELECT {{hint}} {", ".join(f"{_GIVEN.get(name, f'e.`{name}`')} AS `{name}`" for name in ERRORS.fieldNames())}
+    FROM (SELECT *, {_KIND} AS error FROM {{events}} WHERE {_MAY_BE_ERROR}) e
+    LEFT JOIN {{who}} w ON w.connection_id = e.connection_id
+    WHERE e.error IS NOT NULL
+"""
+
+
+def errors(batch: Batch, who: DataFrame) -> DataFrame:
+    """A row for each thing that went wrong in a batch: `schema.ERRORS`. What is settled at once is one row."""
+    return batch.sql(_ERRORS, who=who)

@@ -8,141 +8,123 @@ is linked to none. What was delivered before is linked only if nothing alike had
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
-from amqproxy.pipeline.settle.carry import PUBLISHED, SEEN, as_open
-from amqproxy.pipeline.settle.kept import Kept
+from amqproxy.pipeline.settle.batch import Batch
+from amqproxy.pipeline.settle.carry import PUBLISHED, SEEN
 
 REFERENCE = ("published_connection_id", "published_channel", "published_epoch", "published_number", "published_ns")
 """The columns that say which publish a delivery came from."""
 
-_OF_EVENT = ("connection_id", "channel", "epoch", "number", "ts_ns", "seq")
+_OF_EVENT = "connection_id, channel, epoch, number, ts_ns, seq"
+
+_CONTENTS = f"""
+    SELECT chain, content_key, {_OF_EVENT}, rank, queue_key,
+        CASE WHEN rank = 0 OR redelivered THEN 0L ELSE 1L END AS is_first,
+        CASE WHEN rank = 0 THEN 0L ELSE 1L END AS seen,
+        CAST(NULL AS BIGINT) AS occurrence
+    FROM (
+        SELECT {{hint}} e.chain, e.connection_id, e.channel, e.epoch, e.number, e.ts_ns, e.seq, e.redelivered,
+            CASE WHEN e.type = 'publish' THEN 0 ELSE 2 END AS rank,
+            CASE WHEN e.message_id <> '' THEN xxhash64(w.virtual_host, e.message_id, e.size)
+                WHEN e.digest IS NOT NULL THEN xxhash64(w.virtual_host, e.exchange, e.routing_key, e.digest)
+            END AS content_key,
+            CASE WHEN e.type <> 'publish' THEN xxhash64(
+                w.virtual_host, coalesce(e.queue, concat_ws(' ', e.connection_id, e.channel, e.consumer_tag))
+            ) END AS queue_key
+        FROM {{events}} e LEFT JOIN {{who}} w ON w.connection_id = e.connection_id
+        WHERE e.type IN ('publish', 'deliver', 'get')
+    )
+    WHERE content_key IS NOT NULL
+    UNION ALL
+    SELECT chain, content_key, {_OF_EVENT}, CASE WHEN type = '{PUBLISHED}' THEN 0 ELSE 1 END, queue_key,
+        CASE WHEN type = '{PUBLISHED}' THEN 0L ELSE occurrence END,
+        CASE WHEN type = '{PUBLISHED}' THEN 0L ELSE seen END,
+        CASE WHEN type = '{PUBLISHED}' THEN occurrence END
+    FROM {{carried}} WHERE type IN ('{PUBLISHED}', '{SEEN}')
+"""
+"""What was published (`rank` 0) and delivered (2), and what is carried of contents: published (0), delivered (1)."""
+
+_ORDER = "ts_ns, rank, connection_id, seq"
+
+
+def _counted(window_ns: int) -> str:
+    """Contents with `base`, how many alike were published before counting began anew; and which they are since."""
+    return f"""
+        SELECT *, `all` - base AS published, sum(is_first) OVER of_queue AS delivered, sum(seen) OVER of_queue AS so_far
+        FROM (
+            SELECT *, coalesce(max(
+                CASE WHEN rank = 0 AND ts_ns - before_ns > {window_ns} THEN `all` - 1 END
+            ) OVER alike, 0L) AS base
+            FROM (
+                SELECT *, coalesce(max(occurrence) OVER alike, 0L)
+                    + sum(CASE WHEN rank = 0 AND occurrence IS NULL THEN 1L ELSE 0L END) OVER alike AS `all`,
+                    max(CASE WHEN rank = 0 THEN ts_ns END) OVER before AS before_ns
+                FROM ({_CONTENTS})
+                WINDOW alike AS (PARTITION BY content_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING),
+                    before AS (PARTITION BY content_key ORDER BY {_ORDER}
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+            )
+            WINDOW alike AS (PARTITION BY content_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)
+        )
+        WINDOW of_queue AS (PARTITION BY content_key, base, queue_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)
+    """
+
+
+def _links(window_ns: int) -> str:
+    place = """CASE WHEN rank = 0 THEN published WHEN is_first = 1 THEN delivered WHEN published = 1 THEN 1L END"""
+    reference = zip(REFERENCE, ("connection_id", "channel", "epoch", "number", "ts_ns"), strict=True)
+    in_time = f"ts_ns - publish.ts_ns BETWEEN 0 AND {window_ns} AND place IS NOT NULL"
+    return f"""
+        SELECT connection_id, channel, epoch, number, seq AS link_seq, so_far - 1 AS redelivery_count,
+            {", ".join(f"CASE WHEN {in_time} THEN publish.{of} END AS {name}" for name, of in reference)}
+        FROM (
+            SELECT *, first(CASE WHEN rank = 0 THEN struct(connection_id, channel, epoch, number, ts_ns) END)
+                OVER (PARTITION BY content_key, base, place ORDER BY rank) AS publish
+            FROM (SELECT *, {place} AS place FROM {{rows}} WHERE rank <> 1)
+        )
+        WHERE rank <> 0
+    """
+
+
+_LATEST = """
+    SELECT {hint} t.*, w.horizon_ns,
+        max(CASE WHEN rank = 0 THEN ts_ns END) OVER (PARTITION BY content_key) AS latest_ns,
+        max(base) OVER (PARTITION BY content_key) AS latest_base
+    FROM {rows} t LEFT JOIN {horizons} w ON w.chain = t.chain
+"""
 
 
 class Journeys:
     """The publishes and deliveries of a batch, and what is carried of those before it, by their content."""
 
-    def __init__(
-        self, events: DataFrame, carried: DataFrame, who: DataFrame, horizon: DataFrame, kept: Kept, *, window_ns: int
-    ) -> None:
-        self._horizon = horizon
+    def __init__(self, batch: Batch, who: DataFrame, horizons: DataFrame, *, window_ns: int) -> None:
+        self._batch = batch
+        self._horizons = horizons
         self._window_ns = window_ns
-        rows = _contents(events, who).unionByName(_known(carried))
-        order = ("ts_ns", "rank", "connection_id", "seq")
-        alike = Window.partitionBy("content_key").orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
-        before = Window.partitionBy("content_key").orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
-        is_publish = sf.col("rank") == 0
-        rows = rows.withColumns(
-            {
-                "last_ns": sf.max(sf.when(is_publish, sf.col("ts_ns"))).over(before),
-                "all": sf.coalesce(sf.max("occurrence").over(alike), sf.lit(0))
-                + sf.sum(sf.when(is_publish & sf.col("occurrence").isNull(), 1).otherwise(0)).over(alike),
-            }
-        )
-        begins = is_publish & (sf.col("ts_ns") - sf.col("last_ns") > window_ns)
-        rows = rows.withColumn("base", sf.coalesce(sf.max(sf.when(begins, sf.col("all") - 1)).over(alike), sf.lit(0)))
-        rows = rows.withColumn("published", sf.col("all") - sf.col("base"))
-        queue = (
-            Window.partitionBy("content_key", "base", "queue_key")
-            .orderBy(*order)
-            .rowsBetween(Window.unboundedPreceding, 0)
-        )
-        self._rows = kept.shared(
-            rows.withColumns({"delivered": sf.sum("is_first").over(queue), "seen_so_far": sf.sum("seen").over(queue)})
-        )
+        self._rows = batch.shared(batch.sql(_counted(window_ns), who=who))
 
     def links(self) -> DataFrame:
         """A row for each delivery of the batch: `connection_id`, `channel`, `epoch`, `number`, its `link_seq`, its
         `redelivery_count` as far as it was seen, and `REFERENCE`.
         """
-        is_publish = sf.col("rank") == 0
-        only = sf.when(sf.col("published") == 1, 1)
-        place = (
-            sf.when(is_publish, sf.col("published")).when(sf.col("is_first") == 1, sf.col("delivered")).otherwise(only)
-        )
-        rows = self._rows.where(sf.col("rank") != 1).withColumn("place", place)
-        same = Window.partitionBy("content_key", "base", "place").orderBy("rank")
-        found = sf.first(sf.when(is_publish, sf.struct("connection_id", "channel", "epoch", "number", "ts_ns")))
-        linked = rows.withColumn("publish", found.over(same)).where(~is_publish)
-        in_time = (sf.col("ts_ns") - sf.col("publish.ts_ns")).between(0, self._window_ns)
-        reference = zip(REFERENCE, ("connection_id", "channel", "epoch", "number", "ts_ns"), strict=True)
-        return linked.select(
-            *("connection_id", "channel", "epoch", "number", sf.col("seq").alias("link_seq")),
-            (sf.col("seen_so_far") - 1).alias("redelivery_count"),
-            *(
-                sf.when(in_time & sf.col("place").isNotNull(), sf.col(f"publish.{of}")).alias(name)
-                for name, of in reference
-            ),
-        )
+        return self._batch.sql(_links(self._window_ns), rows=self._rows)
 
-    def open(self) -> DataFrame:
-        """What the next batch is to know, as `carry.OPEN`: what was published, and how often it was delivered."""
-        latest = Window.partitionBy("content_key")
-        rows = self._rows.join(sf.broadcast(self._horizon), "chain", "left")
-        rows = rows.withColumns(
-            {
-                "latest_ns": sf.max(sf.when(sf.col("rank") == 0, sf.col("ts_ns"))).over(latest),
-                "latest_base": sf.max("base").over(latest),
-            }
-        )
-        begin = sf.col("horizon_ns") - self._window_ns
-        rows = rows.where((sf.col("latest_ns") >= begin) & (sf.col("base") == sf.col("latest_base")))
-        published = rows.where((sf.col("rank") == 0) & (sf.col("ts_ns") >= begin)).select(
-            *("chain", "content_key", "connection_id", "channel", "epoch", "number", "ts_ns", "seq"),
-            sf.lit(PUBLISHED).alias("type"),
-            sf.col("published").alias("occurrence"),
-        )
-        seen = (
-            rows.where(sf.col("rank") != 0)
-            .groupBy("content_key", "queue_key")
-            .agg(
-                sf.max("chain").alias("chain"),
-                sf.max("ts_ns").alias("ts_ns"),
-                sf.max("delivered").alias("occurrence"),
-                sf.max("seen_so_far").alias("seen"),
-            )
-            .withColumn("type", sf.lit(SEEN))
-        )
-        return as_open(published).unionByName(as_open(seen))
+    def open(self) -> list[DataFrame]:
+        """What the next batch is to know, with columns of `carry.OPEN`: what was published, how often it was delivered.
 
-
-def _contents(events: DataFrame, who: DataFrame) -> DataFrame:
-    """What was published and delivered in a batch, narrow: `rank` is 0 for a publish, 2 for a delivery."""
-    is_publish = sf.col("type") == "publish"
-    rows = events.where(sf.col("type").isin("publish", "deliver", "get")).drop("virtual_host")
-    rows = rows.join(sf.broadcast(who.select("connection_id", "virtual_host")), "connection_id", "left")
-    rows = rows.where(_content_key().isNotNull())
-    queue = sf.coalesce(sf.col("queue"), sf.concat_ws(" ", "connection_id", "channel", "consumer_tag"))
-    return rows.select(
-        "chain",
-        _content_key().alias("content_key"),
-        *_OF_EVENT,
-        sf.when(is_publish, 0).otherwise(2).alias("rank"),
-        sf.when(~is_publish, sf.xxhash64("virtual_host", queue)).alias("queue_key"),
-        sf.when(is_publish | sf.col("redelivered"), 0).otherwise(1).cast("long").alias("is_first"),
-        sf.when(is_publish, 0).otherwise(1).cast("long").alias("seen"),
-        sf.lit(None).cast("long").alias("occurrence"),
-    )
-
-
-def _known(carried: DataFrame) -> DataFrame:
-    """What is carried of contents: `rank` is 0 for a publish, 1 for how often a queue has delivered it."""
-    is_publish = sf.col("type") == PUBLISHED
-    return carried.where(sf.col("type").isin(PUBLISHED, SEEN)).select(
-        "chain",
-        "content_key",
-        *_OF_EVENT,
-        sf.when(is_publish, 0).otherwise(1).alias("rank"),
-        "queue_key",
-        sf.when(is_publish, 0).otherwise(sf.col("occurrence")).cast("long").alias("is_first"),
-        sf.when(is_publish, 0).otherwise(sf.col("seen")).cast("long").alias("seen"),
-        sf.when(is_publish, sf.col("occurrence")).alias("occurrence"),
-    )
-
-
-def _content_key() -> Column:
-    """By what content is recognised; null if that is not known."""
-    by_id = sf.when(sf.col("message_id") != "", sf.xxhash64("virtual_host", "message_id", "size"))
-    by_digest = sf.when(sf.col("digest").isNotNull(), sf.xxhash64("virtual_host", "exchange", "routing_key", "digest"))
-    return sf.coalesce(by_id, by_digest)
+        That is of the contents that have been published within the window.
+        """
+        begin = f"horizon_ns - {self._window_ns}"
+        is_known = f"latest_ns >= {begin} AND base = latest_base"
+        latest = self._batch.sql(_LATEST, rows=self._rows, horizons=self._horizons)
+        published = f"""
+            SELECT '{PUBLISHED}' AS type, chain, content_key, {_OF_EVENT}, published AS occurrence
+            FROM {{latest}} WHERE {is_known} AND rank = 0 AND ts_ns >= {begin}
+        """
+        seen = f"""
+            SELECT '{SEEN}' AS type, max(chain) AS chain, content_key, queue_key, max(ts_ns) AS ts_ns,
+                max(delivered) AS occurrence, max(so_far) AS seen
+            FROM {{latest}} WHERE {is_known} AND rank <> 0 GROUP BY content_key, queue_key
+        """
+        return [self._batch.sql(each, latest=latest) for each in (published, seen)]

@@ -1,4 +1,4 @@
-"""Connections and channels, from their beginning to their end, with what passed on them.
+"""Connections and channels, from their beginning to their end, with what passed on them; and so who a row is of.
 
 What is known of one is gathered batch by batch; a row is written when it has ended. What passes after its end, before
 the other peer has seen it, is not counted.
@@ -6,25 +6,174 @@ the other peer has seen it, is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.schema import CHANNELS, CONNECTIONS
-from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, IDLE_NS, LINGER_NS, as_open
-from amqproxy.pipeline.settle.identity import client_name, with_who
-from amqproxy.pipeline.settle.kept import Kept
+from amqproxy.pipeline.settle.batch import Batch
+from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, IDLE_NS, LINGER_NS
+from amqproxy.pipeline.settle.settlements import columns
+
+WHO_FOUND = ("user", "client", "virtual_host")
+"""The columns of `Lives.who` that tables have."""
 
 _HANDSHAKE = (
     *("user", "virtual_host", "mechanism", "client_properties", "server_properties"),
     *("channel_max", "frame_max", "heartbeat", "latency_ns"),
 )
 _CLOSE = ("closed_ns", "by", "code", "text", "method")
-_TIMES = ("first_ns", "opened_ns", "last_ns")
 _COUNTS = ("published", "delivered", "bytes")
-_CHANNEL_KEY = ("connection_id", "channel", "epoch")
+
+# --- what passed
+
+_SEEN = """
+    SELECT *, min(end_seq) OVER (PARTITION BY connection_id) AS connection_end_seq
+    FROM (
+        SELECT chain, connection, connection_id, channel, epoch,
+            min(ts_ns) AS first_ns, max(ts_ns) AS last_ns,
+            max(CASE WHEN type IN ('publishes-settled', 'deliveries-settled', 'return', 'finding', 'lost', 'state')
+                THEN 0 ELSE 1 END) AS lives,
+            count_if(type = 'publish') AS published,
+            count_if(type IN ('deliver', 'get')) AS delivered,
+            sum(CASE WHEN type IN ('publish', 'deliver', 'get') THEN coalesce(size, 0L) ELSE 0L END) AS bytes,
+            min(CASE WHEN type = 'channel' AND outcome = 'closed' THEN seq END) AS close_seq,
+            min(CASE WHEN type = 'connection' AND outcome = 'closed' THEN seq END) AS end_seq,
+            max(CASE WHEN type IN ('publish', 'deliver', 'get') THEN seq END) AS content_seq
+        FROM {events}
+        GROUP BY chain, connection, connection_id, channel, epoch
+    )
+"""
+"""What passed on each channel, of those who are not of one by null; and which event ended it, and its connection."""
+
+_IS_LATE = "content_seq > least(close_seq, connection_end_seq)"
+"""Was there content after the end?"""
+
+_BEFORE_END = "(l.connection_end_seq IS NULL OR e.seq < l.connection_end_seq)"
+_BEFORE_CLOSE = f"({_BEFORE_END} AND (l.close_seq IS NULL OR e.seq < l.close_seq))"
+_COUNTED = """
+    count_if(e.type = 'publish' AND {before}) AS {all}published,
+    count_if(e.type <> 'publish' AND {before}) AS {all}delivered,
+    sum(CASE WHEN {before} THEN coalesce(e.size, 0L) ELSE 0L END) AS {all}bytes
+"""
+_WITHOUT_LATE = f"""
+    SELECT chain, connection, t.connection_id, t.channel, t.epoch, first_ns, last_ns, lives, end_seq,
+        {", ".join(f"coalesce(c.{name}, t.{name}) AS {name}" for name in _COUNTS)},
+        {", ".join(f"coalesce(c.all_{name}, t.{name}) AS all_{name}" for name in _COUNTS)}
+    FROM {{seen}} t LEFT JOIN (
+        SELECT e.connection_id, e.channel, e.epoch,
+            {_COUNTED.format(before=_BEFORE_CLOSE, all="")}, {_COUNTED.format(before=_BEFORE_END, all="all_")}
+        FROM {{events}} e JOIN (SELECT * FROM {{seen}} WHERE {_IS_LATE}) l
+            ON e.connection_id = l.connection_id AND e.channel = l.channel AND e.epoch = l.epoch
+        WHERE e.type IN ('publish', 'deliver', 'get')
+        GROUP BY e.connection_id, e.channel, e.epoch
+    ) c ON c.connection_id = t.connection_id AND c.channel = t.channel AND c.epoch = t.epoch
+"""
+"""The same, where what came after the end of a channel, or of the connection, is not counted."""
+
+_ALL_IN_TIME = f"SELECT *, {', '.join(f'{name} AS all_{name}' for name in _COUNTS)} FROM {{seen}}"
+
+# --- what is known
+
+_CLOSED = f"struct({columns(_CLOSE)})"
+_CLOSE_EVENT = """CASE WHEN outcome = 'closed' THEN
+    named_struct('closed_ns', ts_ns, 'by', `by`, 'code', code, 'text', text, 'method', method) END"""
+_NO_CLOSE = (
+    "CAST(NULL AS STRUCT<closed_ns: BIGINT, `by`: STRING, code: INT, text: STRING, method: STRING>) AS close, "
+    "NULL AS close_order"
+)
+_MERGED = f"""
+    max(chain) AS chain, max(connection) AS connection,
+    min(first_ns) AS first_ns, min(opened_ns) AS opened_ns, max(last_ns) AS last_ns,
+    coalesce(max(is_written), false) AS is_written, min_by(close, close_order) AS close,
+    {", ".join(f"coalesce(sum({name}), 0L) AS {name}" for name in _COUNTS)}
+"""
+_HORIZONS = """
+    SELECT chain, max(last_ns) AS horizon_ns
+    FROM (SELECT chain, last_ns FROM {seen} UNION ALL SELECT chain, last_ns FROM {carried})
+    GROUP BY chain
+"""
+"""The latest time in each chain."""
+
+_CONNECTIONS = f"""
+    SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, s.horizon_ns, coalesce(
+        get_json_object(client_properties, '$.connection_name'), get_json_object(client_properties, '$.product')
+    ) AS client
+    FROM (
+        SELECT connection_id, {_MERGED}, min(end_seq) AS end_seq,
+            {", ".join(f"first(`{name}`, true) AS `{name}`" for name in _HANDSHAKE)}
+        FROM (
+            SELECT chain, connection, connection_id, first_ns, NULL AS opened_ns, last_ns, NULL AS is_written,
+                {_NO_CLOSE}, {", ".join(f"all_{name} AS {name}" for name in _COUNTS)}, end_seq,
+                {", ".join(f"NULL AS `{name}`" for name in _HANDSHAKE)}
+            FROM {{counts}} WHERE connection_id IS NOT NULL
+            UNION ALL
+            SELECT chain, connection, connection_id, NULL, CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL,
+                {_CLOSE_EVENT}, seq, NULL, NULL, NULL, NULL,
+                {", ".join(f"CASE WHEN outcome = 'opened' THEN `{name}` END" for name in _HANDSHAKE)}
+            FROM {{events}} WHERE type = 'connection' AND outcome IN ('opened', 'closed')
+            UNION ALL
+            SELECT chain, connection, connection_id, first_ns, opened_ns, last_ns, is_written,
+                CASE WHEN closed_ns IS NOT NULL THEN {_CLOSED} END, -1L, published, delivered, bytes, NULL,
+                {columns(_HANDSHAKE)}
+            FROM {{carried}} WHERE type = '{CONNECTION}'
+        )
+        GROUP BY connection_id
+    ) f
+    LEFT JOIN ({_HORIZONS}) s ON s.chain = f.chain
+"""
+
+_CHANNELS = f"""
+    SELECT {{hint}} f.*, {columns(("by", "code", "text", "method"), "f.close")},
+        coalesce(f.close.closed_ns, w.closed_ns) AS closed_ns, greatest(f.last_ns, w.last_ns) AS end_ns,
+        w.`user`, w.client, w.virtual_host, s.horizon_ns
+    FROM (
+        SELECT connection_id, channel, epoch, {_MERGED}, first(mode, true) AS mode,
+            max_by(prefetch, prefetch_seq) AS prefetch, max(prefetch_seq) AS prefetch_seq
+        FROM (
+            SELECT chain, connection, connection_id, channel, epoch, first_ns, NULL AS opened_ns, last_ns,
+                NULL AS is_written, {_NO_CLOSE}, {columns(_COUNTS)}, NULL AS mode, NULL AS prefetch,
+                NULL AS prefetch_seq
+            FROM {{counts}} WHERE channel > 0 AND lives > 0
+            UNION ALL
+            SELECT chain, connection, connection_id, channel, epoch, NULL,
+                CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL, {_CLOSE_EVENT}, seq, NULL, NULL, NULL,
+                CASE method WHEN 'confirm.select' THEN 'confirm' WHEN 'tx.select' THEN 'tx' END,
+                CASE WHEN method = 'basic.qos' THEN try_cast(get_json_object(arguments, '$.prefetch_count') AS INT) END,
+                CASE WHEN method = 'basic.qos' THEN seq END
+            FROM {{events}}
+            WHERE channel > 0 AND (
+                type = 'channel' AND outcome IN ('opened', 'closed')
+                OR type = 'request' AND method IN ('confirm.select', 'tx.select', 'basic.qos')
+                    AND outcome <> 'unanswered'
+            )
+            UNION ALL
+            SELECT chain, connection, connection_id, channel, epoch, first_ns, opened_ns, last_ns, is_written,
+                CASE WHEN closed_ns IS NOT NULL THEN {_CLOSED} END, -1L, published, delivered, bytes,
+                mode, prefetch, prefetch_seq
+            FROM {{carried}} WHERE type = '{CHANNEL}'
+        )
+        GROUP BY connection_id, channel, epoch
+    ) f
+    LEFT JOIN {{connections}} w ON w.connection_id = f.connection_id
+    LEFT JOIN ({_HORIZONS}) s ON s.chain = f.chain
+"""
+
+# --- the tables
+
+_OPENED_NS = "coalesce(opened_ns, first_ns)"
+_SETTLED = {
+    "opened_ns": _OPENED_NS,
+    "time": f"timestamp_micros({_OPENED_NS} DIV 1000)",
+    "is_open": "closed_ns IS NULL",
+    "closed_by": "`by`",
+    **{name: f"get_json_object(client_properties, '$.{name}')" for name in ("product", "version", "platform")},
+}
+_FROM_CONNECTIONS = (
+    *("chain", "connection_id", "connection", "first_ns", "opened_ns", "last_ns", *_COUNTS, *_HANDSHAKE, *_CLOSE),
+)
+_FROM_CHANNELS = (
+    *("chain", "connection_id", "connection", "channel", "epoch", "first_ns", "opened_ns", *_COUNTS, *_CLOSE),
+    *("mode", "prefetch", "prefetch_seq"),
+)
 
 
 class Lives:
@@ -33,159 +182,56 @@ class Lives:
     Of the last batch, all are written, whether they have ended or not.
     """
 
-    def __init__(
-        self, events: DataFrame, carried: DataFrame, who: DataFrame, horizon: DataFrame, kept: Kept, *, is_last: bool
-    ) -> None:
-        self._who = who
-        self._horizon = sf.broadcast(horizon)
-        self._is_last = is_last
-        counts = kept.small(_counts(events, who))
-        self._connections = kept.small(_connections(events, counts, carried))
-        self._channels = _channels(events, counts, carried)
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        seen = batch.kept(batch.sql(_SEEN))
+        has_late = seen.where(_IS_LATE).count() > 0  # hardly ever: it is not looked for in all events if there is none
+        counts = batch.sql(_WITHOUT_LATE if has_late else _ALL_IN_TIME, seen=seen)
+        if has_late:
+            counts = batch.kept(counts)
+        self._connections = batch.kept(batch.sql(_CONNECTIONS, seen=seen, counts=counts))
+        if not batch.is_small:
+            self._connections.count()  # so that Spark knows whether they are so few that joins need no exchange
+        self._channels = batch.sql(_CHANNELS, seen=seen, counts=counts, connections=self._connections)
+        if not batch.is_last:
+            self._channels = batch.kept(self._channels)
+        found = columns(("connection_id", *WHO_FOUND, "end_seq", "horizon_ns"))
+        self.who = batch.sql(f"SELECT {found} FROM {{connections}}", connections=self._connections)
+        """A row for each connection: who it is, the event that closed it, if one did, and how far its chain goes."""
+        self.horizons = batch.sql(_HORIZONS, seen=seen)
+        """For each chain, the latest time in it: `chain`, `horizon_ns`."""
 
     def connections(self) -> DataFrame:
         """A row for each connection that has ended: `schema.CONNECTIONS`."""
-        rows = self._connections.join(self._horizon, "chain", "left").where(~sf.col("is_written") & self._has_ended())
-        properties = sf.col("client_properties")
-        opened_ns = sf.coalesce("opened_ns", "first_ns")
-        rows = rows.withColumns(
-            {
-                "client": client_name(),
-                "opened_ns": opened_ns,
-                "time": sf.timestamp_micros(sf.floor(opened_ns / 1000)),
-                "is_open": sf.col("closed_ns").isNull(),
-                "closed_by": sf.col("by"),
-                **{name: sf.get_json_object(properties, f"$.{name}") for name in ("product", "version", "platform")},
-            }
-        )
-        return rows.select(*CONNECTIONS.fieldNames())
+        return self._settled(self._connections, CONNECTIONS.fieldNames(), "last_ns")
 
     def channels(self) -> DataFrame:
         """A row for each channel that has ended: `schema.CHANNELS`."""
-        rows = self._with_ends().where(~sf.col("is_written") & self._has_ended())
-        opened_ns = sf.coalesce("opened_ns", "first_ns")
-        rows = with_who(rows, self._who).withColumns(
-            {
-                "opened_ns": opened_ns,
-                "time": sf.timestamp_micros(sf.floor(opened_ns / 1000)),
-                "closed_by": sf.col("by"),
-            }
+        return self._settled(self._channels, CHANNELS.fieldNames(), "end_ns")
+
+    def open(self) -> list[DataFrame]:
+        """What is to be known of them in the next batch, with columns of `carry.OPEN`."""
+        return [
+            self._open(self._connections, CONNECTION, columns(_FROM_CONNECTIONS), "last_ns"),
+            self._open(self._channels, CHANNEL, f"{columns(_FROM_CHANNELS)}, end_ns AS last_ns", "end_ns"),
+        ]
+
+    def _settled(self, rows: DataFrame, names: list[str], last_ns: str) -> DataFrame:
+        found = ", ".join(f"{_SETTLED.get(name, f'`{name}`')} AS `{name}`" for name in names)
+        return self._batch.sql(
+            f"SELECT {found} FROM {{rows}} WHERE NOT is_written AND {self._has_ended(last_ns)}", rows=rows
         )
-        return rows.select(*CHANNELS.fieldNames())
 
-    def open(self) -> DataFrame:
-        """What is to be known of them in the next batch, as `carry.OPEN`."""
-        found = []
-        connections = self._connections.join(self._horizon, "chain", "left")
-        for rows, kind in ((connections, CONNECTION), (self._with_ends(), CHANNEL)):
-            lingers = sf.col("horizon_ns") - sf.col("closed_ns") <= LINGER_NS
-            is_kept = sf.when(self._has_ended(), lingers).otherwise(True)
-            kept = rows.where(sf.lit(not self._is_last) & sf.coalesce(is_kept, sf.lit(False)))
-            found.append(as_open(kept.withColumns({"type": sf.lit(kind), "is_written": self._has_ended()})))
-        return found[0].unionByName(found[1])
-
-    def _with_ends(self) -> DataFrame:
-        """The channels, with the ends of their connections as theirs."""
-        ends = self._connections.select(
-            "connection_id", sf.col("closed_ns").alias("end_ns"), sf.col("last_ns").alias("end_last_ns")
+    def _open(self, rows: DataFrame, kind: str, names: str, last_ns: str) -> DataFrame:
+        has_ended = self._has_ended(last_ns)
+        lingers = f"coalesce(horizon_ns - closed_ns <= {LINGER_NS}, false)"
+        return self._batch.sql(
+            f"""SELECT '{kind}' AS type, {has_ended} AS is_written, {names} FROM {{rows}}
+                WHERE CASE WHEN {has_ended} THEN {lingers} ELSE true END""",
+            rows=rows,
         )
-        rows = self._channels.join(sf.broadcast(ends), "connection_id", "left")
-        rows = rows.withColumns(
-            {"closed_ns": sf.coalesce("closed_ns", "end_ns"), "last_ns": sf.greatest("last_ns", "end_last_ns")}
-        )
-        return rows.join(self._horizon, "chain", "left")
 
-    def _has_ended(self) -> Column:
-        if self._is_last:
-            return sf.lit(True)
-        is_idle = sf.col("horizon_ns") - sf.col("last_ns") > IDLE_NS
-        return sf.col("closed_ns").isNotNull() | sf.coalesce(is_idle, sf.lit(False))
-
-
-def _counts(events: DataFrame, who: DataFrame) -> DataFrame:
-    """What passed on each channel: for it, and with `all_` before each name, for its connection."""
-    rows = events.where(sf.col("connection_id").isNotNull()).select(
-        "chain", "connection", *_CHANNEL_KEY, "ts_ns", "seq", "type", "size"
-    )
-    closes = _closes(events, "channel").select(*_CHANNEL_KEY, sf.col("seq").alias("close_seq"))
-    rows = rows.join(closes, list(_CHANNEL_KEY), "left")
-    rows = rows.join(sf.broadcast(who.select("connection_id", "end_seq")), "connection_id", "left")
-    before_end = sf.coalesce(sf.col("seq") < sf.col("end_seq"), sf.lit(True))
-    before_close = before_end & sf.coalesce(sf.col("seq") < sf.col("close_seq"), sf.lit(True))
-    is_publish, is_delivery = sf.col("type") == "publish", sf.col("type").isin("deliver", "get")
-    sums = {}
-    for prefix, counted in (("", before_close), ("all_", before_end)):
-        sums[f"{prefix}published"] = sf.count_if(is_publish & counted)
-        sums[f"{prefix}delivered"] = sf.count_if(is_delivery & counted)
-        size = sf.when((is_publish | is_delivery) & counted, sf.col("size")).otherwise(0)
-        sums[f"{prefix}bytes"] = sf.sum(sf.coalesce(size, sf.lit(0)))
-    is_life = ~sf.col("type").isin("publishes-settled", "deliveries-settled", "return", "finding", "lost", "state")
-    return rows.groupBy("chain", "connection", *_CHANNEL_KEY).agg(
-        sf.min("ts_ns").alias("first_ns"),
-        sf.max("ts_ns").alias("last_ns"),
-        sf.max(is_life.cast("int")).alias("lives"),
-        *(each.alias(name) for name, each in sums.items()),
-    )
-
-
-def _closes(events: DataFrame, kind: str) -> DataFrame:
-    closed = events.where((sf.col("type") == kind) & (sf.col("outcome") == "closed"))
-    close = sf.struct(sf.col("ts_ns").alias("closed_ns"), "by", "code", "text", "method", "seq")
-    first = closed.groupBy("chain", *_CHANNEL_KEY).agg(sf.min_by(close, "seq").alias("close"))
-    return first.select("chain", *_CHANNEL_KEY, "close.*")
-
-
-def _merged(parts: Sequence[DataFrame], key: tuple[str, ...], values: tuple[str, ...]) -> DataFrame:
-    """What is known of each, from all that is known of it; what comes first counts."""
-    names = ("chain", "connection", *key, *_TIMES, "is_written", "prefetch", "prefetch_seq", *_COUNTS, *values)
-    rows = reduce(DataFrame.unionAll, [as_open(each, names) for each in parts])
-    return rows.groupBy(*key).agg(
-        sf.max("chain").alias("chain"),
-        sf.max("connection").alias("connection"),
-        sf.min("first_ns").alias("first_ns"),
-        sf.min("opened_ns").alias("opened_ns"),
-        sf.max("last_ns").alias("last_ns"),
-        sf.coalesce(sf.max("is_written"), sf.lit(False)).alias("is_written"),
-        *(sf.first(name, ignorenulls=True).alias(name) for name in values),
-        *(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS),
-        sf.max_by("prefetch", "prefetch_seq").alias("prefetch"),
-        sf.max("prefetch_seq").alias("prefetch_seq"),
-    )
-
-
-def _connections(events: DataFrame, counts: DataFrame, carried: DataFrame) -> DataFrame:
-    counted = counts.groupBy("chain", "connection", "connection_id").agg(
-        sf.min("first_ns").alias("first_ns"),
-        sf.max("last_ns").alias("last_ns"),
-        *(sf.sum(f"all_{name}").alias(name) for name in _COUNTS),
-    )
-    opened = events.where((sf.col("type") == "connection") & (sf.col("outcome") == "opened")).select(
-        "chain", "connection", "connection_id", sf.col("ts_ns").alias("opened_ns"), *_HANDSHAKE
-    )
-    closed = _closes(events, "connection").drop("channel", "epoch", "seq")
-    known = carried.where(sf.col("type") == CONNECTION)
-    return _merged([counted, opened, closed, known], ("connection_id",), (*_HANDSHAKE, *_CLOSE))
-
-
-def _channels(events: DataFrame, counts: DataFrame, carried: DataFrame) -> DataFrame:
-    counted = counts.where((sf.col("channel") > 0) & (sf.col("lives") > 0))
-    of_channel = sf.col("channel") > 0
-    opened = events.where(of_channel & (sf.col("type") == "channel") & (sf.col("outcome") == "opened")).select(
-        "chain", "connection", *_CHANNEL_KEY, sf.col("ts_ns").alias("opened_ns")
-    )
-    closed = _closes(events, "channel").drop("seq")
-    methods = events.where((sf.col("type") == "request") & sf.col("method").isin(*_MODES, "basic.qos"))
-    prefetch = sf.get_json_object("arguments", "$.prefetch_count").cast("int")
-    is_qos = sf.col("method") == "basic.qos"
-    modes = sf.create_map(*(sf.lit(each) for pair in _MODES.items() for each in pair))
-    asked = methods.where(of_channel & (sf.col("outcome") != "unanswered")).select(
-        *("chain", "connection", *_CHANNEL_KEY),
-        modes[sf.col("method")].alias("mode"),
-        sf.when(is_qos, prefetch).alias("prefetch"),
-        sf.when(is_qos, sf.col("seq")).alias("prefetch_seq"),
-    )
-    known = carried.where(sf.col("type") == CHANNEL)
-    return _merged([counted, opened, closed, asked, known], _CHANNEL_KEY, (*_CLOSE, "mode"))
-
-
-_MODES = {"confirm.select": "confirm", "tx.select": "tx"}
+    def _has_ended(self, last_ns: str) -> str:
+        if self._batch.is_last:
+            return "true"
+        return f"(closed_ns IS NOT NULL OR coalesce(horizon_ns - {last_ns} > {IDLE_NS}, false))"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.schema import MESSAGES
-from amqproxy.pipeline.settle.carry import RETURN_NS, as_open
-from amqproxy.pipeline.settle.kept import Kept
-from amqproxy.pipeline.settle.settlements import KEY, is_same_time, joined, latency_ns, settlements
+from amqproxy.pipeline.settle.batch import Batch
+from amqproxy.pipeline.settle.carry import RETURN_NS
+from amqproxy.pipeline.settle.settlements import columns, is_given_up, latency_ns, same, settlements
 
 _FROM_EVENTS = (
     *("chain", "connection_id", "stream", "connection", "leg", "file", "ts_ns", "time", "seq", "channel", "epoch"),
@@ -19,6 +18,41 @@ _FROM_EVENTS = (
 )
 """The columns that a publish has, and in `code` and `text`, when it is carried, those of its return."""
 
+_RETURNS = """
+    SELECT connection_id, channel, epoch, number, code AS return_code, text AS return_text, ts_ns AS returned_ns,
+        seq AS returned_seq
+    FROM {events} WHERE type = 'return' AND number IS NOT NULL
+"""
+
+_MAY_BE_RETURNED = f"""(coalesce(p.awaits, false) OR (
+    r.returned_ns - p.ts_ns <= {RETURN_NS} AND (w.end_seq IS NULL OR r.returned_seq < w.end_seq)
+))"""
+"""A return comes before the confirm; where there is none, in time and before the end of the connection."""
+
+_ROWS = f"""
+    SELECT {{hint}} {columns(_FROM_EVENTS, "p")}, w.`user`, w.client, w.virtual_host, w.horizon_ns, w.end_seq,
+        r.return_code, r.return_text, s.settlement, s.settled_ns
+    FROM (
+        SELECT {columns(_FROM_EVENTS)} FROM {{events}} WHERE type = 'publish'
+        UNION ALL SELECT {columns(_FROM_EVENTS)} FROM {{carried}} WHERE type = 'publish'
+    ) p
+    LEFT JOIN {{who}} w ON w.connection_id = p.connection_id
+    LEFT JOIN ({_RETURNS}) r ON {same("p", "r")} AND {_MAY_BE_RETURNED}
+    LEFT JOIN ({settlements("publishes-settled")}) s ON {same("p", "s")} AND s.of_ns - p.ts_ns = 0
+"""
+"""Only the columns of the key are keys of the joins, so that one exchange of the wide rows serves both."""
+
+_WAITS_FOR_RETURN = f"""(
+    coalesce(mandatory, false) AND return_code IS NULL AND end_seq IS NULL AND horizon_ns - ts_ns <= {RETURN_NS}
+)"""
+
+_SETTLED = {
+    "route": "CASE WHEN return_code IS NOT NULL OR code IS NOT NULL THEN 'returned' END",
+    "return_code": "coalesce(return_code, code)",
+    "return_text": "coalesce(return_text, text)",
+    "latency_ns": latency_ns(),
+}
+
 
 class Publishes:
     """The publishes of a batch, and of those before it that were open.
@@ -26,73 +60,25 @@ class Publishes:
     `age_ns`: those that have been open for longer, before the end of their chain, are given up; None for never.
     """
 
-    def __init__(
-        self, events: DataFrame, carried: DataFrame, who: DataFrame, kept: Kept, *, age_ns: int | None
-    ) -> None:
-        rows = events.unionByName(carried.select(events.columns)).where(sf.col("type") == "publish")
-        rows = rows.select(*_FROM_EVENTS).join(sf.broadcast(who), "connection_id", "left")
-        rows = joined(rows, _returns(events), _may_be_returned())
-        rows = joined(rows, settlements(events, "publishes-settled"), is_same_time("ts_ns", "of_ns"))
-        self._rows = kept.shared(
-            rows.withColumn("outcome", _outcome(age_ns)).drop("of_ns", "settled_requeue", "end_seq")
-        )
+    def __init__(self, batch: Batch, who: DataFrame, *, age_ns: int | None) -> None:
+        self._batch = batch
+        outcome = f"""
+            SELECT *, CASE
+                WHEN awaits THEN coalesce(settlement, CASE WHEN {is_given_up(age_ns)} THEN 'unknown' END)
+                WHEN awaits IS NULL THEN 'unknown'
+                WHEN NOT {_WAITS_FOR_RETURN} OR {is_given_up(age_ns)} THEN 'sent'
+            END AS outcome
+            FROM ({_ROWS})
+        """
+        self._rows = batch.shared(batch.sql(outcome, who=who))
 
     def settled(self) -> DataFrame:
         """A row for each of which it is known what became of it: `schema.MESSAGES`."""
-        returned = sf.col("return_code").isNotNull() | sf.col("code").isNotNull()
-        known = self._rows.where(sf.col("outcome").isNotNull()).withColumns(
-            {
-                "route": sf.when(returned, "returned"),
-                "return_code": sf.coalesce("return_code", "code"),
-                "return_text": sf.coalesce("return_text", "text"),
-                "latency_ns": latency_ns(sf.col("outcome")),
-            }
-        )
-        return known.select(*MESSAGES.fieldNames())
+        found = ", ".join(f"{_SETTLED.get(name, f'`{name}`')} AS `{name}`" for name in MESSAGES.fieldNames())
+        return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NOT NULL", rows=self._rows)
 
     def open(self) -> DataFrame:
-        """Those that are open, as `carry.OPEN`."""
-        unknown = self._rows.where(sf.col("outcome").isNull()).withColumns(
-            {"code": sf.coalesce("return_code", "code"), "text": sf.coalesce("return_text", "text")}
-        )
-        return as_open(unknown.select(*_FROM_EVENTS))
-
-
-def _returns(events: DataFrame) -> DataFrame:
-    returned = events.where((sf.col("type") == "return") & sf.col("number").isNotNull())
-    return returned.select(
-        *KEY,
-        sf.col("code").alias("return_code"),
-        sf.col("text").alias("return_text"),
-        sf.col("ts_ns").alias("returned_ns"),
-        sf.col("seq").alias("returned_seq"),
-    )
-
-
-def _may_be_returned() -> Column:
-    """A return comes before the confirm; where there is none, in time and before the end of the connection."""
-    in_time = sf.col("returned_ns") - sf.col("ts_ns") <= RETURN_NS
-    before_end = sf.col("end_seq").isNull() | (sf.col("returned_seq") < sf.col("end_seq"))
-    return sf.coalesce(sf.col("awaits"), sf.lit(False)) | (in_time & before_end)
-
-
-def _outcome(age_ns: int | None) -> Column:
-    waits_for_return = (
-        sf.coalesce("mandatory", sf.lit(False))
-        & sf.col("return_code").isNull()
-        & sf.col("end_seq").isNull()
-        & (sf.col("horizon_ns") - sf.col("ts_ns") <= RETURN_NS)
-    )
-    is_old = is_given_up(age_ns)
-    return (
-        sf.when(sf.col("awaits"), sf.coalesce("settlement", sf.when(is_old, "unknown")))
-        .when(sf.col("awaits").isNull(), "unknown")
-        .when(~waits_for_return | is_old, "sent")
-    )
-
-
-def is_given_up(age_ns: int | None) -> Column:
-    """Has a message been open for so long that nothing is to be expected any more?"""
-    if age_ns is None:
-        return sf.lit(False)
-    return sf.coalesce(sf.col("horizon_ns") - sf.col("ts_ns") >= age_ns, sf.lit(True))
+        """Those that are open, with columns of `carry.OPEN`."""
+        as_returned = {"code": _SETTLED["return_code"], "text": _SETTLED["return_text"]}
+        found = ", ".join(f"{as_returned.get(name, f'`{name}`')} AS `{name}`" for name in _FROM_EVENTS)
+        return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NULL", rows=self._rows)

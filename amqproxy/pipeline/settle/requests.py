@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
 from amqproxy.pipeline.schema import REQUESTS
-from amqproxy.pipeline.settle.identity import with_who
+from amqproxy.pipeline.settle.batch import Batch
+from amqproxy.pipeline.settle.lives import WHO_FOUND
+
+_SENT_NS = "(e.ts_ns - coalesce(e.latency_ns, 0L))"
+_GIVEN = {
+    **{name: f"w.`{name}`" for name in WHO_FOUND},
+    "ts_ns": _SENT_NS,
+    "time": f"timestamp_micros({_SENT_NS} DIV 1000)",
+    "latency_ns": "CASE WHEN e.outcome = 'answered' THEN e.latency_ns END",
+}
+_REQUESTS = f"""
+    SELECT {{hint}} {", ".join(f"{_GIVEN.get(name, f'e.`{name}`')} AS `{name}`" for name in REQUESTS.fieldNames())}
+    FROM {{events}} e LEFT JOIN {{who}} w ON w.connection_id = e.connection_id
+    WHERE e.type = 'request'
+"""
 
 
-def requests(events: DataFrame, who: DataFrame) -> DataFrame:
+def requests(batch: Batch, who: DataFrame) -> DataFrame:
     """A row for each request of a batch: `schema.REQUESTS`. Its time is when it was sent."""
-    sent_ns = sf.col("ts_ns") - sf.coalesce("latency_ns", sf.lit(0))
-    rows = with_who(events.where(sf.col("type") == "request"), who).withColumns(
-        {
-            "ts_ns": sent_ns,
-            "time": sf.timestamp_micros(sf.floor(sent_ns / 1000)),
-            "latency_ns": sf.when(sf.col("outcome") == "answered", sf.col("latency_ns")),
-        }
-    )
-    return rows.select(*REQUESTS.fieldNames())
+    return batch.sql(_REQUESTS, who=who)

@@ -7,13 +7,11 @@ from collections.abc import Callable
 import msgspec
 from pyspark.sql import DataFrame
 
-from amqproxy.pipeline.schema import EVENTS
-from amqproxy.pipeline.settle.carry import OPEN, WINDOW_NS
+from amqproxy.pipeline.settle.batch import Batch
+from amqproxy.pipeline.settle.carry import WINDOW_NS
 from amqproxy.pipeline.settle.deliveries import Deliveries
 from amqproxy.pipeline.settle.errors import errors
-from amqproxy.pipeline.settle.identity import horizons, identities
 from amqproxy.pipeline.settle.journeys import Journeys
-from amqproxy.pipeline.settle.kept import Kept
 from amqproxy.pipeline.settle.lives import Lives
 from amqproxy.pipeline.settle.messages import Publishes
 from amqproxy.pipeline.settle.requests import requests
@@ -32,6 +30,8 @@ class Settled(msgspec.Struct, frozen=True):
     channels: DataFrame
     errors: DataFrame
     open: DataFrame
+    is_small: bool
+    """Whether each of them is in one partition."""
     release: Callable[[], None]
 
 
@@ -48,27 +48,25 @@ def settle(
     has been open for `age_ns` at the end of its chain is given up: its outcome is `unknown`. With 0 that is all there
     is, and `open` is empty: nothing follows. `window_ns` is how long after its publish a delivery is linked to it.
     """
-    events = events.select(*(name for name in EVENTS.fieldNames() if name != "state"))
-    if carried is None:
-        carried = events.sparkSession.createDataFrame([], OPEN)
-    is_last = age_ns == 0
-    kept = Kept(is_shared=not is_last)
-    horizon = kept.small(horizons(events, carried))
-    who = kept.small(identities(events, carried, horizon))
-    publishes = Publishes(events, carried, who, kept, age_ns=age_ns)
-    journeys = Journeys(events, carried, who, horizon, kept, window_ns=window_ns)
-    deliveries = Deliveries(events, carried, who, journeys, kept, age_ns=age_ns)
-    lives = Lives(events, carried, who, horizon, kept, is_last=is_last)
-    left = carried.where("false")
-    if not is_last:
-        left = publishes.open().unionAll(deliveries.open()).unionAll(lives.open()).unionAll(journeys.open())
+    batch = Batch(events, carried, is_last=age_ns == 0)
+    lives = Lives(batch)
+    publishes = Publishes(batch, lives.who, age_ns=age_ns)
+    journeys = Journeys(batch, lives.who, lives.horizons, window_ns=window_ns)
+    deliveries = Deliveries(batch, lives.who, journeys, age_ns=age_ns)
+    left = batch.nothing
+    if not batch.is_last:
+        for rows in (publishes.open(), deliveries.open(), *lives.open(), *journeys.open()):
+            left = left.unionByName(rows, allowMissingColumns=True)
+    if batch.is_small:
+        left = left.coalesce(1)
     return Settled(
         messages=publishes.settled(),
         deliveries=deliveries.settled(),
-        requests=requests(events, who),
+        requests=requests(batch, lives.who),
         connections=lives.connections(),
         channels=lives.channels(),
-        errors=errors(events, who),
+        errors=errors(batch, lives.who),
         open=left,
-        release=kept.release,
+        is_small=batch.is_small,
+        release=batch.release,
     )
