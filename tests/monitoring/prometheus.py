@@ -1,4 +1,4 @@
-"""A Prometheus of the test's own, on a free loopback port."""
+"""A Prometheus of the test's own, on a loopback port."""
 
 import json
 import subprocess
@@ -18,23 +18,14 @@ INTERVAL = "500ms"
 """Between two scrapes, for each of them, and between two looks at the alert rules."""
 
 
-class Prometheus:
-    """Scrapes HOST:PORT as the job "amqproxy", and evaluates the alert rules in `rules`."""
+class PrometheusServer:
+    """Debian's Prometheus on a loopback port, with the options that it is given; ready once constructed."""
 
-    def __init__(self, directory: Path, target: str, rules: Path) -> None:
-        self.target = target
-        config = {
-            "global": {"scrape_interval": INTERVAL, "scrape_timeout": INTERVAL, "evaluation_interval": INTERVAL},
-            "rule_files": [str(rules)],
-            "scrape_configs": [{"job_name": "amqproxy", "static_configs": [{"targets": [target]}]}],
-        }
-        file = directory / "prometheus.yml"
-        file.write_text(yaml.safe_dump(config))
-        address = f"127.0.0.1:{free_port()}"
+    def __init__(self, directory: Path, port: int, *options: str) -> None:
+        address = f"127.0.0.1:{port}"
         self._url = f"http://{address}"
         self._log = directory / "prometheus.log"
-        command = [require("prometheus"), f"--config.file={file}", f"--web.listen-address={address}"]
-        command += [f"--storage.tsdb.path={directory / 'tsdb'}", "--query.lookback-delta=5m"]
+        command = [require("prometheus"), f"--web.listen-address={address}", *options]
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
@@ -67,10 +58,9 @@ class Prometheus:
             with error:
                 raise AssertionError(f"{parameters}: {error.read().decode()}") from None
 
-    def scrape(self) -> None:
-        """Wait until all that has happened up to now is scraped; a scrape that fails has `up` only."""
-        now = time.time()
-        until(lambda: self.value("timestamp(amqproxy_connections)") > now, "a scrape")
+    def alerts(self) -> dict[str, str]:
+        """The alerts that are pending or fire, with which of both."""
+        return {alert["labels"]["alertname"]: alert["state"] for alert in self.get("alerts")["alerts"]}
 
     def _is_ready(self) -> bool:
         if self._process.poll() is not None:
@@ -80,3 +70,24 @@ class Prometheus:
                 return bool(response.status == 200)
         except OSError:
             return False
+
+
+class Prometheus(PrometheusServer):
+    """Scrapes HOST:PORT as the job "amqproxy", and evaluates the alert rules in `rules`."""
+
+    def __init__(self, directory: Path, target: str, rules: Path) -> None:
+        self.target = target
+        config = {
+            "global": {"scrape_interval": INTERVAL, "scrape_timeout": INTERVAL, "evaluation_interval": INTERVAL},
+            "rule_files": [str(rules)],
+            "scrape_configs": [{"job_name": "amqproxy", "static_configs": [{"targets": [target]}]}],
+        }
+        file = directory / "prometheus.yml"
+        file.write_text(yaml.safe_dump(config))
+        place = f"--storage.tsdb.path={directory / 'tsdb'}"
+        super().__init__(directory, free_port(), f"--config.file={file}", place, "--query.lookback-delta=5m")
+
+    def scrape(self) -> None:
+        """Wait until all that has happened up to now is scraped; a scrape that fails has `up` only."""
+        now = time.time()
+        until(lambda: self.value("timestamp(amqproxy_connections)") > now, "a scrape")

@@ -173,9 +173,6 @@ def test_alerts_fire(prometheus: Prometheus) -> None:
         "AmqproxyUpstreamDown",
     }
 
-    def alerts() -> dict[str, str]:
-        return {alert["labels"]["alertname"]: alert["state"] for alert in prometheus.get("alerts")["alerts"]}
-
-    until(lambda: expected <= set(alerts()), f"{expected} to be pending or to fire")
-    assert alerts()["AmqproxyPublishesNacked"] == "firing"
-    assert alerts().get("AmqproxyDown") != "firing"
+    until(lambda: expected <= set(prometheus.alerts()), f"{expected} to be pending or to fire")
+    assert prometheus.alerts()["AmqproxyPublishesNacked"] == "firing"
+    assert prometheus.alerts().get("AmqproxyDown") != "firing"
