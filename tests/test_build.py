@@ -46,7 +46,7 @@ needs_compiler = pytest.mark.skipif(
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """This project, with one small module in place of all its own."""
-    for name in ("pyproject.toml", "hatch_build.py", "LICENSE"):
+    for name in ("pyproject.toml", "hatch_build.py", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "README.md").write_text("A project.")
     package = tmp_path / "amqproxy"
@@ -114,6 +114,21 @@ def test_compiled_wheel(project: Path) -> None:
     assert not (project / COMPILED).exists(), "building a wheel leaves the sources alone"
 
 
+@needs_compiler
+def test_a_wheel_takes_what_is_compiled_beside_its_source(project: Path) -> None:
+    run(project, "hatch_build.py").check_returncode()
+    in_place = project / COMPILED
+    in_place.write_bytes(in_place.read_bytes() + b"as it was built")
+    build = ["-m", "hatchling", "build", "--target", "wheel", "--directory", "out"]
+    assert "compiling" not in run(project, *build, AMQPROXY_COMPILE="1").stderr
+    (path,) = project.glob("out/*.whl")
+    assert zipfile.ZipFile(path).read(COMPILED) == in_place.read_bytes()
+
+    (project / SOURCE).write_text(WIRE.replace("plain", "edited"))
+    assert "compiling 1 of 1" in run(project, *build, AMQPROXY_COMPILE="1").stderr
+    assert not zipfile.ZipFile(path).read(COMPILED).endswith(b"as it was built")
+
+
 def test_pure_wheel(project: Path) -> None:
     name, members = wheel(project, AMQPROXY_COMPILE="0")
     assert name.endswith("-py3-none-any.whl")
@@ -152,7 +167,6 @@ def page(project: Path) -> Path:
     sources = project / "dashboard" / "ui"
     (sources / "node_modules" / "vite" / "bin").mkdir(parents=True)
     (project / "dashboard" / "__init__.py").touch()
-    shutil.copy(ROOT / ".gitignore", project)
     (sources / "package.json").write_text('{"type": "module"}')
     (sources / "index.html").write_text("a page of ")
     (sources / "package-lock.json").write_text("{}")
@@ -190,17 +204,21 @@ def test_a_page_that_cannot_be_built_fails_loudly(page: Path, project: Path) -> 
     assert run(project, "-m", "hatchling", "build", "--target", "wheel", AMQPROXY_COMPILE="0").returncode != 0
 
 
-def test_a_wheel_has_the_page_and_an_sdist_what_it_is_built_from(page: Path, project: Path) -> None:
-    _, members = wheel(project, AMQPROXY_COMPILE="0")
-    assert {"dashboard/static/index.html", "dashboard/static/assets/index-1.js"} <= set(members)
-    assert not [member for member in members if member.startswith("dashboard/ui")]
-
+def test_wheel_and_sdist_have_the_page_and_the_sdist_what_it_is_built_from(page: Path, project: Path) -> None:
     run(project, "-m", "hatchling", "build", "--target", "sdist", "--directory", "out").check_returncode()
     (path,) = project.glob("out/*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"dashboard/ui/index.html", "dashboard/ui/package-lock.json"} <= names
-    assert not [name for name in names if "node_modules" in name or name.startswith("dashboard/static")]
+        archive.extractall(project / "unpacked", filter="data")
+    built = {"dashboard/static/index.html", "dashboard/static/assets/index-1.js"}
+    assert built | {"dashboard/ui/index.html", "dashboard/ui/package-lock.json"} <= names
+    assert not [name for name in names if "node_modules" in name]
+
+    (unpacked,) = (project / "unpacked").iterdir()
+    _, members = wheel(unpacked, AMQPROXY_COMPILE="0")  # where there is no Vite
+    assert built <= set(members)
+    assert "dashboard/static/.sources" not in members
+    assert not [member for member in members if member.startswith("dashboard/ui")]
 
 
 def test_node_is_asked_for_only_where_there_is_a_page_to_be_built(page: Path, project: Path) -> None:
@@ -214,6 +232,16 @@ def test_cython_is_asked_for_only_where_something_is_to_be_compiled(project: Pat
     ask = "from hatchling.build import get_requires_for_build_editable as needs; print(needs())"
     assert "Cython" in run(project, "-c", ask).stdout
     assert "Cython" not in run(project, "-c", ask, AMQPROXY_COMPILE="0").stdout
+    assert "Cython" not in run(project, "-c", ask, CC="/nowhere/cc").stdout
+    assert "Cython" in run(project, "-c", ask, CC="/nowhere/cc", AMQPROXY_COMPILE="1").stdout
+    for_sdist = ask.replace("editable", "sdist")
+    assert run(project, "-c", for_sdist).stdout == "[]\n"
+
+
+def test_cyclonedx_is_asked_for_only_where_a_bill_of_materials_is_wanted(project: Path) -> None:
+    ask = "from hatchling.build import get_requires_for_build_wheel as needs; print(needs())"
+    assert "cyclonedx" not in run(project, "-c", ask).stdout
+    assert "cyclonedx" in run(project, "-c", ask, AMQPROXY_SBOM="1").stdout
 
 
 def test_this_run_is_in_the_form_it_was_asked_for() -> None:

@@ -1,10 +1,12 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte'
 import { defineConfig } from 'vitest/config'
+import { licenses } from './licenses'
 
+const bundled = licenses('licenses.json')
 const server = process.env.AMQPROXY_DASHBOARD ?? 'http://127.0.0.1:8672'
 
 export default defineConfig({
-  plugins: [svelte()],
+  plugins: [svelte(), bundled.page],
   build: {
     outDir: '../static',
     emptyOutDir: true,
@@ -12,7 +14,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     target: 'es2022',
   },
-  worker: { format: 'es' },
+  worker: { format: 'es', plugins: () => [bundled.worker] },
   server: {
     proxy: { '/api': { target: server, ws: true, changeOrigin: true } },
   },

@@ -1,0 +1,1 @@
+"""What is shipped: wheel, sdist, package, image, and the workflows that release them."""

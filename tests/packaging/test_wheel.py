@@ -1,0 +1,217 @@
+"""The wheel and the sdist, for someone who has neither a compiler nor Node.js: what is in them, and that they work.
+
+The wheel is compiled where this run is: it takes the modules that `make compile` has left beside their sources.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.request import urlopen
+
+import pytest
+
+from amqproxy import __version__, _pure
+from tests.packaging.clean_environment import CleanEnvironment
+from tests.real.poll import until
+from tests.real.require import require_module
+
+pytestmark = [pytest.mark.real, pytest.mark.once, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+FORM = "compiled" if _pure.is_compiled() else "plain"
+
+
+class Built(NamedTuple):
+    wheel: Path
+    sdist: Path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Both, built once, without a network."""
+    require_module("hatchling")
+    require_module("cyclonedx", package="cyclonedx-python-lib")
+    directory = tmp_path_factory.mktemp("dist")
+    compiles = {"AMQPROXY_COMPILE": "1" if FORM == "compiled" else "0", "AMQPROXY_SBOM": "1"}
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", directory]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | compiles, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "compiling" not in done.stderr, "what `make compile` has built is built again"
+    (wheel,), (sdist,) = directory.glob("*.whl"), directory.glob("*.tar.gz")
+    return Built(wheel, sdist)
+
+
+@pytest.fixture(scope="module")
+def packages(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All that these tests install, fetched once: what the wheel needs with two extras, a client, and two builders."""
+    directory = tmp_path_factory.mktemp("packages")
+    wanted = [f"{built.wheel}[dashboard,pytest]", "pika>=1.3.2", "hatchling>=1.28"]
+    command = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--dest", directory, *wanted]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (directory / built.wheel.name).unlink()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def installed(built: Built, packages: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
+    """The wheel in an environment of its own, with the extras that its tests use, and a client."""
+    environment = CleanEnvironment(tmp_path_factory.mktemp("installed"), packages)
+    assert environment.found() == [], "this environment proves nothing"
+    environment.install("-q", "--only-binary", ":all:", f"{built.wheel}[dashboard,pytest]", "pika")
+    return environment
+
+
+def test_a_wheel_has_what_runs_and_nothing_else(built: Built) -> None:
+    members = set(zipfile.ZipFile(built.wheel).namelist())
+    about = f"amqproxy-{__version__}.dist-info"
+    assert {name.partition("/")[0] for name in members} == {"amqproxy", "dashboard", about}
+    assert {
+        "amqproxy/py.typed",
+        "dashboard/static/index.html",
+        "dashboard/static/licenses.json",
+        f"{about}/entry_points.txt",
+        f"{about}/licenses/LICENSE",
+        f"{about}/sboms/amqproxy.cdx.json",
+    } <= members
+    assert any(name.startswith("dashboard/static/assets/") for name in members)
+    kinds = {Path(name).suffix for name in members if not name.startswith(("dashboard/static/", about))}
+    assert kinds == {".py", ".typed"} | ({".so"} if FORM == "compiled" else set())
+    assert not [name for name in members if "/tests/" in name or name.startswith("dashboard/ui/")]
+    sources = {str(path.relative_to(ROOT)) for top in ("amqproxy", "dashboard") for path in (ROOT / top).rglob("*.py")}
+    assert {name for name in members if name.endswith(".py")} == {
+        each for each in sources if "node_modules" not in each
+    }
+
+
+def test_an_sdist_has_all_that_a_wheel_is_built_from(built: Built) -> None:
+    with tarfile.open(built.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"hatch_build.py", "packaging/sbom.py", "LICENSE", "README.md", "dashboard/ui/package-lock.json"} <= names
+    assert {"dashboard/static/index.html", "dashboard/static/.sources"} <= names, "installing would need Node.js"
+    assert not [name for name in names if name.endswith((".so", ".c", ".pyc")) or "node_modules" in name]
+
+
+def bill(wheel: Path) -> str:
+    return zipfile.ZipFile(wheel).read(f"amqproxy-{__version__}.dist-info/sboms/amqproxy.cdx.json").decode()
+
+
+def test_the_bill_of_a_wheel_is_valid_and_names_what_is_in_it(built: Built) -> None:
+    validation = require_module("cyclonedx.validation.json", package="cyclonedx-python-lib[json-validation]")
+    schema = require_module("cyclonedx.schema", package="cyclonedx-python-lib")
+    text = bill(built.wheel)
+    assert validation.JsonStrictValidator(schema.SchemaVersion.V1_6).validate_str(text) is None
+    found: dict[str, Any] = json.loads(text)
+    assert found["metadata"]["component"]["purl"] == f"pkg:pypi/amqproxy@{__version__}"
+    parts = {part["purl"]: part for part in found["components"]}
+    with zipfile.ZipFile(built.wheel) as archive:
+        bundled = json.loads(archive.read("dashboard/static/licenses.json"))
+    assert {"svelte", "uplot", "@dagrejs/dagre"} <= {each["name"] for each in bundled}
+    assert all("ermission is hereby granted" in each["text"] for each in bundled), "licenses that ask for their text"
+    npm = {f"pkg:npm/{each['name'].replace('@', '%40')}@{each['version']}" for each in bundled}
+    assert npm == {purl for purl in parts if purl.startswith("pkg:npm/")}
+    assert all(parts[purl]["hashes"] for purl in npm)
+    assert parts["pkg:pypi/trio"]["scope"] == "required"
+    assert parts["pkg:pypi/fastapi"]["scope"] == "optional"
+    assert "pkg:pypi/pytest-xdist" not in parts
+    assert any(purl.startswith("pkg:pypi/cython@") for purl in parts) == (FORM == "compiled")
+    (depends,) = [each for each in found["dependencies"] if each["ref"] == "wheel"]
+    assert len(depends["dependsOn"]) == len(parts)
+
+
+def test_the_command_of_a_wheel(installed: CleanEnvironment) -> None:
+    assert installed.run("amqproxy", "version").stdout == f"amqproxy {__version__} ({FORM})\n"
+    help_text = installed.run("amqproxy", "--help").stdout
+    assert all(command in help_text for command in ("run", "broker", "decode", "dashboard", "pipeline"))
+    where = installed.run("python", "-c", "import amqproxy, dashboard; print(amqproxy.__file__, dashboard.__file__)")
+    assert all(path.startswith(str(installed.directory)) for path in where.stdout.split())
+
+
+PUBLISH = """
+import sys, pika
+with pika.BlockingConnection(pika.URLParameters(sys.argv[1])) as connection:
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("orders")
+    channel.basic_publish("", "orders", b"7")
+    print(channel.basic_get("orders", auto_ack=True)[2])
+"""
+
+
+@pytest.fixture
+def demo(installed: CleanEnvironment, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The addresses of what the demo starts: a proxy with the integrated broker behind it, metrics and dashboard."""
+    ports = [word for each in ("listen", "metrics", "dashboard") for word in (f"--{each}", "127.0.0.1:0")]
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [installed.programs / "amqproxy", "run", "--upstream", "broker", "--log-format", "json", *ports],
+            cwd=installed.directory,
+            env=installed.environment,
+            stderr=output,
+        )
+    try:
+
+        def addresses() -> dict[str, str]:
+            assert process.poll() is None, log.read_text()
+            events = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+            found = {event["event"]: event["address"] for event in events if "address" in event}
+            return found if "listening" in found else {}
+
+        yield until(addresses, "the proxy to listen")
+        process.terminate()
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_demo_from_a_wheel(installed: CleanEnvironment, demo: dict[str, str]) -> None:
+    address = f"amqp://guest:guest@{demo['listening']}/"
+    assert installed.run("python", "-c", PUBLISH, address).stdout == "b'7'\n"
+    with urlopen(demo["dashboard"]) as page:
+        assert "assets/index-" in page.read().decode()
+    with urlopen(f"http://{demo['metrics']}/metrics") as page:
+        assert "amqproxy_connections_accepted_total 1" in page.read().decode()
+
+
+PROJECT = """
+import pika
+
+def test_an_order(amqp_proxy):
+    with pika.BlockingConnection(pika.URLParameters(amqp_proxy.url)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("orders")
+        channel.basic_publish("", "orders", b'{"number": 7}')
+    amqp_proxy.wait_for("routing_key == 'orders' && json.number == 7")
+    amqp_proxy.assert_all_confirmed()
+"""
+
+
+def test_the_pytest_plugin_of_a_wheel(installed: CleanEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(PROJECT)
+    done = installed.run("pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path)
+    assert "1 passed" in done.stdout
+
+
+def test_an_sdist_installs_without_a_compiler_as_plain_sources(installed: CleanEnvironment, built: Built) -> None:
+    """Beside the wheel, whose requirements it has, too."""
+    place = installed.directory / "from-sdist"
+    said = installed.install("-v", "--no-deps", "--no-binary", "amqproxy", "--target", place, built.sdist)
+    assert "amqproxy: built without compiled modules (there is no C compiler: /nowhere/cc)" in said
+    assert "nodejs" not in said
+    assert "Cython" not in said
+    assert (place / "dashboard" / "static" / "index.html").is_file()
+    run = "import sys; sys.path.insert(0, sys.argv.pop(1)); import amqproxy.cli as cli; print(cli.__file__); cli.main()"
+    path, version = installed.run("python", "-c", run, place, "version").stdout.splitlines()
+    assert path.startswith(str(place))
+    assert version == f"amqproxy {__version__} (plain)"
