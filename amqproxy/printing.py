@@ -23,6 +23,9 @@ from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 PATIENCE = 1.0
 """Seconds that the last records may take to be printed."""
 
+BATCH_INTERVAL = 0.02
+"""Seconds in which what is to be printed is gathered, once something was: waking a thread costs more than printing."""
+
 REPORT_INTERVAL = 10.0
 """Seconds between two lines of the log about records that could not be printed."""
 
@@ -61,12 +64,15 @@ class Printing:
         self.is_unheard = False
         self._render = settings.render
         self._something = trio.Event()
+        self._much = trio.Event()
         self._lock = trio.Lock()
         self._unwritten = 0
         self._reason = ""
 
     def _wake(self) -> None:
         self._something.set()
+        if self._queue.is_half_full:
+            self._much.set()
 
     async def run(self, ended: Callable[[], None]) -> None:
         """Print until cancelled, or until the reader is gone; then call `ended`."""
@@ -75,8 +81,11 @@ class Printing:
             while not self.is_unheard:
                 await self._something.wait()
                 self._something = trio.Event()
+                self._much = trio.Event()
                 with contained("records not printed"):
                     await self._flush()
+                with trio.move_on_after(BATCH_INTERVAL):
+                    await self._much.wait()
             nursery.cancel_scope.cancel()
         ended()
 

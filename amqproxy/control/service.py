@@ -63,6 +63,9 @@ SEND_TIMEOUT = 10.0
 BATCH_SIZE = 64 * 1024
 """Bytes of records that are sent at a time, about."""
 
+BATCH_INTERVAL = 0.02
+"""Seconds in which records are gathered, once a subscriber has been sent all that there was."""
+
 BREATHER = 1.0
 """Seconds to wait when the system has no file descriptor left for another client."""
 
@@ -305,9 +308,10 @@ class _ControlConnection:
         while True:
             await self._something.wait()
             self._something = trio.Event()
-            if self._subscription is not None:
-                await self._send_records(self._subscription)
+            is_all = self._subscription is None or not await self._send_records(self._subscription)
             await self._send_held()
+            if self._subscription is not None and is_all:
+                await trio.sleep(BATCH_INTERVAL)
 
     async def _send_held(self) -> None:
         while self._events:
@@ -325,8 +329,8 @@ class _ControlConnection:
             if self._subscription is not None:
                 await self._subscription.report_overdue()
 
-    async def _send_records(self, subscription: Subscription) -> None:
-        """Send what there is to be followed, a batch at a time, as far as there is credit for it."""
+    async def _send_records(self, subscription: Subscription) -> bool:
+        """Send what there is to be followed, a batch at a time, as far as there is credit for it; is there more?"""
         is_more = True
         while is_more and subscription is self._subscription and subscription.may_send:
             batch: list[bytes] = []
@@ -343,6 +347,7 @@ class _ControlConnection:
                     batch.append(b'{"event":"batch"}')
                 await self._send_batch(b"\n".join([*batch, b""]))
             await self._send_held()
+        return is_more
 
     async def _send_batch(self, batch: bytes) -> None:
         with trio.fail_after(SEND_TIMEOUT):

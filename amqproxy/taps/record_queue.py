@@ -43,6 +43,11 @@ class RecordQueue:
         self._dropped = 0
         self._is_closed = False
 
+    @property
+    def is_half_full(self) -> bool:
+        """Is it time to take what waits, before there is no room?"""
+        return 2 * len(self._waiting) >= self._backlog or 2 * self._waiting_size >= self._memory
+
     def close(self) -> None:
         """Take no more records: nothing reads them."""
         self._is_closed = True

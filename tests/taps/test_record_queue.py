@@ -15,3 +15,16 @@ def test_records_may_be_looked_at_while_they_wait() -> None:
     assert queue.waiting_records() == list(queue.take_records()) == records[1:]
     assert queue.waiting_records() == []
     assert queue.take_dropped() == 1
+
+
+def test_it_is_half_full_by_records_or_by_bytes() -> None:
+    record = MessageRecord(ts_ns=1, stream=1, connection="a:1-b:2", type="publish", outcome="sent")
+    for cost, count in ((1, 5), (50, 1)):
+        queue = RecordQueue(10, 100, Metrics(), lambda: None)
+        for _ in range(count):
+            assert not queue.is_half_full
+            assert queue.has_room(cost)
+            queue.add(record, cost)
+        assert queue.is_half_full
+        queue.take_records()
+        assert not queue.is_half_full
