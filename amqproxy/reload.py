@@ -23,7 +23,7 @@ from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.resources import ConfigResources
-from amqproxy.sockets.tls import renew
+from amqproxy.sockets.tls import files_of, renew
 from amqproxy.supervision import describe
 
 APPLIED = frozenset({"rules", "upstreams"})
@@ -71,7 +71,7 @@ class Reloader:
         are fine.
         """
         log = logger()
-        renew_certificates(self._contexts, (*self._dialers, *self._upstreams.values()))
+        self.renew_certificates()
         try:
             restart = self._take_over(await self._read())
         except (ConfigError, ValueError) as error:
@@ -85,6 +85,15 @@ class Reloader:
             return restart
         log.error("rules not reloaded", reason=fault)
         raise NotReloaded(fault)
+
+    def renew_certificates(self) -> None:
+        """Read all TLS files again, for the connections to come."""
+        renew_certificates(self._contexts, (*self._dialers, *self._upstreams.values()))
+
+    def certificate_files(self) -> list[str]:
+        """The files that `renew_certificates` reads."""
+        ours = [file for context in self._contexts for file in files_of(context)]
+        return ours + [file for dialer in (*self._dialers, *self._upstreams.values()) for file in dialer.tls_files]
 
     async def _read(self) -> Config:
         if self._reread is None:

@@ -13,6 +13,7 @@ import trio
 
 from amqproxy import __version__
 from amqproxy.app.address_unavailable import AddressUnavailable
+from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import address_of, announce, contexts_of, open_broker
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
@@ -31,6 +32,7 @@ from amqproxy.log import logger
 from amqproxy.printing import PrintSettings
 from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.reload import renew_certificates
+from amqproxy.sockets.tls import files_of
 from amqproxy.supervision import kept_up, supervised
 from amqproxy.systemd import Systemd
 from amqproxy.taps.metrics import Metrics
@@ -75,8 +77,13 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
         if config.record and config.record.at_start:
             await watchers.record(recorded_by_broker(config.record))
 
+        contexts = contexts_of(listeners)
+
+        def renew() -> None:
+            renew_certificates(contexts)
+
         async def reload() -> None:
-            renew_certificates(contexts_of(listeners))
+            renew()
 
         handler = BrokerRequestHandler(
             server,
@@ -92,6 +99,8 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
         async with trio.open_nursery() as nursery:
             nursery.start_soon(handle_ending, signals, drain, nursery.cancel_scope)
             nursery.start_soon(handle_hangup, hangups, reload)
+            files = [file for context in contexts for file in files_of(context)]
+            nursery.start_soon(kept_up, "certificates not watched", watch_certificates, lambda: files, renew)
             report_to_systemd(nursery, systemd, drain, own.limits.close_timeout)
             if watchers.start(nursery, handler):
                 nursery.start_soon(kept_up, "lag not measured", _note_lag, lag)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import trio
 
+from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import Listeners, address_of, announce, contexts_of, open_broker, open_listeners
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
@@ -32,7 +33,7 @@ from amqproxy.reload import Reloader, mirror_upstreams
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.sockets.transport import SocketTransport, Transport
-from amqproxy.supervision import contained, supervised
+from amqproxy.supervision import contained, kept_up, supervised
 from amqproxy.systemd import Systemd
 from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.topology.observed_topology import ObservedTopology
@@ -125,6 +126,8 @@ async def run(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(handle_ending, signals, drain, nursery.cancel_scope)
             nursery.start_soon(handle_hangup, hangups, reload)
+            watched = (reloader.certificate_files, reloader.renew_certificates)
+            nursery.start_soon(kept_up, "certificates not watched", watch_certificates, *watched)
             report_to_systemd(nursery, systemd, drain, config.limits.drain_timeout)
             service = watchers.start(nursery, handler)
             if service:

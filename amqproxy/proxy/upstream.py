@@ -41,6 +41,12 @@ class Dialer:
         self._tls = client_context(self.upstream.tls)
         return True
 
+    @property
+    def tls_files(self) -> tuple[str, ...]:
+        """The files that `renew` reads."""
+        tls = self.upstream.tls
+        return tuple(each for each in (tls.ca, tls.certificate, tls.key) if each) if tls else ()
+
     def on_behalf_of(self, client: Address, listener: Address) -> Callable[[], Awaitable[Transport]]:
         """Opens connections for a client of `listener`, and sends the broker its address if that is configured."""
         return partial(self._dial, (client, listener))

@@ -30,6 +30,12 @@ def renew(context: ssl.SSLContext) -> None:
     _renewed[context] = server_context(_files[context])
 
 
+def files_of(context: ssl.SSLContext) -> tuple[str, ...]:
+    """The files of a `server_context`."""
+    tls = _files[context]
+    return tuple(each for each in (tls.certificate, tls.key, tls.client_ca) if each)
+
+
 _files: WeakKeyDictionary[ssl.SSLContext, ServerTLS] = WeakKeyDictionary()
 _renewed: WeakKeyDictionary[ssl.SSLContext, ssl.SSLContext] = WeakKeyDictionary()
 """What stands in for a context since its files were read again."""

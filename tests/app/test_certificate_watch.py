@@ -1,0 +1,99 @@
+"""Files of certificates that are replaced are noticed, once each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+
+from amqproxy.app import certificate_watch
+from amqproxy.app.certificate_watch import WatchedFiles, watch_certificates
+from amqproxy.config import ClientTLS, ServerTLS, UpstreamConfig
+from amqproxy.proxy.upstream import Dialer
+from amqproxy.sockets.tls import files_of, server_context
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """A certificate and its key."""
+    made = [tmp_path / "tls.crt", tmp_path / "tls.key"]
+    for file in made:
+        file.write_text("first")
+    return made
+
+
+@pytest.fixture
+def watched(files: list[Path]) -> WatchedFiles:
+    """After the first look."""
+    found = WatchedFiles(lambda: map(str, files))
+    assert not found.have_changed()
+    return found
+
+
+def test_what_stays_has_not_changed(watched: WatchedFiles) -> None:
+    assert not watched.have_changed()
+
+
+def test_a_change_is_noticed_once(watched: WatchedFiles, files: list[Path]) -> None:
+    files[0].write_text("the second")
+    assert watched.have_changed()
+    assert not watched.have_changed()
+
+
+def test_another_file_in_its_place_is_a_change(watched: WatchedFiles, files: list[Path], tmp_path: Path) -> None:
+    """As Kubernetes replaces the files of a Secret, with another directory behind a link."""
+    other = tmp_path / "other"
+    other.write_text("first")
+    other.replace(files[1])
+    assert watched.have_changed()
+
+
+def test_a_file_that_is_missing_is_waited_for(watched: WatchedFiles, files: list[Path]) -> None:
+    files[1].unlink()
+    assert not watched.have_changed()
+    files[1].write_text("again")
+    assert watched.have_changed()
+
+
+def test_a_further_file_is_no_change(watched: WatchedFiles, files: list[Path], tmp_path: Path) -> None:
+    files.append(tmp_path / "ca.crt")
+    files[2].write_text("first")
+    assert not watched.have_changed()
+    files[2].write_text("the second")
+    assert watched.have_changed()
+
+
+async def test_what_has_changed_is_read_again(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate_watch, "INTERVAL", 0.001)
+    renewed = trio.Event()
+    looks = 0
+
+    def found() -> list[str]:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            files[0].write_text("the second")
+        return [str(file) for file in files]
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch_certificates, found, renewed.set)
+            await renewed.wait()
+            nursery.cancel_scope.cancel()
+    assert looks >= 2
+
+
+def test_which_files_there_are(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    certificate, key, ca = (str(tmp_path / name) for name in ("tls.crt", "tls.key", "ca.crt"))
+    issued.private_key_pem.write_to_path(key)
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    authority.cert_pem.write_to_path(ca)
+    assert files_of(server_context(ServerTLS(certificate=certificate, key=key))) == (certificate, key)
+    assert files_of(server_context(ServerTLS(certificate=certificate, key=key, client_ca=ca)))[2] == ca
+    secured = UpstreamConfig(address="localhost:5671", tls=ClientTLS(ca=ca, certificate=certificate, key=key))
+    assert Dialer(secured, 1.0).tls_files == (ca, certificate, key)
+    assert Dialer(UpstreamConfig(address="localhost:5672"), 1.0).tls_files == ()
