@@ -97,6 +97,13 @@ deb: ## build a package for this Debian, in dist
 	@tests/install_system.sh gcc libc6-dev python3-dev python3-venv
 	packaging/deb/build.sh
 
+# The build takes most of an hour on one core, once; then it is seconds.
+chart-apply: $(VENV)/.test ## apply each render of the chart to a real Kubernetes API server, built from Go modules; needs Go
+	@mkdir -p build/apiserver
+	cd tests/apiserver && nice -n 19 go build -p 1 -trimpath -o $(CURDIR)/build/apiserver/etcd go.etcd.io/etcd/server/v3
+	cd tests/apiserver && nice -n 19 go build -p 1 -trimpath -o $(CURDIR)/build/apiserver/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+	$(BIN)/python -m tests.apiserver.apply build/apiserver
+
 soak: $(VENV)/.test compile ## the tests that run for long
 	$(BIN)/python -m pytest -m soak $(PYTEST)
 
@@ -145,4 +152,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak clean system docs deb
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak clean system docs deb chart-apply
