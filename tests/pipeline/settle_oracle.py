@@ -23,8 +23,9 @@ class Oracle:
         self.hosts: dict[str, str | None] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
         self.channel_counts: Counter[tuple[str, int, int, str]] = Counter()
-        self.closed: set[str] = set()
-        self.closed_channels: set[tuple[str, int, int]] = set()
+        self.closed: dict[str, Row] = {}
+        """By connection, the event that ended it."""
+        self.closed_channels: dict[tuple[str, int, int], Row] = {}
 
     def run(self, events: Iterable[Row]) -> Oracle:
         rows = list(events)
@@ -93,11 +94,11 @@ class Oracle:
 
     def on_connection(self, row: Row) -> None:
         if row["outcome"] == "closed":
-            self.closed.add(row["connection_id"])
+            self.closed.setdefault(row["connection_id"], row)
 
     def on_channel(self, row: Row) -> None:
         if row["outcome"] == "closed":
-            self.closed_channels.add((row["connection_id"], row["channel"], row["epoch"]))
+            self.closed_channels.setdefault((row["connection_id"], row["channel"], row["epoch"]), row)
 
     # --- from publishes to deliveries
 

@@ -107,12 +107,12 @@ _CONNECTIONS = f"""
             FROM {{counts}} WHERE connection_id IS NOT NULL
             UNION ALL
             SELECT chain, connection, connection_id, NULL, CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL,
-                {_CLOSE_EVENT}, seq, NULL, NULL, NULL, NULL,
+                {_CLOSE_EVENT}, CASE WHEN outcome = 'closed' THEN seq END, NULL, NULL, NULL, NULL,
                 {", ".join(f"CASE WHEN outcome = 'opened' THEN `{name}` END" for name in _HANDSHAKE)}
             FROM {{events}} WHERE type = 'connection' AND outcome IN ('opened', 'closed')
             UNION ALL
             SELECT chain, connection, connection_id, first_ns, opened_ns, last_ns, is_written,
-                CASE WHEN closed_ns IS NOT NULL THEN {_CLOSED} END, -1L, published, delivered, bytes, NULL,
+                {_CLOSED}, CASE WHEN closed_ns IS NOT NULL THEN -1L END, published, delivered, bytes, NULL,
                 {columns(_HANDSHAKE)}
             FROM {{carried}} WHERE type = '{CONNECTION}'
         )
@@ -135,7 +135,8 @@ _CHANNELS = f"""
             FROM {{counts}} WHERE channel > 0 AND lives > 0
             UNION ALL
             SELECT chain, connection, connection_id, channel, epoch, NULL,
-                CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL, {_CLOSE_EVENT}, seq, NULL, NULL, NULL,
+                CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL,
+                {_CLOSE_EVENT}, CASE WHEN outcome = 'closed' THEN seq END, NULL, NULL, NULL,
                 CASE method WHEN 'confirm.select' THEN 'confirm' WHEN 'tx.select' THEN 'tx' END,
                 CASE WHEN method = 'basic.qos' THEN try_cast(get_json_object(arguments, '$.prefetch_count') AS INT) END,
                 CASE WHEN method = 'basic.qos' THEN seq END
@@ -147,7 +148,7 @@ _CHANNELS = f"""
             )
             UNION ALL
             SELECT chain, connection, connection_id, channel, epoch, first_ns, opened_ns, last_ns, is_written,
-                CASE WHEN closed_ns IS NOT NULL THEN {_CLOSED} END, -1L, published, delivered, bytes,
+                {_CLOSED}, CASE WHEN closed_ns IS NOT NULL THEN -1L END, published, delivered, bytes,
                 mode, prefetch, prefetch_seq
             FROM {{carried}} WHERE type = '{CHANNEL}'
         )
