@@ -7,7 +7,8 @@ What is measured, an hour: messages (rate), latency, errors, opened connections 
 were never seen before (new). What is expected is the median of the same hour of the day, by the local clock, on earlier
 days of the same kind: working days, or weekends. How far off a value is goes by the median absolute deviation (MAD),
 and never by less than chance explains: counts are compared by their square roots (Anscombe's transform: the counts of
-independent events have one variance then), latencies by their logarithms. With few earlier days the bound is wider,
+independent events have one variance then), latencies by their logarithms. Nor is it less than the tail of all hours of
+the subject says: what comes in bursts has high values by chance. With few earlier days the bound is wider,
 and with fewer than `least_days` nothing is judged.
 
 No recording is not a rate of zero: hours that were not recorded are neither judged nor a baseline, and what was counted
@@ -38,6 +39,10 @@ RELATIVE = 0.1
 
 TRUSTED = 1.5
 """The MAD of few days is taken for no more than so many times that of all hours of the subject, and for no less."""
+
+TAIL, TAIL_TO_SIGMA = 0.98, 2.054
+"""Of how far off all hours of a subject are, a quantile, and where a normal distribution has it in standard deviations:
+what comes in bursts has a wider spread than its MAD says."""
 
 DAY = 86_400
 HOUR = 3_600
@@ -226,6 +231,7 @@ def _changed(complete: DataFrame, settings: AnomalySettings) -> DataFrame:
         .orderBy("at")
         .rangeBetween(-settings.days * DAY - HOUR, -2 * HOUR)  # a day of 25 hours has the same hour twice
     )
+    alike = Window.partitionBy(*SUBJECT, "measure")
     based = (
         clock.withColumn("past", fn.collect_list("value").over(earlier))
         .withColumn("past_scaled", fn.collect_list("scaled").over(earlier))
@@ -235,14 +241,18 @@ def _changed(complete: DataFrame, settings: AnomalySettings) -> DataFrame:
         .withColumn("deviation", _mad("past", "expected"))
         .withColumn("middle", _median("past_scaled"))
         .withColumn("own", MAD_TO_SIGMA * _mad("past_scaled", "middle"))
-        .withColumn("common", fn.percentile_approx("own", 0.5).over(Window.partitionBy(*SUBJECT, "measure")))
+        .withColumn("off", fn.col("scaled") - fn.col("middle"))
+        .withColumn("common", fn.percentile_approx("own", 0.5).over(alike))
+        .withColumn("above", fn.percentile_approx("off", TAIL).over(alike) / TAIL_TO_SIGMA)
+        .withColumn("below", fn.percentile_approx("off", 1 - TAIL).over(alike) / -TAIL_TO_SIGMA)
     )
-    spread = fn.greatest(fn.col("common") / TRUSTED, fn.least("own", fn.col("common") * TRUSTED))
+    tail = fn.when(fn.col("off") > 0, fn.col("above")).otherwise(fn.col("below"))
+    spread = fn.greatest(fn.col("common") / TRUSTED, fn.least("own", fn.col("common") * TRUSTED), tail)
     chance = fn.when(fn.col("measure") == "latency", fn.lit(RELATIVE)).otherwise(
         fn.greatest(fn.sqrt(HOUR / fn.col("seconds")), fn.col("middle") * RELATIVE / 2)
     )
     width = fn.greatest(spread, chance) * (1 + 2 / fn.col("days"))
-    off = based.withColumn("score", (fn.col("scaled") - fn.col("middle")) / width)
+    off = based.withColumn("score", fn.col("off") / width)
     matters = fn.expr(
         f"measure = 'latency' OR abs(value - expected) >= {settings.least} AND (measure = 'rate' OR value > expected)"
     )
