@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from amqproxy.pipeline import storage
-from amqproxy.pipeline.ledger import LedgerError, contents
+from amqproxy.pipeline.ledger import CommittedFiles, LedgerError
 from amqproxy.pipeline.span import HOUR
 
 MAX_FILES = 50_000
@@ -46,6 +46,7 @@ class Reader:
 
     def __init__(self, path: str, *, memory: str = "256MB", threads: int = 2, seconds: float = 20.0) -> None:
         self.path = path
+        self._committed_files = CommittedFiles(path)
         self._seconds = seconds
         self._config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory,
@@ -132,7 +133,7 @@ class Reader:
 
     def _committed(self) -> dict[str, list[str]]:
         with _arrow_errors(self.path):
-            return contents(self.path).files
+            return self._committed_files.now()
 
 
 def _is_between(hour: int, start_ns: int | None, end_ns: int | None) -> bool:

@@ -21,7 +21,7 @@ Whatever ends a driver in between: the next one deletes what was not committed, 
 """
 
 from amqproxy.pipeline.ledger.captures import Capture, present
-from amqproxy.pipeline.ledger.commits import Commit, Contents, committed_files, contents
+from amqproxy.pipeline.ledger.commits import Commit, CommittedFiles, Contents, committed_files, contents
 from amqproxy.pipeline.ledger.errors import LedgerError, Occupied
 from amqproxy.pipeline.ledger.files import PRIVATE
 from amqproxy.pipeline.ledger.ledger import Found, Ledger
@@ -30,6 +30,7 @@ __all__ = [
     "PRIVATE",
     "Capture",
     "Commit",
+    "CommittedFiles",
     "Contents",
     "Found",
     "Ledger",

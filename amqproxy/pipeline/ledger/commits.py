@@ -78,6 +78,26 @@ def committed_files(path: str, table: str) -> list[str]:
     return contents(path).files.get(table, [])
 
 
+class CommittedFiles:
+    """The files of the tables in a directory, by table; read again only when there are new commits.
+
+    Threads may ask at once.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known: tuple[list[str], dict[str, list[str]]] | None = None
+
+    def now(self) -> dict[str, list[str]]:
+        """Those that are committed; not to be changed. `LedgerError`; `OSError`."""
+        files = TableFiles(self._path)
+        names = [name for each in ("snapshots", "commits") for name in files.names(f"{PRIVATE}/{each}")]
+        known = self._known
+        if known is None or known[0] != names:
+            known = self._known = names, contents(self._path).files
+        return known[1]
+
+
 def read_contents(files: TableFiles) -> Contents:
     """What is committed. `FileNotFoundError` where commits are put together meanwhile."""
     snapshots = files.names(f"{PRIVATE}/snapshots")

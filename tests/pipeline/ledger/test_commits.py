@@ -6,9 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.pipeline.ledger import Ledger, LedgerError, contents
+from amqproxy.pipeline.ledger import CommittedFiles, Ledger, LedgerError, commits, contents
 
 pytestmark = pytest.mark.once
+
+
+def test_commits_are_read_again_when_there_are_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = CommittedFiles(str(tmp_path))
+    assert found.now() == {}
+    with Ledger(str(tmp_path)) as held:
+        for number in range(3):
+            staged = tmp_path / held.staging("messages") / "date=2026-11-23" / "hour=7" / f"part-{number}.parquet"
+            staged.parent.mkdir(parents=True)
+            staged.touch()
+            held.commit("settle", ["messages"])
+            assert len(found.now()["messages"]) == number + 1
+    monkeypatch.setattr(commits, "contents", None)
+    assert len(found.now()["messages"]) == 3
 
 
 def test_what_is_no_directory_of_tables_is_told(tmp_path: Path) -> None:
