@@ -212,6 +212,7 @@ def _json(plots: Sequence[Plot]) -> str:
 def _tiles(timeline: Sequence[Mapping[str, Any]], answers: Mapping[str, pa.Table], anomalies: pa.Table) -> str:
     total = {name: sum(each[name] or 0 for each in timeline) for name in _COUNTS}
     found = sum(each["times"] for each in answers["findings"].to_pylist())
+    busy = {each["minute_us"] for each in timeline if each["published"] or each["delivered"]}
     tiles = [
         (number(total["published"]), "messages published"),
         (number(total["delivered"]), "messages delivered"),
@@ -219,7 +220,7 @@ def _tiles(timeline: Sequence[Mapping[str, Any]], answers: Mapping[str, pa.Table
         (number(total["errors"]), "errors"),
         (number(found), "findings"),
         (number(anomalies.num_rows), "anomalies"),
-        (number(len(timeline)), "minutes with traffic"),
+        (number(len(busy)), "minutes with traffic"),
     ]
     shown_tiles = "".join(f'<div class="tile"><b>{value}</b><span>{what}</span></div>' for value, what in tiles)
     return f'<div class="tiles">{shown_tiles}</div>\n'

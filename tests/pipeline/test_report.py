@@ -93,8 +93,13 @@ def test_its_figures_are_those_of_the_tables() -> None:
             errors=1, confirm_p50_ns=1_000_000, confirm_p99_ns=5_000_000 + place)
         for place, each in enumerate(minutes)
     ]  # fmt: skip
+    rows["rollup_minute"] += [
+        row("rollup_minute", each, by="all", virtual_host="quiet", published=0, delivered=delivered, open=1)
+        for each, delivered in ((minutes[0], 1), (minutes[2] + 60 * 10**9, 0))
+    ]  # fmt: skip
     text = page(rows)
     assert "<b>1,800</b><span>messages published" in text
+    assert "<b>3</b><span>minutes with traffic" in text, "in whichever virtual hosts"
     plots = json.loads(next(script for attributes, script in scripts(text) if "json" in attributes))
     assert [each["title"] for each in plots][:2] == ["Messages", "Bodies"]
     published = plots[0]["series"][0]
