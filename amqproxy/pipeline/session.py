@@ -227,7 +227,7 @@ def _started(settings: SparkConf) -> tuple[Any, _Notices]:
             launch: Callable[..., Any] = launch_gateway
             return launch(settings, {"stdout": output, "stderr": output}), notices
     except PySparkRuntimeError as error:
-        text = why_no_java() or f"Spark did not start: {notices.last_line() or error}"
+        text = why_no_java() or f"Spark did not start: {notices.reason() or error}"
         raise SparkUnavailable(text) from None
 
 
@@ -246,11 +246,12 @@ class _Notices:
         self._is_passed_on = True
         self._kept.clear()
 
-    def last_line(self) -> str:
-        """The last line that was written; the JVM has ended."""
+    def reason(self) -> str:
+        """Why the JVM has ended: the exception that it wrote, else its last line."""
         self._thread.join(5)
         lines = self._kept.decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        raised = [line.rpartition("Exception: ")[2] for line in lines if "Exception: " in line]
+        return (raised or lines or [""])[-1].strip()
 
     def _pump(self) -> None:
         with self._source as source:

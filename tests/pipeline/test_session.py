@@ -58,6 +58,19 @@ def test_an_old_java_is_told(tmp_path: Path) -> None:
     assert "is version 11.0.20" in ended.stderr
 
 
+def test_of_what_the_jvm_writes_the_exception_is_told(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    lines = (
+        'Exception in thread "main" org.apache.spark.SparkException: Master must be one',
+        "\tat org.apache.spark.X.y(X:1)",
+    )
+    java.write_text("#!/bin/sh\n" + "".join(f"echo '{line}' >&2\n" for line in lines) + "exit 1\n")
+    java.chmod(0o755)
+    ended = python(START, JAVA_HOME=str(tmp_path), PATH="/usr/bin:/bin", XDG_CACHE_HOME=str(tmp_path))
+    assert "SparkUnavailable: Spark did not start: Master must be one\n" in ended.stderr
+
+
 def test_one_process_makes_the_archive_which_the_others_use_when_it_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
