@@ -12,7 +12,7 @@ A job that is killed is begun again by the next run: nothing of it was committed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +34,9 @@ DAY_NS = 24 * _HOUR_NS
 
 SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "errors")
 """What settling makes."""
+
+CONTENTS = ("messages", "deliveries", "errors")
+"""What all minutes of an hour are counted from."""
 
 COUNTED = ("messages", "deliveries", "connections", "errors")
 """What rollups and anomalies are made of."""
@@ -175,25 +178,31 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
 
 
 def rollup(spark: SparkSession, ledger: Ledger) -> Done:
-    """Count the minutes of the hours that have new rows, again; those in which a new connection was open are such."""
-    from amqproxy.pipeline.rollup import rollup_minute
+    """Count the minutes of the hours that have new messages, deliveries or errors, again.
 
-    hours = _touched(ledger, "rollup")
-    if not hours:
+    To all hours in which a connection was open that has ended since, it is added.
+    """
+    from amqproxy.pipeline.rollup import hours_of, rollup_minute, without_contents
+
+    counted = _touched(ledger, "rollup", CONTENTS)
+    if not counted and not _touched(ledger, "rollup", ("connections",)):
         return Done(job="rollup")
     tables = Tables.of(ledger)
-    new = tables.read(spark, "connections", after=ledger.contents.through.get("rollup", 0))
-    for row in new.select("opened_ns", "closed_ns").where("closed_ns > opened_ns").collect():
-        hours |= _hours_between(row.opened_ns, row.closed_ns)
-    messages, deliveries, errors = (
-        tables.read(spark, name, hours=hours) for name in ("messages", "deliveries", "errors")
-    )
-    connections = tables.read(spark, "connections")  # one that was opened before these hours may be open in them
-    counted = (messages, deliveries, connections, errors)
-    small = in_one_partition(*counted)
-    rows = rollup_minute(*(small or counted), hours=hours)
+    ended = tables.read(spark, "connections", after=ledger.contents.through.get("rollup", 0))
+    lived = {(row.date.isoformat(), row.hour) for row in hours_of(ended).collect()}
+    replaced = [file for file in tables.files("rollup_minute") if hour_of(file) in counted | lived]
+    again = [file for file in replaced if hour_of(file) in counted]
+    before = without_contents(tables.read_files(spark, "rollup_minute", again)) if again else None
+    if kept := [file for file in replaced if hour_of(file) not in counted]:
+        others = tables.read_files(spark, "rollup_minute", kept).select(*TABLES["rollup_minute"].names)
+        before = others if before is None else before.unionAll(others)
+    given = [*(tables.read(spark, name, hours=counted) for name in CONTENTS), ended]
+    if before is not None:
+        given.append(before)
+    small = in_one_partition(*given)
+    messages, deliveries, errors, ended, *more = small or given
+    rows = rollup_minute(messages, deliveries, ended, errors, before=more[0] if more else None)
     stage(ledger, "rollup_minute", rows, in_one_partition=small is not None)
-    replaced = [file for file in tables.files("rollup_minute") if hour_of(file) in hours]
     return _commit(ledger, "rollup", ["rollup_minute"], removed=replaced, through=ledger.contents.batch)
 
 
@@ -239,6 +248,7 @@ def compact(spark: SparkSession, ledger: Ledger, names: Iterable[str] | None = N
     tables = Tables.of(ledger)
     removed: list[str] = []
     written = []
+    newest: dict[str, int] = {}
     for name in tables.names() if names is None else names:
         by_hour: dict[tuple[str, int], list[str]] = {}
         for file in tables.files(name):
@@ -248,9 +258,12 @@ def compact(spark: SparkSession, ledger: Ledger, names: Iterable[str] | None = N
             stage(ledger, name, tables.read_files(spark, name, small))
             removed += small
             written.append(name)
+            for file in small:
+                hour = file.rpartition("/")[0]
+                newest[hour] = max(newest.get(hour, 0), batch_of(file))
     if not removed:
         return Done(job="compact")
-    return _commit(ledger, "compact", written, removed=removed)
+    return _commit(ledger, "compact", written, removed=removed, newest=newest)
 
 
 def _small(ledger: Ledger, files: list[str]) -> list[str]:
@@ -268,15 +281,6 @@ def _touched(ledger: Ledger, job: str, names: Iterable[str] = COUNTED) -> Hours:
     return {hour_of(file) for name in names for file in tables.files(name) if batch_of(file) > done}
 
 
-def _hours_between(start_ns: int, end_ns: int) -> Hours:
-    """The hours from one time to another, both included."""
-    from datetime import UTC, datetime
-
-    first, last = start_ns // _HOUR_NS, end_ns // _HOUR_NS
-    moments = (datetime.fromtimestamp(number * 3600, UTC) for number in range(first, last + 1))
-    return {(moment.date().isoformat(), moment.hour) for moment in moments}
-
-
 def _start_ns(hour: tuple[str, int]) -> int:
     from datetime import UTC, datetime
 
@@ -292,8 +296,11 @@ def _commit(
     removed: Sequence[str] = (),
     through: int = 0,
     carried: Iterable[str] = (),
+    newest: Mapping[str, int] | None = None,
 ) -> Done:
-    commit = ledger.commit(job, tables, captures=captures, removed=removed, through=through, carried=carried)
+    commit = ledger.commit(
+        job, tables, captures=captures, removed=removed, through=through, carried=carried, newest=newest
+    )
     rows = {name: sum(map(ledger.rows, files)) for name, files in commit.files.items()}
     return Done(job=job, batch=commit.batch, rows=rows, captures=len(captures), removed=len(removed))
 

@@ -1,14 +1,15 @@
 """What happened in each minute: by connection, exchange, queue and user, and by all together.
 
 A minute is that of the publish or the delivery, whenever it is known what became of it: so a minute of which more has
-been settled is made anew from all that is in the tables, whatever batches that came in. Percentiles are of a histogram
-with `WIDTH`: no more than 1 % beside an exact one, and the same however the rows are divided; a longest is exact.
+been settled is made anew from all that is in the tables, whatever batches that came in. A connection that has ended is
+added to what had been counted of all its minutes. Percentiles are of a histogram with `WIDTH`: no more than 1 % beside
+an exact one, and the same however the rows are divided; a longest is exact.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
@@ -29,32 +30,37 @@ _BY = ("connection", "exchange", "queue", "user")
 """By which of them rows are gathered, besides by all together."""
 
 
+MAX_LIFE_DAYS = 366
+"""Days before its end from which a connection is counted: one of its times may be wrong by decades."""
+
+
 def rollup_minute(
     messages: DataFrame,
     deliveries: DataFrame,
     connections: DataFrame,
     errors: DataFrame,
     *,
-    hours: Collection[tuple[str, int]] | None = None,
+    before: DataFrame | None = None,
 ) -> DataFrame:
     """A row for each minute and connection, exchange, queue and user that something happened to: `ROLLUP_MINUTE`.
 
-    What has no exchange, queue or user is only counted by the others. With `hours` (the UTC date as text, and the
-    hour), only their minutes: those are complete if all that is in these hours is given, and the connections of all.
+    What has no exchange, queue or user is only counted by the others. `before` is what had been counted of these
+    minutes, of other rows than these: it has latencies only of minutes in which these have none.
     """
-    chosen = "minute IS NOT NULL"
-    if hours is not None:
-        names = ", ".join(f"'{date} {hour}'" for date, hour in sorted(hours))
-        chosen += f" AND date_format(minute, 'yyyy-MM-dd H') IN ({names})" if names else " AND false"
     spark = messages.sparkSession
-    sums = spark.sql(
-        _SUMS.replace("$chosen", chosen),
-        messages=messages,
-        deliveries=deliveries,
-        connections=connections,
-        errors=errors,
-    )
-    return spark.sql(_WITH_PERCENTILES, sums=sums)
+    sums = spark.sql(_SUMS, messages=messages, deliveries=deliveries, connections=connections, errors=errors)
+    rows = spark.sql(_WITH_PERCENTILES, sums=sums)
+    return rows if before is None else spark.sql(_ADDED, rows=rows, before=before)
+
+
+def without_contents(rows: DataFrame) -> DataFrame:
+    """Of rows of `ROLLUP_MINUTE` only how many connections were open: all else is counted again."""
+    return rows.sparkSession.sql(_OPEN_ALONE, rows=rows)
+
+
+def hours_of(connections: DataFrame) -> DataFrame:
+    """The hours in which connections were open: `date`, `hour`."""
+    return connections.sparkSession.sql(_HOURS, connections=connections)
 
 
 _NO_TEXT, _NO_LONG = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)"
@@ -70,7 +76,20 @@ def _rows(table: str, minute: str, attributes: str, given: Mapping[str, str]) ->
 
 
 _MINUTE = "date_trunc('minute', time)"
-_LAST = "date_trunc('minute', coalesce(timestamp_micros(closed_ns DIV 1000), time))"
+
+_END = "greatest(time, coalesce(timestamp_micros(closed_ns DIV 1000), time))"
+_BEGIN = f"greatest(time, {_END} - interval {MAX_LIFE_DAYS} days)"
+"""Of a connection that has not ended, or whose clock went backwards, its first minute is counted."""
+
+_HOURS = f"""
+    SELECT to_date(start) AS date, hour(start) AS hour
+    FROM (
+        SELECT DISTINCT explode(
+            sequence(date_trunc('hour', {_BEGIN}), date_trunc('hour', {_END}), interval 1 hour)
+        ) AS start
+        FROM {{connections}}
+    )
+"""
 
 _ALL = " UNION ALL ".join(
     (
@@ -104,7 +123,7 @@ _ALL = " UNION ALL ".join(
         ),
         _rows(
             "connections",
-            f"explode(sequence({_MINUTE}, {_LAST}, interval 1 minute))",
+            f"explode(sequence(date_trunc('minute', {_BEGIN}), date_trunc('minute', {_END}), interval 1 minute))",
             "connection user virtual_host",
             {"open": "1"},
         ),
@@ -134,7 +153,7 @@ _CELLS = f"""
             array({_NO_CELL}, {", ".join(map(_cell, MEASURES))}), each -> each IS NOT NULL
         )) AS cell
         FROM ({_ALL})
-        WHERE $chosen
+        WHERE minute IS NOT NULL
     )
     GROUP BY {_KEY}, cell.measure, cell.bucket
 """
@@ -181,4 +200,24 @@ _WITH_PERCENTILES = f"""
         )
         GROUP BY minute, `by`, name, virtual_host
     )
+"""
+
+_NAMES = ", ".join(f"`{name}`" for name in ROLLUP_MINUTE.names)
+_LATENCIES = tuple(name for name in ROLLUP_MINUTE.names if name.endswith("_ns"))
+
+_ADDED = f"""
+    SELECT {_NAMES}
+    FROM (
+        SELECT minute, minute AS time, `by`, name, virtual_host,
+            {", ".join(f"sum({name}) AS {name}" for name in _COUNTS)},
+            {", ".join(f"max({name}) AS {name}" for name in _LATENCIES)}
+        FROM (SELECT {_NAMES} FROM {{rows}} UNION ALL SELECT {_NAMES} FROM {{before}})
+        GROUP BY minute, `by`, name, virtual_host
+    )
+"""
+
+_RECOUNTED = dict.fromkeys(_LATENCIES, _NO_LONG) | {name: "0L" for name in _COUNTS if name != "open"}
+_OPEN_ALONE = f"""
+    SELECT {", ".join(f"{_RECOUNTED.get(name, f'`{name}`')} AS `{name}`" for name in ROLLUP_MINUTE.names)}
+    FROM {{rows}} WHERE open > 0
 """

@@ -11,10 +11,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqproxy.pipeline import jobs
 from amqproxy.pipeline.ledger import Ledger, contents
+from amqproxy.pipeline.tables import batch_of
 from tests.cli.outcome import Amqproxy
 from tests.pipeline.rotated import entries_of, recorded
 
@@ -77,6 +79,7 @@ def test_one_run_and_two_with_a_cut_between_give_the_same(
     with Ledger(str(two)) as held:
         events = len(held.contents.files["events"])
         assert jobs.compact(spark, held, ["events"]).removed == events > 1
+        assert jobs._touched(held, "settle", ("events",)) == set(), "what is put together is not settled again"
     assert rows(two, "events") == one["events"]
 
 
@@ -91,15 +94,30 @@ def cut_at(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     monkeypatch.setattr(jobs, "stage", stage)
 
 
-def test_a_connection_is_counted_in_each_hour_of_its_life() -> None:
-    second = 1_000_000_000
-    start = 1_795_474_799 * second  # 2026-11-23T22:59:59
-    assert jobs._hours_between(start, start + 3602 * second) == {
-        ("2026-11-23", 22),
-        ("2026-11-23", 23),
-        ("2026-11-24", 0),
-    }
-    assert jobs._start_ns(("2026-11-24", 0)) == start + 3601 * second
+def test_what_is_only_put_together_is_not_new(tmp_path: Path) -> None:
+    def staged(held: Ledger, hour: int) -> None:
+        file = tmp_path / held.staging("messages") / f"date=2026-11-23/hour={hour}" / "part-0.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"batch": [1]}), file)
+
+    with Ledger(str(tmp_path)) as held:
+        for hours in ([7, 8], [7, 8], [8]):
+            for hour in hours:
+                staged(held, hour)
+            held.commit("settle", ["messages"])
+        assert jobs._touched(held, "rollup") == {("2026-11-23", 7), ("2026-11-23", 8)}
+        held.commit("rollup", [], through=2)
+        small = held.contents.files["messages"]
+        for hour in (7, 8):
+            staged(held, hour)
+        newest = {f"messages/date=2026-11-23/hour={hour}": batch for hour, batch in ((7, 2), (8, 3))}
+        held.commit("compact", ["messages"], removed=small, newest=newest)
+        assert [batch_of(file) for file in sorted(held.contents.files["messages"])] == [2, 3]
+        assert jobs._touched(held, "rollup") == {("2026-11-23", 8)}, "of which batch 3 is new"
+
+
+def test_an_hour_begins_where_it_begins() -> None:
+    assert jobs._start_ns(("2026-11-24", 0)) == 1_795_478_400 * 1_000_000_000
 
 
 def test_the_command_says_what_was_done(

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from amqproxy.pipeline import schema
-from amqproxy.pipeline.rollup import rollup_minute
+from amqproxy.pipeline.rollup import MAX_LIFE_DAYS, hours_of, rollup_minute, without_contents
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,6 +124,49 @@ def test_minutes_are_those_of_a_plain_loop(spark: SparkSession) -> None:
     assert open_ones == [1, 1, 1, 1]
     assert sum(row["errors"] for key, row in found.items() if key[1] == "all") == 1
     assert found[START, "connection", "one", "/"]["errors"] == 1
+
+
+HOUR = timedelta(hours=1)
+
+
+def test_what_ends_later_is_added_to_what_was_counted(spark: SparkSession) -> None:
+    """Of the hours in which only connections are new, no message is counted again; the rows are those of one count."""
+
+    def life(name: str, start: datetime, closed_ns: int | None) -> Row:
+        return {
+            "chain": "c",
+            "connection": name,
+            "virtual_host": "/",
+            "user": "u",
+            "time": start,
+            "closed_ns": closed_ns,
+        }
+
+    messages = [each | {"time": each["time"] + HOUR * (place % 3)} for place, each in enumerate(_made("message", 60))]
+    late = [each | {"time": each["time"] + HOUR} for each in _made("delivery", 30)]
+    early = [life("one", START, _ns(150))]
+    ended = [
+        life("one", START, _ns(2 * 3600)),
+        life("backwards", START + HOUR, _ns(0)),
+        life("open", START + HOUR, None),
+    ]
+
+    def counted(messages: list[Row], deliveries: list[Row], lives: list[Row], **more: Any) -> DataFrame:
+        kinds = (schema.MESSAGES, messages), (schema.DELIVERIES, deliveries), (schema.CONNECTIONS, lives)
+        return rollup_minute(*(_frame(spark, *each) for each in kinds), _frame(spark, schema.ERRORS, []), **more)
+
+    def rows(frame: DataFrame) -> list[str]:
+        return sorted(map(str, frame.collect()))
+
+    again = "date_trunc('hour', minute) = timestamp'2026-11-23 08:00:00'"
+    first = counted(messages, [], early).cache()
+    before = without_contents(first.where(again)).unionAll(first.where(f"not ({again})"))
+    of_hour = [each for each in messages if each["time"].hour == 8]
+    assert rows(counted(of_hour, late, ended, before=before)) == rows(counted(messages, late, [*early, *ended]))
+    found = [(f"{row.date}", row.hour) for row in hours_of(_frame(spark, schema.CONNECTIONS, ended)).collect()]
+    assert sorted(found) == [("2026-11-23", 7), ("2026-11-23", 8), ("2026-11-23", 9)]
+    decades = [life("a clock that was wrong", datetime(1970, 1, 1, tzinfo=UTC), _ns(30))]
+    assert hours_of(_frame(spark, schema.CONNECTIONS, decades)).count() == MAX_LIFE_DAYS * 24 + 1
 
 
 def _ns(seconds: int) -> int:

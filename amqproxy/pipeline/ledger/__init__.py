@@ -5,7 +5,7 @@ atomic:
 
     _pipeline/staging/N/      what Spark is writing
     _pipeline/pending/N.json  which files are about to get their names
-    <table>/date=…/hour=…/batch-N-….parquet
+    <table>/date=…/hour=…/batch-N-….parquet; batch-M-again-N-….parquet where all its rows are of batches up to M
     _pipeline/commits/N.json  from here on they are part of the table, and those that it removes are not
     _pipeline/carry/N/        what the batch leaves for the next: open messages, state of connections
     _pipeline/snapshots/N.json  all commits up to N in one, from time to time

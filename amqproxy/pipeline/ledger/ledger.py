@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -117,10 +117,15 @@ class Ledger:
         removed: Iterable[str] = (),
         through: int = 0,
         carried: Iterable[str] = (),
+        newest: Mapping[str, int] | None = None,
     ) -> Commit:
-        """Make what was staged for `tables` part of them, and take the files `removed` out, all at once."""
+        """Make what was staged for `tables` part of them, and take the files `removed` out, all at once.
+
+        `newest` is for rows of earlier batches that are written again: of these directories, such as
+        `messages/date=2026-11-23/hour=7`, the last batch that any of their rows is of.
+        """
         batch, place = self.next_batch, self._place
-        moves = {table: self._moves(table) for table in tables}
+        moves = {table: self._moves(table, newest or {}) for table in tables}
         commit = Commit(
             batch=batch,
             job=job,
@@ -146,7 +151,7 @@ class Ledger:
             self._snapshot()
         return commit
 
-    def _moves(self, table: str) -> list[tuple[str, str]]:
+    def _moves(self, table: str, newest: Mapping[str, int]) -> list[tuple[str, str]]:
         """Each staged file, and its name in the table."""
         staged = self.staging(table)
         pairs = []
@@ -154,8 +159,11 @@ class Ledger:
             partition = file.removeprefix(f"{staged}/").removeprefix(f"{TOGETHER}/").rpartition("/")[0]
             if not file.endswith(".parquet") or partition.startswith(APART):
                 continue
-            name = f"batch-{self.next_batch:08}-{number}.zstd.parquet"
-            pairs.append((file, "/".join(filter(None, (table, partition, name)))))
+            directory = f"{table}/{partition}".rstrip("/")
+            written = f"{self.next_batch:08}-{number}.zstd.parquet"
+            if directory in newest:
+                written = f"{newest[directory]:08}-again-{written}"
+            pairs.append((file, f"{directory}/batch-{written}"))
         return pairs
 
     def _sweep(self, batch: int, removed: Iterable[str], uncarried: Iterable[str]) -> None:
