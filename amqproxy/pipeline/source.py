@@ -10,7 +10,7 @@ small ones are put together.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -201,8 +201,12 @@ class CaptureReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, CapturePartition)
+        options = self._options
+        states: States = {}
+        if options.state is not None:
+            states = states_of(options.state, {part.chain for part in partition.parts})
         for part in partition.parts:
-            yield from read_part(part, self._options)
+            yield from read_part(part, options, states.get(part.chain))
 
 
 def parts_of(found: Sequence[Chain], options: SourceOptions) -> list[CapturePart]:
@@ -240,8 +244,8 @@ def _size(file: str) -> int:
         return 0
 
 
-def read_part(part: CapturePart, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of what is read at a time."""
+def read_part(part: CapturePart, options: SourceOptions, state: ChainState | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of what is read at a time; `state` is what an earlier run has left of the chain."""
     is_events = options.table == "events"
     share = None
     if part.shares > 1:
@@ -259,10 +263,8 @@ def read_part(part: CapturePart, options: SourceOptions) -> Iterator[pa.RecordBa
             findings=options.findings != "none",
             counts_findings=options.findings == "counted",
         )
-        if options.state is not None:
-            states = states_of(options.state, part.chain)
-            if states:
-                events.resume(states)
+        if state:
+            events.resume(state)
         yield from events.batches(files, options.selection(), is_end=not options.is_carrying)
         if options.is_carrying:
             yield from events.state_batches()
@@ -277,8 +279,18 @@ def _file(file: str) -> CaptureFile:
     return CaptureFile(Path(file), is_in_directory=is_there)
 
 
-def states_of(path: str, chain: str) -> dict[str | None, list[bytes]]:
-    """What an earlier run has left of a chain, by connection_id: the rows of type state in `path`, which is Parquet."""
+ChainState = dict[str | None, list[bytes]]
+"""What an earlier run has left of a chain, by connection_id; None is of what its connections share."""
+
+States = dict[str, ChainState]
+"""By chain."""
+
+
+def states_of(path: str, names: Collection[str]) -> States:
+    """What an earlier run has left of these chains: the rows of type state in `path`, which is Parquet.
+
+    It is read at once: there may be ten thousand chains, each with little.
+    """
     from pyarrow import dataset
     from pyarrow.fs import FileSelector, FileType
 
@@ -289,13 +301,13 @@ def states_of(path: str, chain: str) -> dict[str | None, list[bytes]]:
     files = [each.path for each in there if each.type == FileType.File and each.path.endswith(".parquet")]
     if not files:
         return {}
+    is_wanted = dataset.field("chain").isin(list(names)) & dataset.field("state").is_valid()
     rows = dataset.dataset(files, format="parquet", filesystem=where.files, partitioning="hive").to_table(
-        columns=["connection_id", "state"], filter=dataset.field("chain") == chain
+        columns=["chain", "connection_id", "state"], filter=is_wanted
     )
-    found: dict[str | None, list[bytes]] = {}
-    for name, state in zip(rows.column("connection_id").to_pylist(), rows.column("state").to_pylist(), strict=True):
-        if state is not None:
-            found.setdefault(name, []).append(state)
+    found: States = {}
+    for chain, name, state in zip(*(rows.column(each).to_pylist() for each in rows.column_names), strict=True):
+        found.setdefault(chain, {}).setdefault(name, []).append(state)
     return found
 
 

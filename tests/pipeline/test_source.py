@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from amqproxy.capture.arrow import record_batches
@@ -18,7 +20,7 @@ from amqproxy.pipeline import source
 from amqproxy.pipeline.chains import chains, find
 from amqproxy.pipeline.event_columns import SCHEMA
 from amqproxy.pipeline.event_reading import event_batches
-from amqproxy.pipeline.source import CapturePart, options_of, partitions_of, parts_of, read_part
+from amqproxy.pipeline.source import CapturePart, options_of, partitions_of, parts_of, read_part, states_of
 from tests.capture import golden, shared_captures
 
 if TYPE_CHECKING:
@@ -163,6 +165,25 @@ def test_a_file_that_is_completed_or_compressed_meanwhile_is_read(tmp_path: Path
     complete.with_suffix(".pcapng.gz").write_bytes(gzip.compress(data))
     complete.unlink()
     assert pa.Table.from_batches(read_part(part, options)).to_pylist() == whole
+
+
+def test_each_chain_goes_on_with_its_own_state(tmp_path: Path) -> None:
+    data = (golden.FOLDER / "confirms.pcapng").read_bytes()
+    for name in "ab":
+        (tmp_path / f"{name}.pcap").write_bytes(data)
+    options = options_of({"path": str(tmp_path), "table": "events", "carry": "true"})
+    parts = parts_of(chains(find(options.paths)), options)
+    rows = pa.Table.from_batches(batch for part in parts for batch in read_part(part, options))
+    pq.write_table(rows.filter(pc.field("type") == "state"), tmp_path / "state.parquet")
+    states = states_of(str(tmp_path / "state.parquet"), {part.chain for part in parts} | {"other"})
+    assert set(states) == {part.chain for part in parts}
+    assert all(len(each[None]) == 1 for each in states.values())
+    assert states_of(str(tmp_path / "state.parquet"), {"other"}) == {}
+    again = pa.Table.from_batches(batch for part in parts for batch in read_part(part, options, states[part.chain]))
+    assert again.filter(pc.field("kind") == "state").num_rows == 0, "it could be read"
+    swapped = states[parts[1].chain] | {None: [b"of another version"]}
+    lost = pa.Table.from_batches(read_part(parts[0], options, swapped)).filter(pc.field("kind") == "state")
+    assert "connections are joined" in lost.column("text").to_pylist()[0]
 
 
 @pytest.mark.parametrize(
