@@ -17,6 +17,7 @@
     small_input  little to work on, in one partition
     tables       tables on disk: formats, partitions, batches
     ledger       which captures a directory of tables holds, each exactly once
+    lost_parts   what could not be read of captures, for a warning
     jobs, live   what `amqproxy pipeline` runs
     reading      tables without Spark, for the dashboard
 

@@ -12,15 +12,18 @@ A job that is killed is begun again by the next run: nothing of it was committed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import functions as fn
 
 from amqproxy.pipeline import source, storage
+from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.chains import Mode, chains
-from amqproxy.pipeline.ledger import Found, Ledger, present
+from amqproxy.pipeline.ledger import Capture, Found, Ledger, present
+from amqproxy.pipeline.lost_parts import lost_parts
 from amqproxy.pipeline.schema import TABLES
 from amqproxy.pipeline.small_input import in_one_partition
 from amqproxy.pipeline.tables import Tables, batch_of, hour_of, stage
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 SECOND_NS = 1_000_000_000
 _HOUR_NS = 3600 * SECOND_NS
 DAY_NS = 24 * _HOUR_NS
+
+CHAIN_IDLE_NS = 7 * DAY_NS
+"""A chain has ended when its last file is so much older than the newest capture: what is open in it is forgotten."""
 
 SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "errors")
 """What settling makes."""
@@ -75,6 +81,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """That were ingested."""
     removed: int = 0
     """Files that others took the place of."""
+    lost: list[LostPart] = []
+    """What could not be read of the captures."""
 
 
 # --- ingest
@@ -94,7 +102,9 @@ def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: 
         if all(present(file) == file for file in files):
             break  # else some were compressed before they were opened, perhaps
     tables = ["events", "frames"] if settings.has_frames else ["events"]
-    return _commit(ledger, "ingest", tables, captures=files, carried=["state"], through=ledger.next_batch)
+    done = _commit(ledger, "ingest", tables, captures=files, carried=["state"], through=ledger.next_batch)
+    added = [file for file in ledger.contents.files.get("events", []) if batch_of(file) == done.batch]
+    return msgspec.structs.replace(done, lost=lost_parts(ledger.path, added))
 
 
 def _stage_captures(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> None:
@@ -112,15 +122,27 @@ def _stage_captures(spark: SparkSession, ledger: Ledger, files: Sequence[str], s
     stage(ledger, "events", rows, apart="type = 'state'")
     if settings.has_frames:
         stage(ledger, "frames", _read(spark, files, **{**options, "table": "frames"}))
-    _carry_state(spark, ledger, carried, [chain.name for chain in chains(in_order, _mode(settings.chains))])
+    read = {chain.name for chain in chains(in_order, _mode(settings.chains))}
+    _carry_state(spark, ledger, carried, read | ended_chains(ledger.contents.captures.values(), settings.chains))
 
 
 def _read(spark: SparkSession, files: Sequence[str], **options: str) -> DataFrame:
     return spark.read.format(source.NAME).options(**options).load(list(files))
 
 
-def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, read: Iterable[str]) -> None:
-    """The state of connections that go on: those of the chains that were read, and those that others had left."""
+def ended_chains(captures: Iterable[Capture], mode: str) -> set[str]:
+    """The chains whose last file is older than the newest of all by `CHAIN_IDLE_NS`."""
+    modified = {capture.path: capture.modified_ns for capture in captures}
+    oldest = max(modified.values(), default=0) - CHAIN_IDLE_NS
+    found = chains(modified, _mode(mode))
+    return {chain.name for chain in found if max(modified[file] for file in chain.files) < oldest}
+
+
+def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, known: Collection[str]) -> None:
+    """The state of connections that go on: those of what was read, and what other chains had left that are not known.
+
+    `known` are the chains that were read, and those that have ended.
+    """
     target = storage.spark_path(f"{ledger.path}/{ledger.carry('state')}")
     columns = [TABLES["events"][name] for name in ("chain", "connection_id", "state")]
     kind = type(TABLES["events"])(columns)
@@ -130,7 +152,8 @@ def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, read:
         states = spark.read.schema(kind).parquet(*(storage.spark_path(f"{ledger.path}/{file}") for file in staged))
     if carried is not None:
         before = spark.read.schema(kind).parquet(storage.spark_path(f"{ledger.path}/{carried}"))
-        states = states.unionByName(before.where(~fn.col("chain").isin(list(read))))
+        names = spark.createDataFrame(pa.table({"chain": pa.array(sorted(known), pa.string())}))
+        states = states.unionByName(before.join(names, "chain", "left_anti"))
     states.coalesce(1).write.mode("overwrite").parquet(target)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqproxy.pipeline import jobs
-from amqproxy.pipeline.ledger import Ledger, contents
+from amqproxy.pipeline.ledger import Capture, Ledger, contents
 from amqproxy.pipeline.tables import batch_of
 from tests.cli.outcome import Amqproxy
 from tests.pipeline.rotated import entries_of, recorded
@@ -114,6 +114,14 @@ def test_what_is_only_put_together_is_not_new(tmp_path: Path) -> None:
         held.commit("compact", ["messages"], removed=small, newest=newest)
         assert [batch_of(file) for file in sorted(held.contents.files["messages"])] == [2, 3]
         assert jobs._touched(held, "rollup") == {("2026-11-23", 8)}, "of which batch 3 is new"
+
+
+def test_a_chain_ends_when_nothing_came_of_it_for_long() -> None:
+    day = jobs.DAY_NS
+    files = {"a.pcap": 0, "a.pcap1": 8 * day, "b.pcap": 7 * day, "c.pcap": 6 * day, "gone.pcap": -1, "d.pcap": 14 * day}
+    captures = [Capture(path, 1, modified_ns, "") for path, modified_ns in files.items()]
+    assert jobs.ended_chains(captures, "auto") == {"c.pcap", "gone.pcap"}
+    assert jobs.ended_chains([], "auto") == set()
 
 
 def test_an_hour_begins_where_it_begins() -> None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from amqproxy.pipeline.ledger import Found, Ledger
 
 
+MAX_WARNINGS = 10
+"""Lines about captures that a run prints."""
+
+
 class SparkFailed(Exception):
     """Spark gave up a job, and why."""
 
@@ -138,6 +142,7 @@ def _is_python_error(line: str) -> bool:
 
 def _find(command: str, ledger: Ledger, captures: Sequence[str], progress: TaskProgress) -> Found:
     """What is new in them; what has changed since it was ingested is a warning. `Failure` where there are none."""
+    from amqproxy.pipeline import storage
     from amqproxy.pipeline.jobs import new_captures
 
     found = new_captures(ledger, captures)
@@ -150,8 +155,9 @@ def _find(command: str, ledger: Ledger, captures: Sequence[str], progress: TaskP
         reason = f"{found.partial} still being written" if found.partial else "there are none"
         raise Failure(f"pipeline {command}: no captures in {', '.join(captures)}: {reason}")
     for file in found.new:
-        with Path(file).open("rb"):
-            pass  # what cannot be opened is reported by its name, before anything is begun
+        if not storage.is_remote(file):
+            with Path(file).open("rb"):
+                pass  # what cannot be opened is reported by its name, before anything is begun
     return found
 
 
@@ -165,15 +171,28 @@ def report(done: Sequence[Done], *, json: bool, found: Found | None = None) -> N
         else:
             sys.stdout.write(f"{sentence(each, found)}\n")
     sys.stdout.flush()
+    for each in done:
+        for line in warnings(each):
+            print(line, file=sys.stderr)
 
 
 def _summary(done: Done, found: Found | None) -> dict[str, Any]:
     summary: dict[str, Any] = {"job": done.job, "batch": done.batch, "rows": done.rows}
     if done.job == "ingest":
         summary["captures"] = done.captures
+        if done.lost:
+            summary["lost"] = [{"file": each.file, "kind": each.kind, "text": each.text} for each in done.lost]
         if found is not None:
             summary |= {"known": found.known, "partial": found.partial, "changed": found.changed}
     return summary
+
+
+def warnings(done: Done) -> list[str]:
+    """What could not be read of captures, a line each of the first few."""
+    lines = [f"amqproxy: {each.file}: {each.text}" for each in done.lost[:MAX_WARNINGS]]
+    if (more := len(done.lost) - len(lines)) > 0:
+        lines.append(f"amqproxy: {more:,} more could not be read in whole: see `amqproxy pipeline ask errors`")
+    return lines
 
 
 def sentence(done: Done, found: Found | None = None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
-from amqproxy.cli.pipeline.driver import driver, report, sentence
+from amqproxy.cli.pipeline.driver import driver, report, sentence, warnings
 from amqproxy.cli.pipeline.options import Where
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval
                 report(done, json=True)
             else:
                 progress.print("; ".join(" ".join(sentence(each).split()) for each in done if each.batch is not None))
+                for line in (line for each in done for line in warnings(each)):
+                    progress.print(line)
 
         progress.begin(f"watching {captures[0]}")
         progress.print(f"amqproxy: watching {captures[0]}; the tables are in {where.tables}; Ctrl-C ends")
