@@ -3,10 +3,12 @@
 A process of its own, in asyncio, that speaks to a proxy only through its control socket.
 
     server          uvicorn, and the sources that it shows: what `amqproxy dashboard` runs
+      protocols     its protocols, with the bounds of `peers` on connections; `server_log`, its complaints in our log
       child         the same, started by `amqproxy run --dashboard`
       settings      what it was asked for
       app           the FastAPI application
         headers     checks of Host and Origin; headers of responses
+        request_limits  how many requests of one address at once, and how large (client_network)
         auth        who may ask, and who it was
         problem     errors as RFC 9457 has them
         pages       the built page, from `static`; `api_page`, the API's documentation
@@ -22,12 +24,12 @@ A process of its own, in asyncio, that speaks to a proxy only through its contro
       ring          what passed most recently, in numbered rows; bounded in bytes and rows
       observation   what happens, from the trace of each connection
         message_ring    messages and findings, in numbered rows
-        connections     how each was opened, and how it ended
+        connections     how each was opened, and how it ended (shortening)
         frame_numbers   in which rows the frames are that findings name
         activity        how much there was, and how long it took
         shared_rows   its newest rows as JSON, for all browsers together
     list_query      which rows are asked for
-      frame_selection, message_selection   a filter, a connection, a channel
+      frame_selection, message_selection   a filter (viewer_filter), a connection, a channel
       frame_query, message_query, ring_reading   finding them
       row_writer    frames as rows of JSON, from their bytes
     dissection      the fields of one frame, with the bytes that they are in

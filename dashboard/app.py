@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -31,8 +33,10 @@ from dashboard.body_reader import BodyReader
 from dashboard.collecting import keep_collections_short
 from dashboard.headers import HeaderChecks
 from dashboard.pages import serve_pages
+from dashboard.peers import Peers
 from dashboard.problem import PROBLEMS, Containment, handle_problems
 from dashboard.replays import Replays
+from dashboard.request_limits import RequestLimits
 from dashboard.settings import Settings
 from dashboard.sources import Sources
 from dashboard.table_queries import TableQueries
@@ -45,17 +49,25 @@ ROUTED = (
 )
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The application; its sources are read while it runs."""
+THREADS = 16
+"""Threads for what takes long: some are left where one browser asks for as much as it may."""
+
+
+def create_app(settings: Settings, peers: Peers | None = None) -> FastAPI:
+    """The application; its sources are read while it runs, and `peers` are watched."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "dashboard"))
         sources.start()
-        collecting = asyncio.create_task(keep_collections_short())
+        background = [asyncio.create_task(keep_collections_short())]
+        if peers is not None:
+            background.append(asyncio.create_task(peers.watch()))
         try:
             yield
         finally:
-            collecting.cancel()
+            for task in background:
+                task.cancel()
             await replays.stop()
             await bodies.stop()
             await sources.stop()
@@ -79,6 +91,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.tables = None if settings.tables is None else TableQueries(settings.tables)
     app.state.settings = settings
     app.state.logins = logins
+    app.state.exports = exports.Exports()
+    app.state.viewers = Counter[str]()
     for each in ROUTED:
         app.include_router(each.router, prefix=PREFIX)
     handle_problems(app)
@@ -86,5 +100,6 @@ def create_app(settings: Settings) -> FastAPI:
     serve_pages(app)
     app.add_middleware(Containment)
     app.add_middleware(LoginCheck, logins=logins)
+    app.add_middleware(RequestLimits)
     app.add_middleware(HeaderChecks, settings=settings)
     return app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -12,10 +13,13 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dashboard.client_network import network_of
 from dashboard.problem import problem_response
+from dashboard.request_limits import OPEN_PATHS
 from dashboard.settings import Settings
 
 COOKIE = "amqproxy-dashboard"
+"""Our cookie; the port follows, since a host has one set of cookies for all of its ports."""
 
 LOGIN_SECONDS = 12 * 3600
 """How long a login lasts."""
@@ -23,18 +27,28 @@ LOGIN_SECONDS = 12 * 3600
 MAX_LOGINS = 1000
 """Logins at a time; the oldest ends."""
 
+_PORT = re.compile(r":(\d{1,5})$", re.ASCII)
+
 FAILURE_PAUSE = 0.5
-"""Seconds until a wrong password is answered, one after the other: so that trying many takes long."""
+"""Seconds until a wrong password is answered, of each address one after the other: so that trying many takes long."""
 
-MAX_FAILURES = 20
-"""Wrong passwords that wait for their answer; of more, none is looked at."""
+MAX_FAILURES = 10
+"""Wrong passwords of one address that wait for their answer; of more, none is looked at."""
 
-OPEN_PATHS = frozenset({"/api/v1/session"})
-"""What is answered without a login."""
+MAX_FAILING = 1000
+"""Addresses whose wrong passwords wait; of more, none is looked at."""
 
 
 class TooManyFailures(Exception):
-    """Others are trying passwords."""
+    """From this address, or from very many, passwords are tried."""
+
+
+class _Failures:
+    """The wrong passwords of one address, and whose turn it is to be answered."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.turn = asyncio.Lock()
 
 
 class Logins:
@@ -44,25 +58,36 @@ class Logins:
         self._settings = settings
         self._clock = clock
         self._names: dict[str, tuple[str, float]] = {}
-        self._turn = asyncio.Lock()
-        self._failures = 0
+        self._failures: dict[str, _Failures] = {}
 
     @property
     def is_needed(self) -> bool:
         return self._settings.needs_login
 
-    async def log_in(self, secret: str) -> str | None:
-        """What the cookie is to hold, for the right token or password; None, after a while, for a wrong one."""
-        if self._failures >= MAX_FAILURES:
+    async def log_in(self, secret: str, address: str) -> str | None:
+        """What the cookie is to hold, for the right token or password; None, after a while, for a wrong one.
+
+        Wrong passwords of one address do not keep other addresses from logging in.
+        """
+        network = network_of(address)
+        failures = self._failures.get(network)
+        if failures is None:
+            failures = _Failures()
+            if len(self._failures) >= MAX_FAILING:
+                raise TooManyFailures("too many wrong passwords: try again later")
+        if failures.count >= MAX_FAILURES:
             raise TooManyFailures("too many wrong passwords: try again later")
         name = self._name_of(secret)
         if name is None:
-            self._failures += 1
+            self._failures[network] = failures
+            failures.count += 1
             try:
-                async with self._turn:
+                async with failures.turn:
                     await asyncio.sleep(FAILURE_PAUSE)
             finally:
-                self._failures -= 1
+                failures.count -= 1
+                if not failures.count:
+                    self._failures.pop(network, None)
             return None
         key = secrets.token_urlsafe(32)
         while len(self._names) >= MAX_LOGINS:
@@ -91,9 +116,15 @@ class Logins:
         return None
 
 
+def cookie_name(headers: Headers) -> str:
+    """What our cookie is called under the address that was asked."""
+    found = _PORT.search(headers.get("host", ""))
+    return COOKIE if found is None else f"{COOKIE}-{found[1]}"
+
+
 def cookie_of(headers: Headers) -> str:
     """What our cookie holds; "" if there is none."""
-    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    return cookie_parser(headers.get("cookie", "")).get(cookie_name(headers), "")
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -105,7 +105,7 @@ class BodyReader:
             if process.returncode is None:
                 return process, False
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "dashboard.body_child"),
+            *(sys.executable, "-P", "-m", "dashboard.body_child"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,  # a decoder's complaints are a hostile client's texts

@@ -25,6 +25,7 @@ from amqproxy.taps.trace.events import (
     HistoryLost,
     TraceEvent,
 )
+from dashboard.shortening import shortened
 
 MAX_CONNECTIONS = 20_000
 """Connections that are known; those that ended first are forgotten."""
@@ -115,7 +116,7 @@ class Connections:
                     seen.handshake = _handshake(event)
                 case ConnectionClosed():
                     by = None if event.by is None else str(event.by)
-                    cause = None if event.cause is None else arguments(event.cause)
+                    cause = None if event.cause is None else shortened(arguments(event.cause))
                     seen.end = ConnectionEnd(
                         by=by, code=event.code, text=event.text, method=event.method, cause=cause, ts_ns=event.ts_ns
                     )
@@ -165,5 +166,5 @@ def size_of(frames: Sequence[Frame]) -> int:
 
 
 def _handshake(event: ConnectionOpened) -> dict[str, Any]:
-    found = handshake(event)
+    found = shortened(handshake(event))
     return found if event.latency_ns is None else {**found, "seconds": event.latency_ns / 1e9}

@@ -23,6 +23,9 @@ from amqproxy.taps.record import MASK, SECRETS, TYPES, excerpt, json_value
 MAX_TEXT = 4096
 """Characters of a value; the bytes have the rest."""
 
+MAX_ENTRIES = 1000
+"""Entries of a table, or of a list; the bytes have the rest."""
+
 SAFE_INTEGER = 2**53
 """Numbers beyond it are texts, since JavaScript does not have them exactly."""
 
@@ -223,7 +226,12 @@ def _nested(raw: bytes, start: int, at: int, name: str, kind: str, path: str, be
 
 
 def _entries(raw: bytes, at: int, end: int, path: str) -> Iterator[Field]:
+    count = 0
     while at < end:
+        count += 1
+        if count > MAX_ENTRIES:
+            yield _rest(at, end)
+            return
         begin = at + 1 + raw[at]
         name = json_value(raw[at + 1 : begin])
         shown = name if isinstance(name, str) else json.dumps(name)
@@ -238,10 +246,17 @@ def _entries(raw: bytes, at: int, end: int, path: str) -> Iterator[Field]:
 def _items(raw: bytes, at: int, end: int) -> Iterator[Field]:
     number = 0
     while at < end:
+        if number >= MAX_ENTRIES:
+            yield _rest(at, end)
+            return
         field = _value(raw, at, at, f"[{number}]", chr(raw[at]), "", None)
         yield field
         at = field.end
         number += 1
+
+
+def _rest(at: int, end: int) -> Field:
+    return Field(name="more entries", start=at, end=end, type="bytes", value=f"{end - at} bytes")
 
 
 def _value(raw: bytes, start: int, at: int, name: str, kind: str, path: str, named: Field | None) -> Field:

@@ -26,6 +26,9 @@ BLOCK_FRAMES = 20_000
 WARM_UP = 2048
 """Entries before a block, of which commands may be under way where it begins."""
 
+MAX_PAGE_BYTES = 16 * 1024 * 1024
+"""Bytes of the rows of one answer, about: a row has all headers of a message, which may be very many."""
+
 SEARCH_SECONDS = 2.0
 """After so long, what was found by then is the answer, with where to go on."""
 
@@ -70,16 +73,19 @@ def _find_forwards(
     writer = RowWriter()
     rows: list[bytes] = []
     searched = after
-    looked_at = 0
+    looked_at = size = 0
     for entry in entries:
         if selection.chooses_all and entry.seq + entry.count - 1 <= after:
             continue
-        for decoded, seqs in selection.select(entry, after):
-            rows += writer.rows(decoded, seqs)
+        more = [row for decoded, seqs in selection.select(entry, after) for row in writer.rows(decoded, seqs)]
+        rows += more
+        size += sum(map(len, more))
         searched = max(searched, entry.seq + entry.count - 1)
         looked_at += entry.count
         if len(rows) > limit:
             break
+        if size > MAX_PAGE_BYTES:
+            return Page(rows[:limit], True, searched)
         if looked_at > BLOCK_FRAMES and searched > after:
             looked_at = 0
             if is_over():
@@ -111,14 +117,19 @@ def _find_backwards(
         blocks.appendleft(found)
         stop, end = start, entries[start].seq
     writer = RowWriter()
-    newest: deque[Selected] = deque()
-    left = query.limit + 1
-    for block in reversed(blocks):
-        for each in reversed(block):
-            if left > 0:
-                newest.appendleft(each)
-                left -= len(each.seqs)
-    rows = [row for decoded, seqs in newest for row in writer.rows(decoded, seqs)]
+    newest: deque[list[bytes]] = deque()
+    left, size, first_seq = query.limit + 1, 0, end
+    for decoded, seqs in (each for block in reversed(blocks) for each in reversed(block)):
+        if left <= 0:
+            break
+        if size > MAX_PAGE_BYTES:
+            stop, end = 1, first_seq
+            break
+        newest.appendleft(writer.rows(decoded, seqs))
+        left -= len(seqs)
+        size += sum(map(len, newest[0]))
+        first_seq = seqs[0]
+    rows = [row for some in newest for row in some]
     return Page(rows[-query.limit :], len(rows) > query.limit or stop > 0, end)
 
 

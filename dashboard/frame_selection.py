@@ -12,10 +12,11 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
-from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.verdict import Stage
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring import RingEntry
+from dashboard.viewer_filter import viewer_filter
 
 MAX_STREAMS = 20_000
 """Connections whose commands under way a selection follows; beyond that it begins anew with each."""
@@ -75,7 +76,7 @@ class FrameSelection:
     def __init__(
         self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
     ) -> None:
-        self._filter: Filter | None = compiled(filter) if filter else None
+        self._filter: Filter | None = viewer_filter(filter) if filter else None
         self._place = place or Place()
         self._client_of = client_of
         self._streams: dict[int, _Stream] = {}

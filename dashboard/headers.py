@@ -29,6 +29,8 @@ _HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 
+OTHER_SITE = "this was asked by a page of another site"
+
 _PORT = re.compile(r":\d{1,5}$")
 
 
@@ -36,7 +38,8 @@ class HeaderChecks:
     """Answers only what was asked of this server by its own name, and by its own pages.
 
     A page of another site may make a browser send requests here, or have its own name lead here: so a name has to be
-    an address, this machine's, or one that is configured, and `Origin` has to be the same as `Host`.
+    an address, this machine's, or one that is configured, and `Origin` has to be the same as `Host`. Requests without
+    an `Origin`, for pictures and the like, are known by their `Sec-Fetch-Site`.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -52,7 +55,7 @@ class HeaderChecks:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(Headers(scope=scope))
+        refusal = self._refusal(Headers(scope=scope), scope["path"])
         if scope["type"] == "websocket":
             if refusal is not None:
                 await send({"type": "websocket.close", "code": 1008, "reason": refusal})
@@ -73,13 +76,18 @@ class HeaderChecks:
         else:
             await self._app(scope, receive, send_with_headers)
 
-    def _refusal(self, headers: Headers) -> str | None:
+    def _refusal(self, headers: Headers, path: str) -> str | None:
         host = headers.get("host", "")
         if not self._is_ours(host):
             return "the dashboard is not called by this name here (`hosts` names others)"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            return "this was asked by a page of another site"
+        if origin is not None and _host_of(origin) != host.lower():
+            return OTHER_SITE
+        if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
+            # A link to a page of ours may be followed; its API is for our pages alone.
+            is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+            if not is_link or path.startswith("/api"):
+                return OTHER_SITE
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -91,3 +99,11 @@ class HeaderChecks:
         except ValueError:
             return False
         return True
+
+
+def _host_of(origin: str) -> str:
+    """The host and port of an `Origin`; "" where it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""

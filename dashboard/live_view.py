@@ -16,6 +16,9 @@ from dashboard.row_writer import RowWriter
 
 MAX_BATCH_ROWS = 2000
 
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+"""Bytes of the rows of a batch, about: a row has all headers of a message, which may be very many."""
+
 BUILD_SECONDS = 0.008
 """How long rows are looked for before others have their turn."""
 
@@ -136,18 +139,22 @@ class FrameView:
         if self.credit <= 0:
             return None
         rows, self._rest = self._rest, []
+        size = sum(map(len, rows))
         stop = self._clock() + BUILD_SECONDS
         self._skip()
         entries = self._ring.entries
         while len(rows) < MAX_BATCH_ROWS and (entry := entries.get(self._next)) is not None:
+            more: list[bytes] = []
             if self._selection.chooses_all and entry.seq > self._begin:
-                rows += self._ring.shared.rows_of(self._next, entry)
+                more = self._ring.shared.rows_of(self._next, entry)
             else:
                 for decoded, seqs in self._selection.select(entry, self._begin):
-                    rows += self._writer.rows(decoded, seqs)
+                    more += self._writer.rows(decoded, seqs)
+            rows += more
+            size += sum(map(len, more))
             self._next += 1
             self._after = max(self._after, entry.seq + entry.count - 1)
-            if self._clock() > stop:
+            if size > MAX_BATCH_BYTES or self._clock() > stop:
                 break
         if not rows and not self._skipped:
             return None
@@ -208,12 +215,14 @@ class MessageView:
             return None
         skipped = self._skip()
         rows: list[bytes] = []
+        size = 0
         stop = self._clock() + BUILD_SECONDS
         while len(rows) < MAX_BATCH_ROWS and (row := self._ring.rows.get(self._next)) is not None:
             self._next += 1
             if self._selection.shows(row):
                 rows.append(row.to_json())
-            if self._clock() > stop:
+                size += len(rows[-1])
+            if size > MAX_BATCH_BYTES or self._clock() > stop:
                 break
         if not rows and not skipped:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from dashboard.frame_query import SEARCH_SECONDS, Page
+from dashboard.frame_query import MAX_PAGE_BYTES, SEARCH_SECONDS, Page
 from dashboard.list_query import ListQuery
 from dashboard.message_ring import MessageRow
 from dashboard.message_selection import MessageSelection
@@ -26,6 +26,7 @@ def find_messages(
     ordered: Iterable[MessageRow] = rows if is_forwards else reversed(rows)
     found: list[MessageRow] = []
     has_more = False
+    size = 0
     searched = query.after if query.after is not None else query.before or 0
     for looked_at, row in enumerate(ordered, 1):
         if (query.before is not None and row.seq >= query.before) or (
@@ -34,8 +35,9 @@ def find_messages(
             continue
         if query.holds(row.ts_ns) and selection.shows(row):
             found.append(row)
+            size += len(row.shown or row.json)
         searched = row.seq
-        if len(found) > query.limit or (looked_at % CHECKED == 0 and clock() > stop_at):
+        if len(found) > query.limit or size > MAX_PAGE_BYTES or (looked_at % CHECKED == 0 and clock() > stop_at):
             has_more = True
             break
     found = found[: query.limit]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from amqproxy.rules.engine.command_filter import CommandFilter
-from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from dashboard.frame_selection import ClientOf, Place, named_client
 from dashboard.message_ring import FINDING, MessageRow
+from dashboard.viewer_filter import viewer_filter
 
 
 class MessageSelection:
@@ -18,7 +19,7 @@ class MessageSelection:
     def __init__(
         self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
     ) -> None:
-        self._filter: Filter | None = compiled(filter) if filter else None
+        self._filter: Filter | None = viewer_filter(filter) if filter else None
         self._place = place or Place()
         self._client_of = client_of
 

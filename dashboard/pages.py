@@ -30,8 +30,8 @@ def serve_pages(app: FastAPI, static: Path = STATIC) -> None:
     async def page(request: Request, path: str) -> Response:
         if path == "api" or path.startswith("api/"):
             raise Problem(404, "there is no such thing in the API: see /api/docs")
-        file = (root / path).resolve()
-        if path and file.is_relative_to(root) and file.is_file():
+        file = _file_at(root, path)
+        if file is not None:
             is_hashed = path.startswith("assets/")
             return FileResponse(file, headers={"cache-control": _FOREVER if is_hashed else "no-cache"})
         index = root / "index.html"
@@ -40,3 +40,12 @@ def serve_pages(app: FastAPI, static: Path = STATIC) -> None:
         if not index.is_file():
             return PlainTextResponse(NOT_BUILT, 503)
         return FileResponse(index, headers={"cache-control": "no-cache"})
+
+
+def _file_at(root: Path, path: str) -> Path | None:
+    """The file of the page at this path, if there is one."""
+    try:
+        file = (root / path).resolve()
+        return file if path and file.is_relative_to(root) and file.is_file() else None
+    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, a NUL
+        return None

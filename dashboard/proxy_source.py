@@ -6,6 +6,7 @@ import asyncio
 import time
 from binascii import a2b_base64
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
 
 SAMPLE_SECONDS = 1.0
 
+MAX_NAMES, MAX_NAME = 200, 200
+"""What a proxy says of itself: names, and the characters of each."""
+
 RESTARTED = "the proxy was restarted"
 TOO_MUCH = "more passed than the dashboard could show"
 LOST = "the dashboard lost its connection to the proxy"
@@ -50,6 +54,8 @@ class ProxySource(Source):
         super().__init__(id, path.stem or str(path), memory, on_change, is_live=True)
         self.path = path
         self.requests: ProxyRequests = ProxyRequests(path)
+        self.counter_requests = ProxyRequests(path)
+        """Those for its counters do not wait for what browsers ask."""
         self._is_following = False
         self._missing = 0
         """Frames that were lost, of which there is no row yet."""
@@ -134,9 +140,9 @@ class ProxySource(Source):
     async def _greet(self, client: AsyncControlClient) -> None:
         """Find out who it is: the same as before, or another."""
         hello = await client.ask("hello")
-        self.version = str(hello.get("version"))
-        self.understood = frozenset(map(str, hello.get("requests", ())))
-        self.listeners = [str(each) for each in hello.get("listen", ())]
+        self.version = str(hello.get("version"))[:MAX_NAME]
+        self.understood = frozenset([str(each)[:MAX_NAME] for each in islice(hello.get("requests", ()), MAX_NAMES)])
+        self.listeners = [str(each)[:MAX_NAME] for each in islice(hello.get("listen", ()), MAX_NAMES)]
         if "stats" not in self.understood:
             return
         process = (await client.ask("stats"))["stats"]
@@ -155,7 +161,7 @@ class ProxySource(Source):
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             try:
-                after = Sample(await self.requests.ask("stats"))
+                after = Sample(await self.counter_requests.ask("stats"))
             except RequestError as error:
                 before = None
                 if self._is_following:

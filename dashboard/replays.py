@@ -161,7 +161,7 @@ class Replay:
 
     async def _run(self) -> None:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-u", "-m", "dashboard.replay_child"),
+            *(sys.executable, "-P", "-u", "-m", "dashboard.replay_child"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

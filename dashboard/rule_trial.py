@@ -73,7 +73,7 @@ def _write(path: Path, decoded: Iterable[Decoded]) -> dict[str, int]:
 
 
 async def _run(rules: Path, capture: Path) -> tuple[bytes, str]:
-    command = (sys.executable, "-m", "amqproxy", "rules", "test", str(rules), "--capture", str(capture), "--json")
+    command = (sys.executable, "-P", "-m", "amqproxy", "rules", "test", str(rules), "--capture", str(capture), "--json")
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 
 from amqproxy.log import logger
+from dashboard import server_log
 from dashboard.app import create_app
+from dashboard.peers import Peers
+from dashboard.protocols import protocols
 from dashboard.settings import Settings
 
 MAX_REQUEST_HEADERS = 64 * 1024
@@ -18,6 +23,9 @@ NICENESS = 5
 """Where there is not enough of the processor for all, the proxy comes first: what is skipped is shown as skipped."""
 
 SHUTDOWN_SECONDS = 3
+
+MAX_FILES = 16_384
+"""Files that may be open, where the system lets us."""
 
 
 class Unsafe(ValueError):
@@ -35,8 +43,10 @@ def serve(
     if problem is not None:
         raise Unsafe(problem)
     os.nice(NICENESS)
+    _allow_files()
+    server_log.take_over()
     if listener is not None:
-        uvicorn.Server(_config(settings)).run([listener])
+        _run(settings, listener)
         return
     listener = _listener(settings)
     with listener:
@@ -44,7 +54,7 @@ def serve(
         logger().info("dashboard", address=url)
         if ready is not None:
             ready(url)
-        uvicorn.Server(_config(settings)).run([listener])
+        _run(settings, listener)
 
 
 def url_of(settings: Settings, port: int) -> str:
@@ -54,14 +64,29 @@ def url_of(settings: Settings, port: int) -> str:
     return f"{scheme}://{host}:{port}/"
 
 
+def _run(settings: Settings, listener: socket.socket) -> None:
+    uvicorn.Server(_config(settings)).run([listener])
+
+
+def _allow_files() -> None:
+    """As many files as may be: each browser takes one, each request to a proxy, too."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
 def _config(settings: Settings) -> uvicorn.Config:
+    peers = Peers()
+    http, ws = protocols(peers)
     return uvicorn.Config(
-        create_app(settings),
+        create_app(settings, peers),
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        ws="websockets-sansio",
+        http=http,
+        ws=ws,
         ws_max_size=64 * 1024,
         ws_per_message_deflate=False,  # it is on this machine; and it would take most of the time
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,

@@ -13,14 +13,19 @@ MAX_SHARED_ROWS = 8_192
 """Rows that are kept; of those that come later in the ring, all browsers want the same."""
 
 
+MAX_SHARED_BYTES = 16 * 1024 * 1024
+"""Bytes of these rows."""
+
+
 class SharedRows:
     """Rows by the numbers of their entries; the ones that were made first are forgotten."""
 
-    def __init__(self, rows: int = MAX_SHARED_ROWS) -> None:
+    def __init__(self, rows: int = MAX_SHARED_ROWS, memory: int = MAX_SHARED_BYTES) -> None:
         self._writer = RowWriter()
         self._rows: dict[int, list[bytes]] = {}
         self._max_rows = rows
-        self.size = 0
+        self._memory = memory
+        self.size = self.memory_used = 0
 
     def rows_of(self, number: int, entry: RingEntry) -> list[bytes]:
         """The rows of an entry, which has this number in the ring."""
@@ -29,6 +34,9 @@ class SharedRows:
             rows = self._writer.rows(entry.fresh(), range(entry.seq, entry.seq + entry.count))
             self._rows[number] = rows
             self.size += len(rows)
-            while self.size > self._max_rows and len(self._rows) > 1:
-                self.size -= len(self._rows.pop(next(iter(self._rows))))
+            self.memory_used += sum(map(len, rows))
+            while (self.size > self._max_rows or self.memory_used > self._memory) and len(self._rows) > 1:
+                oldest = self._rows.pop(next(iter(self._rows)))
+                self.size -= len(oldest)
+                self.memory_used -= sum(map(len, oldest))
         return rows

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
@@ -76,6 +77,8 @@ class Source:
         """What asks it, where it is a proxy."""
         self.understood: frozenset[str] = frozenset()
         """The requests that it understands."""
+        self.recordings: Path | None = None
+        """Where it records, as far as it has said."""
         self.listeners: list[str] = []
         """Where clients connect, if that is known."""
         self.samples: deque[dict[str, Any]] = deque(maxlen=MAX_SAMPLES)

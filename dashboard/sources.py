@@ -27,6 +27,8 @@ class Sources:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.sources: dict[int, Source] = {}
+        self.building, self.compiling = asyncio.Lock(), asyncio.Lock()
+        """Held while rows are made for a browser, and while a filter is compiled: others have their turn in between."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._listeners: list[Callable[[], None]] = []
         self._sample_listeners: list[OnSample] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -23,6 +23,7 @@ from dashboard.live_view import MAX_CREDIT, FrameView, MessageView, View
 from dashboard.message_selection import MessageSelection
 from dashboard.source import Source
 from dashboard.sources import Sources
+from dashboard.viewer_filter import viewer_filter
 
 PACE = 0.05
 """Seconds between batches of a view."""
@@ -30,8 +31,14 @@ PACE = 0.05
 MAX_VIEWS = 16
 """Views of one browser."""
 
-MAX_MESSAGE = 64 * 1024
-"""Bytes of what a browser sends."""
+REQUEST_SECONDS, VIEW_SECONDS = 0.002, 0.05
+"""How long a request takes at least, and one for a view, whose filter has to be compiled: others have their turn."""
+
+SAVED_SECONDS = 1.0
+"""How much of that a browser may save up while it asks for nothing."""
+
+TURN_SECONDS = 0.016
+"""How long batches for one browser are made before the others have their turn."""
 
 SEND_TIMEOUT = 20.0
 """Seconds that a browser has to take what it is sent."""
@@ -67,7 +74,9 @@ class EndRequest(msgspec.Struct, frozen=True, tag_field="type", tag="end"):
     view: Name
 
 
-_decoder = msgspec.json.Decoder(ViewRequest | MoreRequest | EndRequest)
+ViewerRequest: TypeAlias = ViewRequest | MoreRequest | EndRequest
+
+_decoder: msgspec.json.Decoder[ViewerRequest] = msgspec.json.Decoder(ViewerRequest)
 
 
 class Viewer:
@@ -84,6 +93,8 @@ class Viewer:
         self._has_news = True
         self._wake = asyncio.Event()
         self._wake.set()  # the sources are sent first
+        self._free_at = clock() - SAVED_SECONDS
+        """When it may ask again, if it asks as fast as it may."""
 
     async def run(self) -> None:
         """Receive requests and send what they ask for."""
@@ -120,15 +131,42 @@ class Viewer:
                 text = await self._websocket.receive_text()
             except (WebSocketDisconnect, KeyError, RuntimeError):  # KeyError: bytes, which are not for us
                 return
-            self._take(text)
+            request = self._decoded(text)
+            await self._pace(is_view=isinstance(request, ViewRequest))
+            if isinstance(request, ViewRequest) and request.filter:
+                failure = await self._compiled(request.filter)
+                if failure is not None:
+                    self._end(request.view)
+                    text, at = str(failure), failure.at
+                    self._answer({"type": "view", "view": request.view, "ok": False, "text": text, "at": at})
+                    request = None
+            if request is not None:
+                self._take(request)
             self._wake.set()
 
-    def _take(self, text: str) -> None:
+    async def _pace(self, *, is_view: bool) -> None:
+        """Wait until it may ask this."""
+        now = self._clock()
+        self._free_at = max(self._free_at, now - SAVED_SECONDS) + (VIEW_SECONDS if is_view else REQUEST_SECONDS)
+        await asyncio.sleep(max(0.0, self._free_at - now))
+
+    async def _compiled(self, expression: str) -> TextError | None:
+        """Have a filter compiled; what is wrong with it. It is kept, so that a view need not wait for it."""
+        async with self._sources.compiling:
+            try:
+                await asyncio.to_thread(viewer_filter, expression)
+            except TextError as error:
+                return error
+        return None
+
+    def _decoded(self, text: str) -> ViewerRequest | None:
         try:
-            request = _decoder.decode(text)
+            return _decoder.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
             self._answer({"type": "error", "text": f"not understood: {error}"})
-            return
+            return None
+
+    def _take(self, request: ViewerRequest) -> None:
         match request:
             case ViewRequest():
                 self._start(request)
@@ -203,14 +241,28 @@ class Viewer:
             samples, self._samples = self._samples, {}
             for source, sample in samples.items():
                 await self._send_one(encoded({"type": "sample", "source": source, **sample}))
-            for name, (view, _) in list(self._views.items()):
-                batch = view.batch()
-                if batch is not None:
-                    await self._send_one(batch.to_json(encoded(name)))
-                if view.has_more and view.credit:
-                    self._wake.set()
-                await asyncio.sleep(0)
+            await self._send_batches()
             await asyncio.sleep(max(PACE / 5, next_at - self._clock()))  # others have their turn
+
+    async def _send_batches(self) -> None:
+        """Send a batch of each view, as far as the time of one turn goes; the others come first in the next."""
+        spent = 0.0
+        for name in list(self._views):
+            if name not in self._views:
+                continue
+            if spent > TURN_SECONDS:
+                self._wake.set()
+                return
+            view, _ = self._views[name] = self._views.pop(name)
+            async with self._sources.building:
+                began = self._clock()
+                batch = view.batch()
+                spent += self._clock() - began
+            if batch is not None:
+                await self._send_one(batch.to_json(encoded(name)))
+            if view.has_more and view.credit:
+                self._wake.set()
+            await asyncio.sleep(0)
 
     async def _send_one(self, message: bytes) -> None:
         async with asyncio.timeout(SEND_TIMEOUT):

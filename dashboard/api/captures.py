@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from dashboard.api.dependencies import MAX_INTEGER, SourcesOf
 from dashboard.api.responses import json_response
 from dashboard.problem import Problem
 from dashboard.replays import MAX_DIFFERENCES, Replay, ReplayPlan, Replays, TooManyReplays
+from dashboard.source import Source
 from dashboard.sources import Sources, TooManySources
 
 router = APIRouter(tags=["captures"])
@@ -26,6 +28,9 @@ router = APIRouter(tags=["captures"])
 MAX_LISTED = 1000
 """Captures that are listed; of more, the newest."""
 
+
+DIRECTORY_SECONDS = 1.0
+"""How long a proxy may take to say where it records: the captures of the others are not to wait for it."""
 
 MAX_CLIENTS = 1000
 
@@ -135,11 +140,17 @@ async def directories(sources: Sources) -> set[Path]:
     """Where captures are looked for: directories that were named, and those that proxies record into."""
     found = {path for path in sources.settings.captures if path.is_dir()}
     proxies = [each for each in sources.sources.values() if can(each, "record-status")]
-    answers = await asyncio.gather(*(asked(each, "record-status") for each in proxies), return_exceptions=True)
-    for answer in answers:
-        if isinstance(answer, dict) and (directory := answer["recording"].get("directory")):
-            found.add(Path(directory))
-    return found
+    await asyncio.gather(*(_note_directory(each) for each in proxies))
+    return found | {each.recordings for each in proxies if each.recordings is not None}
+
+
+async def _note_directory(source: Source) -> None:
+    """Note where a proxy records; of one that does not answer soon, what it has answered before is known."""
+    with suppress(Problem, TimeoutError):
+        async with asyncio.timeout(DIRECTORY_SECONDS):
+            recording = (await asked(source, "record-status")).get("recording")
+        directory = recording.get("directory") if isinstance(recording, dict) else None
+        source.recordings = Path(directory) if isinstance(directory, str) and directory else None
 
 
 def _listed(directories: set[Path], files: tuple[Path, ...]) -> list[dict[str, Any]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 
-from dashboard.api.control import asked, can
+from dashboard.api.control import asked, can, entries_of
 from dashboard.api.dependencies import MAX_INTEGER, SourceOf
 from dashboard.api.responses import json_response
 from dashboard.connections import SeenConnection
@@ -31,14 +32,14 @@ async def open_connections(source: Source) -> dict[int, dict[str, Any]]:
         listed = await asked(source, "connections")
     except Problem:
         return {}
-    return {int(each["session"]): each for each in listed["connections"]}
+    return {each["session"]: each for each in entries_of(listed, "connections") if isinstance(each.get("session"), int)}
 
 
 def described(seen: SeenConnection | None, entry: dict[str, Any] | None) -> dict[str, Any]:
     """One connection: the proxy's entry as it is, and in `seen` what passed shows, as far as it did."""
     shown = None if seen is None else seen.to_dict()
     if entry is not None:
-        same = seen is not None and seen.connection == entry["connection"]
+        same = seen is not None and seen.connection == entry.get("connection")
         return {**entry, "is_open": True, "seen": shown if same else None}
     assert seen is not None
     handshake = seen.handshake or {}
@@ -75,7 +76,8 @@ async def list_connections(source: SourceOf) -> Response:
     else:
         gone = set()
     numbers = sorted(entries.keys() | (seen.keys() - gone))[-MAX_LISTED:]
-    return json_response({"connections": [described(seen.get(each), entries.get(each)) for each in numbers]})
+    listed = [(seen.get(each), entries.get(each)) for each in numbers]
+    return await asyncio.to_thread(lambda: json_response({"connections": [described(*each) for each in listed]}))
 
 
 @router.get("/sources/{source}/connections/{session}")
@@ -87,8 +89,8 @@ async def show_connection(source: SourceOf, session: SessionOf) -> Response:
         raise Problem(404, f"there is no connection {session}")
     found = described(seen, entry)
     for name in ("channels", "consumers"):
-        listed = await asked(source, name, session=session) if entry is not None and can(source, name) else {name: None}
-        found[f"{name}_list"] = listed[name]
+        is_there = entry is not None and can(source, name)
+        found[f"{name}_list"] = entries_of(await asked(source, name, session=session), name) if is_there else None
     return json_response(found)
 
 

@@ -47,6 +47,14 @@ async def asked(source: Source, request: str, **keys: Any) -> dict[str, Any]:
     return {name: value for name, value in response.items() if name != "ok"}
 
 
+def entries_of(response: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """What a response lists under a name. `Problem` where it lists nothing there."""
+    found = response.get(name)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise Problem(502, f"the proxy answered without {name}: it is of another version, or no proxy")
+    return found
+
+
 class Actor:
     """Who changes something: it is logged, and not at all where the dashboard only shows."""
 

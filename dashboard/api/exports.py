@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from amqproxy.capture.decoded import Decoded
 from amqproxy.export.columns import columns
@@ -34,6 +36,9 @@ router = APIRouter(tags=["exports"])
 BODY = 64 * 1024
 """Bytes of a body frame that JSON lines have."""
 
+MAX_EXPORTS = 8
+"""Files that are made at once."""
+
 PIECE = 64 * 1024
 """Bytes that are sent at a time."""
 
@@ -51,6 +56,7 @@ _TYPES: dict[str, tuple[str, str]] = {
 
 @router.get("/sources/{source}/export")
 async def export(
+    request: Request,
     source: SourceOf,
     query: ListQueryOf,
     format: Format,
@@ -66,7 +72,48 @@ async def export(
     media_type, suffix = _TYPES[format]
     name = f"amqproxy-{what if format in ('jsonl', 'csv') else format}-{source.id}.{suffix}"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(_batched(make(source, query, seq or [])), media_type=media_type, headers=headers)
+    exports: Exports = request.app.state.exports
+    release = exports.begin()
+    try:
+        pieces = make(source, query, seq or [])
+        if format == "rule":  # there may be nothing that one can be made of
+            pieces = iter(await asyncio.to_thread(list, pieces))
+        return _Export(_batched(pieces), release, media_type=media_type, headers=headers)
+    except BaseException:
+        release()
+        raise
+
+
+class Exports:
+    """The files that are being sent: each keeps what was in the ring when it began."""
+
+    def __init__(self, most: int = MAX_EXPORTS) -> None:
+        self._most = most
+        self._running = 0
+
+    def begin(self) -> Callable[[], None]:
+        """One more begins; what is returned is to be called at its end. `Problem` where there are too many."""
+        if self._running >= self._most:
+            raise Problem(503, f"{self._most} exports are under way already: try again later")
+        self._running += 1
+        return self._end
+
+    def _end(self) -> None:
+        self._running -= 1
+
+
+class _Export(StreamingResponse):
+    """A file, and what is to be done when it was sent, or will not be."""
+
+    def __init__(self, pieces: Iterator[bytes], release: Callable[[], None], **options: Any) -> None:
+        super().__init__(pieces, **options)
+        self._release = release
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._release()
 
 
 def _batched(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -154,15 +201,15 @@ def _table(
             yield f"{each}\n".encode(errors="backslashreplace")
 
 
-def _chosen_rows(source: Source, query: ListQuery, seqs: list[int]) -> list[MessageRow]:
+def _chosen_rows(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[MessageRow]:
     """The messages of these numbers, or of the query."""
     if not seqs:
-        return list(_message_rows(source, query))
+        return _message_rows(source, query)
     rows = source.observed.messages.rows
     missing = [seq for seq in seqs if seq not in rows]
     if missing:
         raise Problem(404, f"there is no message {missing[0]}")
-    return [rows[seq] for seq in seqs]
+    return iter([rows[seq] for seq in seqs])
 
 
 def _pytest(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
@@ -171,13 +218,17 @@ def _pytest(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes
 
 
 def _rule(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
-    row = next((each for each in _chosen_rows(source, query, seqs) if each.content is not None), None)
+    return _rule_lines(source, _chosen_rows(source, query, seqs))
+
+
+def _rule_lines(source: Source, rows: Iterator[MessageRow]) -> Iterator[bytes]:
+    row = next((each for each in rows if each.content is not None), None)
     if row is None or row.content is None:
         raise Problem(404, "there is no command among what is selected, or it is not kept any more")
     content = row.content
     client = source.observed.connections.client_of(row.stream, row.connection, row.frame)
-    lines = list(rule_of(content.method, content.properties, client.user, client.vhost))
-    return (line.encode() for line in lines)
+    for line in rule_of(content.method, content.properties, client.user, client.vhost):
+        yield line.encode()
 
 
 _MAKERS: dict[tuple[str, str], Maker] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 
+import msgspec
 from fastapi import APIRouter, Response
 
 from amqproxy.capture.decoded import DecodedFrames, DecodedProtocolHeader, SkippedBytes
@@ -16,6 +17,7 @@ from dashboard.api.responses import json_response, page_response
 from dashboard.dissection import Field, dissected
 from dashboard.frame_query import entries_for, find
 from dashboard.problem import Problem
+from dashboard.ring import RingEntry
 from dashboard.row_writer import RowWriter
 
 router = APIRouter(tags=["frames"])
@@ -40,17 +42,18 @@ async def show_frame(source: SourceOf, seq: SeqOf) -> Response:
     entry = source.ring.entry_of(seq)
     if entry is None:
         raise Problem(404, f"there is no frame {seq}: {source.ring.first_seq} to {source.ring.next_seq - 1} are kept")
+    return json_response(await asyncio.to_thread(_dissected, entry, seq))
+
+
+def _dissected(entry: RingEntry, seq: int) -> bytes:
     decoded = entry.fresh()
     raw, fields = b"", list[Field]()
     if isinstance(decoded, DecodedFrames):
-        raw, fields = dissected(decoded.frames[seq - entry.seq])
+        frame = decoded.frames[seq - entry.seq]
+        raw, fields = dissected(frame)
+        decoded = msgspec.structs.replace(decoded, frames=[frame])
     elif isinstance(decoded, DecodedProtocolHeader | SkippedBytes):
         raw = masked_rubbish(decoded.data)
-    rows = RowWriter(body=1 << 20).rows(decoded, range(entry.seq, entry.seq + entry.count))
-    record = rows[seq - entry.seq]
-    text = b'{"record":%b,"bytes":%b,"fields":%b}' % (
-        record,
-        encoded(base64.b64encode(raw).decode()),
-        encoded(fields),
-    )
-    return json_response(text)
+    (record,) = RowWriter(body=1 << 20).rows(decoded, (seq,))
+    shown = encoded(base64.b64encode(raw).decode())
+    return b'{"record":%b,"bytes":%b,"fields":%b}' % (record, shown, encoded(fields))

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fastapi import APIRouter, WebSocket
 
+from dashboard.client_network import network_of
 from dashboard.viewer import Viewer
 
 router = APIRouter()
+
+MAX_VIEWERS = 256
+"""Browsers at once."""
+
+MAX_OF_ONE = 128
+"""Browsers of one address."""
 
 
 @router.websocket("/live")
 async def live(websocket: WebSocket) -> None:
     """What passes, as it passes: see docs/dashboard.md."""
-    await Viewer(websocket, websocket.app.state.sources).run()
+    viewers: Counter[str] = websocket.app.state.viewers
+    network = network_of(websocket.client.host if websocket.client else "")
+    if viewers.total() >= MAX_VIEWERS or viewers[network] >= MAX_OF_ONE:
+        await websocket.close(1013, "too many browsers")
+        return
+    viewers[network] += 1
+    try:
+        await Viewer(websocket, websocket.app.state.sources).run()
+    finally:
+        viewers[network] -= 1
+        if not viewers[network]:
+            del viewers[network]

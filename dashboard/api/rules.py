@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import asyncio
+from typing import Annotated, Any, Literal
 
 import yaml
 from fastapi import APIRouter, Response
@@ -10,11 +11,12 @@ from fastapi import Path as PathParameter
 from pydantic import Field
 
 from dashboard.api.actions import Body
-from dashboard.api.control import ActorOf, asked
+from dashboard.api.control import ActorOf, asked, entries_of
 from dashboard.api.dependencies import SourceOf
 from dashboard.api.queries import ListQueryOf, frame_selection
 from dashboard.api.responses import json_response
 from dashboard.frame_query import entries_for
+from dashboard.problem import Problem
 from dashboard.rule_trial import try_rules
 
 router = APIRouter(tags=["rules"])
@@ -41,10 +43,15 @@ async def list_rules(source: SourceOf) -> Response:
     """The rules in force with what they have done, and as a config has them: as values, and as YAML for an editor."""
     counted = await asked(source, "rules")
     config = await asked(source, "rules-get")
-    text = yaml.safe_dump({"rules": config["rules"]}, sort_keys=False, allow_unicode=True, width=120)
+    entries_of(config, "rules")
+    text = await asyncio.to_thread(_as_yaml, config["rules"])
     return json_response(
-        {"rules": counted["rules"], "config": config["rules"], "source": config["source"], "text": text}
+        {"rules": counted.get("rules"), "config": config["rules"], "source": config.get("source"), "text": text}
     )
+
+
+def _as_yaml(rules: list[dict[str, Any]]) -> str:
+    return str(yaml.safe_dump({"rules": rules}, sort_keys=False, allow_unicode=True, width=120))
 
 
 @router.put("/sources/{source}/rules")
@@ -67,6 +74,8 @@ async def show_trial(source: SourceOf, actor: ActorOf, query: ListQueryOf, body:
 
     A script in them is run: so it takes the right to act.
     """
+    if source.trial.locked():
+        raise Problem(409, "rules are being tried on it already: wait until that is done")
     selection = frame_selection(source, query)
     entries = entries_for(source.ring, query)
     actor.log("rules-try", source, "begun")

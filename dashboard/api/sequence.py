@@ -45,7 +45,8 @@ async def show_sequence(
 ) -> Response:
     """Who sent what to whom, on a connection, or on all; repetition is folded. `limit` does not apply, `rows` does.
 
-    It `is_cut` where it took so long that not all was looked at: `start` and `connection` make it less.
+    It `is_cut` where it would take too long to look at all: it goes on with `start` at `next_start`, in nanoseconds
+    since 1970, as text; `connection` makes it less.
     """
     query = msgspec.structs.replace(query, limit=MAX_FRAMES)
     selection = frame_selection(source, query)
@@ -55,24 +56,27 @@ async def show_sequence(
         in_time = _InTime(entries)
         ladder = ladder_of(selected(in_time, selection, query), rows)
         if format == "json":
-            return json_response({**ladder_json(ladder), "is_cut": in_time.is_cut})
+            next_ns = in_time.next_ns
+            next_start = None if next_ns is None else str(next_ns)
+            return json_response({**ladder_json(ladder), "is_cut": next_ns is not None, "next_start": next_start})
         return Response("\n".join(ladder_svg(ladder)), media_type="image/svg+xml", headers=_PICTURE)
 
     return await asyncio.to_thread(draw)
 
 
 class _InTime:
-    """Entries, until it takes too long: then it `is_cut`."""
+    """Entries, until it takes too long. `next_ns` is the time of the first that was not looked at, if there is one."""
 
     def __init__(self, entries: Iterable[RingEntry], clock: Callable[[], float] = time.monotonic) -> None:
         self._entries = entries
         self._clock = clock
-        self.is_cut = False
+        self.next_ns: int | None = None
 
     def __iter__(self) -> Iterator[RingEntry]:
         stop_at = self._clock() + MAX_SECONDS
         for entry in self._entries:
+            self.next_ns = entry.ts_ns
             if self._clock() >= stop_at:
-                self.is_cut = True
                 return
-            yield entry
+            yield entry  # where no more are wanted, this is the last
+        self.next_ns = None

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from amqproxy.log import logger
-from dashboard.auth import COOKIE, LOGIN_SECONDS, Logins, TooManyFailures, cookie_of
+from dashboard.auth import LOGIN_SECONDS, Logins, TooManyFailures, cookie_name, cookie_of
 from dashboard.problem import Problem
 
 router = APIRouter(tags=["session"])
@@ -64,7 +64,7 @@ async def log_in(request: Request, response: Response, body: LoginBody) -> Sessi
     cookie = None
     for secret in {each for each in (body.token, body.password) if each}:
         try:
-            cookie = cookie or await logins.log_in(secret)
+            cookie = cookie or await logins.log_in(secret, address)
         except TooManyFailures as error:
             raise Problem(429, str(error)) from None
     if cookie is None:
@@ -74,7 +74,8 @@ async def log_in(request: Request, response: Response, body: LoginBody) -> Sessi
         raise Problem(401, "this is not the token, nor the password")
     logger().info("dashboard login", client=address)
     is_secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, cookie, LOGIN_SECONDS, httponly=True, samesite="strict", secure=is_secure)
+    name = cookie_name(request.headers)
+    response.set_cookie(name, cookie, LOGIN_SECONDS, httponly=True, samesite="strict", secure=is_secure)
     return session_of(request, is_logged_in=True)
 
 
@@ -82,5 +83,5 @@ async def log_in(request: Request, response: Response, body: LoginBody) -> Sessi
 async def log_out(request: Request, response: Response) -> Session:
     """Log out."""
     logins_of(request).log_out(cookie_of(request.headers))
-    response.delete_cookie(COOKIE)
+    response.delete_cookie(cookie_name(request.headers))
     return session_of(request, is_logged_in=not logins_of(request).is_needed)

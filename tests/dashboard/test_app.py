@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_a_configured_name_is_answered(dashboard: Dashboard) -> None:
 
 def test_pages_of_other_sites_are_refused(dashboard: Dashboard) -> None:
     client = dashboard("confirms")
-    for origin in ("http://evil.example", "null", "http://127.0.0.1:9999"):
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:9999", "http://["):
         assert client.post("/api/v1/session", json={}, headers={"origin": origin}).status_code == 403
         with pytest.raises(WebSocketDisconnect), client.websocket_connect(LIVE, headers={"origin": origin}):
             pass
@@ -138,3 +139,53 @@ def test_the_api_is_documented_without_scripts(dashboard: Dashboard) -> None:
     assert "GET /api/v1/sources/{source}/frames/{seq}" in page.text
     assert "<script" not in page.text
     assert dashboard().get("/api/docs.css").headers["content-type"].startswith("text/css")
+
+
+def test_what_other_pages_embed_is_refused_and_links_to_ours_are_followed(dashboard: Dashboard) -> None:
+    """Pictures and the like come without an `Origin`: a page of another site could have us work for nothing."""
+    client = dashboard("confirms")
+    link = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    for site in ("cross-site", "same-site"):
+        assert client.get(SOURCES, headers={"sec-fetch-site": site}).status_code == 403
+        assert client.get(SOURCES, headers={"sec-fetch-site": site, **link}).status_code == 403
+        assert client.get("/frames", headers={"sec-fetch-site": site}).status_code == 403
+        assert client.get("/frames", headers={"sec-fetch-site": site, **link}).status_code != 403
+    assert client.get(SOURCES, headers={"sec-fetch-site": "same-origin"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/%00", "/assets/%00.js", "/" + "a" * 5000, "/assets/" + "../" * 500 + "etc/passwd"])
+def test_a_path_that_is_no_file_is_no_failure(dashboard: Dashboard, path: str) -> None:
+    client = dashboard("confirms")
+    with capture_logs() as logs:
+        response = client.get(path)
+    assert response.status_code in (200, 404, 503)
+    assert "root:" not in response.text
+    assert [each for each in logs if each["log_level"] == "error"] == []
+
+
+def test_guesses_at_one_address_keep_no_other_address_out(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        logins = auth.Logins(Settings(password="right"))
+        guesses = [asyncio.create_task(logins.log_in("wrong", "10.0.0.1")) for _ in range(auth.MAX_FAILURES)]
+        await asyncio.sleep(0)
+        with pytest.raises(auth.TooManyFailures):
+            await logins.log_in("right", "10.0.0.1")
+        assert await logins.log_in("right", "10.0.0.2")
+        async with asyncio.timeout(30):
+            assert await logins.log_in("wrong", "10.0.0.2") is None
+        for each in guesses:
+            each.cancel()
+        await asyncio.gather(*guesses, return_exceptions=True)
+        assert await logins.log_in("right", "10.0.0.1")
+        assert not logins._failures
+
+    asyncio.run(play())
+
+
+def test_dashboards_at_two_ports_have_two_logins(dashboard: Dashboard) -> None:
+    client = dashboard(token="t0ken")
+    for port in (8672, 8673):
+        answer = client.post("/api/v1/session", json={"token": "t0ken"}, headers={"host": f"127.0.0.1:{port}"})
+        assert answer.headers["set-cookie"].startswith(f"amqproxy-dashboard-{port}=")

@@ -17,7 +17,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps.record import MASK, arguments, encoded, json_mapping
-from dashboard.dissection import SAFE_INTEGER, Field, dissected
+from dashboard.dissection import MAX_ENTRIES, SAFE_INTEGER, Field, dissected
 from tests.amqp091.strategies import headers, methods, methods_of, mutated
 
 MODEST = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -164,3 +164,12 @@ def test_each_argument_of_requests_has_a_filter_that_holds() -> None:
                 CLIENT, [Frame(encode_method(1, method))], 0.0
             )
             assert passed, each
+
+
+def test_of_very_many_entries_the_rest_is_bytes() -> None:
+    table = Table({"list": [1] * (2 * MAX_ENTRIES), **{str(number): number for number in range(2 * MAX_ENTRIES)}})
+    raw, fields = dissected(Frame(encode_frame(HEADER, 1, ContentHeader(0, Properties(headers=table)).encode())))
+    check_tiling(fields, 0, len(raw))
+    headers = by_name(fields)["headers"]
+    assert len(headers.children) < MAX_ENTRIES + 5
+    assert [each.name for each in headers.children][-1] == "more entries"

@@ -114,3 +114,20 @@ def test_messages_are_searched_in_time_too() -> None:
     assert (len(page.rows), page.has_more, page.searched) == (CHECKED, True, CHECKED - 1)
     page = find_messages(rows, MessageSelection(), ListQuery(limit=2000), lambda: 0.0)
     assert (len(page.rows), page.has_more) == (5 * CHECKED, False)
+
+
+@pytest.mark.parametrize("direction", ["before", "after"])
+def test_a_page_of_large_rows_is_gone_on_with(monkeypatch: pytest.MonkeyPatch, direction: str) -> None:
+    monkeypatch.setattr(frame_query, "MAX_PAGE_BYTES", 5000)
+    ring = filled([3, 5, 2])
+    found: list[int] = []
+    place = -1 if direction == "after" else ring.next_seq
+    for _ in range(ring.next_seq):
+        page = asked(ring, ListQuery(limit=10_000, **{direction: place}))
+        assert sum(map(len, page.rows)) < 20_000
+        found += seqs(page)
+        if not page.has_more:
+            break
+        place = page.searched
+    assert sorted(found) == list(range(ring.next_seq))
+    assert len(found) == len(set(found))

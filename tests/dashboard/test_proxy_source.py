@@ -15,7 +15,9 @@ from structlog.testing import capture_logs
 
 from amqproxy.control import RequestError
 from amqproxy.taps.observer import Observer
+from amqproxy.taps.record import encoded
 from dashboard import feed_pace, proxy_source
+from dashboard.api import captures
 from dashboard.feed_pace import FRESH
 from dashboard.frame_query import find
 from dashboard.frame_selection import FrameSelection, Place
@@ -24,8 +26,11 @@ from dashboard.missing_frames import MissingFrames
 from dashboard.proxy_requests import ProxyRequests
 from dashboard.proxy_source import ProxySource
 from dashboard.ring_reading import selected
+from dashboard.settings import Settings
 from dashboard.source import SourceState
-from tests.dashboard.fake_proxy import OPEN, FakeProxy
+from dashboard.sources import Sources
+from tests.dashboard.conftest import CAPTURES
+from tests.dashboard.fake_proxy import HELLO, OPEN, FakeProxy
 
 pytestmark = pytest.mark.once
 
@@ -160,7 +165,7 @@ def test_a_proxy_that_is_restarted(tmp_path: Path) -> None:
 
 def test_a_proxy_that_hangs_and_goes_on(tmp_path: Path) -> None:
     async def test(proxy: FakeProxy, source: ProxySource) -> None:
-        source.requests = ProxyRequests(source.path, patience=0.1)
+        source.requests = source.counter_requests = ProxyRequests(source.path, patience=0.1)
         async with proxy.running():
             await until(lambda: source.state is SourceState.LIVE)
             proxy.is_hanging = True
@@ -206,5 +211,44 @@ def test_what_was_lost_is_counted(tmp_path: Path) -> None:
             await until(lambda: source.state is SourceState.LIVE)
             proxy.send({"event": "lost", "count": 5})
             await until(lambda: source.lost == 5)
+
+    played(tmp_path, test)
+
+
+def test_what_a_proxy_says_of_itself_has_a_bound(tmp_path: Path) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        long = "x" * 2_000
+        requests = [*HELLO["requests"], *[f"{number}{long}" for number in range(1000)]]
+        proxy.answers["hello"] = lambda request: {
+            **HELLO,
+            "version": long,
+            "requests": requests,
+            "listen": [long] * 1000,
+        }
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            assert len(encoded(source.describe(read_only=False))) < 100_000
+
+    played(tmp_path, test)
+
+
+def test_a_proxy_that_hangs_does_not_hold_up_the_captures_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captures, "DIRECTORY_SECONDS", 0.05)
+
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        recording = {"ok": True, "recording": {"directory": str(tmp_path)}}
+        proxy.answers["hello"] = lambda request: {**HELLO, "requests": [*HELLO["requests"], "record-status"]}
+        proxy.answers["record-status"] = lambda request: recording
+        sources = Sources(Settings(captures=(CAPTURES,)))
+        sources.sources[7] = source
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            assert await captures.directories(sources) == {CAPTURES, tmp_path}
+            proxy.is_hanging = True
+            async with asyncio.timeout(5):
+                assert await captures.directories(sources) == {CAPTURES, tmp_path}
+            proxy.is_hanging = False
 
     played(tmp_path, test)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient, WebSocketTestSession
+from starlette.websockets import WebSocketDisconnect
 
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.taps.frame_chunk import FrameChunk
+from dashboard import live_view, viewer
+from dashboard.api import live as live_api
 from dashboard.frame_selection import FrameSelection
 from dashboard.live_view import MAX_BATCH_ROWS, AgeLimit, FrameView
 from dashboard.ring import Ring
@@ -37,6 +41,12 @@ def next_of(session: WebSocketTestSession, kind: str) -> dict[str, Any]:
 
 def seqs(batch: dict[str, Any]) -> list[int]:
     return [row["seq"] for row in batch["rows"]]
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are whole, however long a busy machine takes for them."""
+    monkeypatch.setattr(live_view, "BUILD_SECONDS", 600.0)
 
 
 @pytest.fixture
@@ -202,3 +212,54 @@ def test_what_is_overwritten_is_counted() -> None:
     assert batch is not None
     assert len(batch.rows) + batch.skipped == 1000
     assert ring.size <= 10_000
+
+
+def test_a_batch_of_large_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_view, "MAX_BATCH_BYTES", 3000)
+    ring = Ring(1 << 20)
+    shown = FrameView(ring, FrameSelection(), -1)
+    for _ in range(10):
+        ring.append(heartbeats(10))
+    found = []
+    while shown.has_more:
+        batch = shown.batch()
+        assert batch is not None
+        assert sum(map(len, batch.rows)) < 6000
+        found += [json.loads(row)["seq"] for row in batch.rows]
+        shown.grant(1)
+    assert found == list(range(100))
+
+
+def test_rows_that_are_shared_have_a_bound_in_bytes() -> None:
+    ring = Ring(1 << 20)
+    ring.shared = SharedRows(memory=3000)
+    for _ in range(20):
+        ring.append(heartbeats(10))
+    for number, entry in ring.entries.items():
+        assert len(ring.shared.rows_of(number, entry)) == 10
+    assert ring.shared.memory_used < 6000
+
+
+def test_a_browser_that_asks_without_end_waits(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has saved up is spent; another has its answers meanwhile."""
+    monkeypatch.setattr(viewer, "VIEW_SECONDS", 0.5)
+    with client.websocket_connect(LIVE) as hostile, client.websocket_connect(LIVE) as live:
+        for number in range(6):
+            hostile.send_json({"type": "view", "view": f"x{number}", "source": 0, "after": -1})
+        assert view(live, after=-1)["ok"]
+        assert next_of(live, "batch")["rows"]
+        began = time.monotonic()
+        names = [next_of(hostile, "view")["view"] for _ in range(6)]
+        assert names == [f"x{number}" for number in range(6)]
+        assert time.monotonic() - began > 1.0
+
+
+def test_there_are_not_too_many_browsers(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_api, "MAX_OF_ONE", 2)
+    with client.websocket_connect(LIVE), client.websocket_connect(LIVE) as second:
+        with pytest.raises(WebSocketDisconnect) as refused, client.websocket_connect(LIVE):
+            pass
+        assert refused.value.code == 1013
+        assert view(second, after=-1)["ok"]
+    with client.websocket_connect(LIVE) as live:
+        assert view(live, after=-1)["ok"]

@@ -66,7 +66,10 @@ class Filter:
         self.expression = expression
         self.names = frozenset([read.name.path for read in found.reads])
         """The names that it reads."""
-        self._program = _compiled(expression, found)
+        try:
+            self._program = _compiled(expression, found)
+        except RecursionError:
+            raise TextError("too many operators within one another", expression, 0) from None
         self._reads = _fetched(found.reads)
         self._try_out()
         self._values = [NAMES[path].value for path in self._reads]

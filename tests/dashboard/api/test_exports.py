@@ -13,6 +13,8 @@ import pytest
 
 from amqproxy.capture.decode import read_records
 from amqproxy.config_file import load
+from dashboard.api.exports import MAX_EXPORTS, Exports
+from dashboard.problem import Problem
 from tests.dashboard.conftest import CAPTURES, Dashboard
 
 EXPORT = "/api/v1/sources/0/export"
@@ -37,6 +39,30 @@ def test_a_wrong_filter_is_a_problem_and_no_file(dashboard: Dashboard) -> None:
     client = dashboard("confirms")
     for keys in ({"format": "jsonl"}, {"format": "csv", "what": "messages"}, {"format": "pytest"}):
         assert client.get(EXPORT, params={**keys, "filter": "method =="}).json()["at"] == 9
+
+
+def test_a_rule_is_made_of_the_first_command_that_is_selected(dashboard: Dashboard) -> None:
+    client = dashboard("confirms")
+    assert "basic.publish" in client.get(EXPORT, params={"format": "rule", "filter": "method == 'basic.publish'"}).text
+    none = client.get(EXPORT, params={"format": "rule", "filter": "method == 'tx.commit'", "connection": "none"})
+    assert (none.status_code, none.headers["content-type"]) == (404, "application/problem+json")
+
+
+def test_no_more_files_are_made_at_once_than_there_is_room_for() -> None:
+    exports = Exports(most=2)
+    first, second = exports.begin(), exports.begin()
+    with pytest.raises(Problem, match="already"):
+        exports.begin()
+    first()
+    exports.begin()
+    second()
+
+
+def test_files_that_failed_leave_room_for_others(dashboard: Dashboard) -> None:
+    client = dashboard("confirms")
+    for _ in range(2 * MAX_EXPORTS):
+        assert client.get(EXPORT, params={"format": "jsonl", "filter": "method =="}).status_code == 400
+        assert client.get(EXPORT, params={"format": "jsonl"}).status_code == 200
 
 
 @pytest.mark.slow

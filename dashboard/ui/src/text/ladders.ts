@@ -6,6 +6,8 @@ export interface LadderAnswer {
   sections: LadderSection[]
   left_out?: number
   left_out_connections?: number
+  /** Where it goes on, in nanoseconds since 1970, if not all was looked at. */
+  next_start?: string | null
 }
 
 export interface LadderSection {

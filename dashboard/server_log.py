@@ -1,0 +1,54 @@
+"""What uvicorn and asyncio complain of, as lines of our log: few, since any client may cause them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from amqproxy.log import logger
+
+MOST_LINES = 10
+"""Lines in each span of `SPAN_SECONDS`; of those beyond, the next line has the number."""
+
+SPAN_SECONDS = 10.0
+
+NAMES = ("uvicorn.error", "asyncio", "websockets.server")
+
+
+class ServerLog(logging.Handler):
+    """Takes what the standard library's loggers are given, from warnings on."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(logging.WARNING)
+        self._clock = clock
+        self._until = 0.0
+        self._lines = 0
+        self._left_out = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now = self._clock()
+        if now >= self._until:
+            self._until, self._lines = now + SPAN_SECONDS, 0
+        if self._lines >= MOST_LINES:
+            self._left_out += 1
+            return
+        self._lines += 1
+        left_out, self._left_out = self._left_out, 0
+        reason = record.getMessage().strip().partition("\n")[0]
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            reason = f"{reason}: {type(error).__name__}: {error}"
+        fields = {"left_out": left_out} if left_out else {}
+        write = logger().error if record.levelno >= logging.ERROR else logger().warning
+        write("dashboard server", reason=reason, **fields)
+
+
+def take_over() -> None:
+    """Have these loggers write to our log alone."""
+    handler = ServerLog()
+    for name in NAMES:
+        theirs = logging.getLogger(name)
+        theirs.handlers = [handler]
+        theirs.propagate = False
+        theirs.setLevel(logging.WARNING)
