@@ -149,11 +149,40 @@ def test_a_digest_pins_the_image() -> None:
         ({"dashboard": {"enabled": True}}, "tokenSecret"),
         ({"upstream": {"address": "rabbitmq"}}, "address"),
         ({"recordings": {"size": "much"}}, "size"),
+        ({"mode": "sidecar", "sidecar": VALUES["sidecar"]["sidecar"], "networkPolicy": {"enabled": True}}, "cut off"),
     ],
 )
 def test_wrong_values_are_refused_by_their_name(values: Object, text: str) -> None:
     with pytest.raises(helm.HelmError, match=text):
         rendered(values)
+
+
+def test_an_update_takes_no_proxy_from_its_clients(objects: dict[str, Object]) -> None:
+    """A StatefulSet, whose pods have names and volumes of their own, is the exception."""
+    controller = workload(objects)
+    strategy = controller["spec"].get("strategy", controller["spec"].get("updateStrategy"))
+    if controller["kind"] != "StatefulSet":
+        assert strategy["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_helm_test_passes_the_network_policy() -> None:
+    values = VALUES["everything"] | {
+        "networkPolicy": {"enabled": True, "clients": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}
+    }
+    objects = rendered(values)
+    [policy] = [each for each in objects.values() if each["kind"] == "NetworkPolicy"]
+    [pod] = [each for each in objects.values() if each["kind"] == "Pod"]
+    peers = policy["spec"]["ingress"][0]["from"]
+    selected = [peer["podSelector"]["matchLabels"] for peer in peers if "podSelector" in peer]
+    assert any(labels.items() <= pod["metadata"]["labels"].items() for labels in selected)
+
+
+def test_autoscaling_goes_by_the_core_that_a_proxy_has() -> None:
+    found = rendered({"autoscaling": {"hpa": {"enabled": True, "cpuPercent": 70}}})
+    scaler = found["HorizontalPodAutoscaler demo-amqproxy"]["spec"]
+    assert scaler["metrics"][0]["resource"]["target"] == {"type": "AverageValue", "averageValue": "700m"}
+    keda = rendered(VALUES["keda"])["ScaledObject demo-amqproxy"]["spec"]
+    assert keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == scaler["behavior"]
 
 
 def test_helm_has_nothing_to_complain_of() -> None:

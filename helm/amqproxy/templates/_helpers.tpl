@@ -9,6 +9,12 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* Of the pod of `helm test`: not those that the Service selects by. */}}
+{{- define "amqproxy.testLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "amqproxy.labels" -}}
 {{ include "amqproxy.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -39,6 +45,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $factors := dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
 {{- $unit := regexFind "[A-Za-z]+$" . -}}
 {{ mul (trimSuffix $unit . | int64) (get $factors $unit | default 1 | int64) }}
+{{- end }}
+
+{{/* How many pods end at once when there are too many. */}}
+{{- define "amqproxy.scaling" -}}
+# Connections are long: each pod that ends costs its clients a reconnect.
+scaleDown: {stabilizationWindowSeconds: 600, policies: [{type: Pods, value: 1, periodSeconds: 300}]}
 {{- end }}
 
 {{/* The config file: what the values say, over what `config` has. */}}
@@ -107,6 +119,7 @@ lifecycle:
     sleep: {seconds: {{ .Values.drain.delaySeconds }}}
 {{- end }}
 resources: {{- toYaml .Values.resources | nindent 2 }}
+terminationMessagePolicy: FallbackToLogsOnError
 securityContext:
   runAsNonRoot: true
   runAsUser: 10001
@@ -188,10 +201,10 @@ annotations:
 
 {{- define "amqproxy.podSpec" -}}
 serviceAccountName: {{ include "amqproxy.serviceAccount" . }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ .Values.serviceAccount.automount }}
 terminationGracePeriodSeconds: {{ include "amqproxy.grace" . }}
 securityContext:
-  fsGroup: 10001
+  fsGroup: {{ .Values.fsGroup }}
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: {type: RuntimeDefault}
 {{- with .Values.image.pullSecrets }}
@@ -215,6 +228,9 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: {{ . }}
     whenUnsatisfiable: ScheduleAnyway
+    {{- if eq (include "amqproxy.kind" $) "Deployment" }}
+    matchLabelKeys: [pod-template-hash] # the pods that an update replaces do not count
+    {{- end }}
     labelSelector:
       matchLabels: {{- include "amqproxy.selector" $ | nindent 8 }}
   {{- end }}
