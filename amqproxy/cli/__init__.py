@@ -8,7 +8,7 @@ config; 130 interrupted twice; 141 the reader of the output has closed it.
 flags (`flags`), choose what is printed, and how (`printing`), and leave the work to what they import no sooner than in
 their bodies: `amqproxy --help` waits for neither trio nor the rules. A `Failure` (`failure`) of theirs ends in a line
 on standard error and an exit code (`exit`). `standard_streams` makes output safe in any encoding, `progress` shows how
-far a capture has been read, `capture_files` reads captures more than once.
+far a capture has been read, `capture_files` reads captures more than once, `signals` has commands stop at Ctrl-C.
 
 Imports: every other package.
 """

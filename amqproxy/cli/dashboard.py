@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import FAILED, MISUSED, Failure
+from amqproxy.cli.signals import on_signals
 
 Flag = Annotated[bool, Parameter(negative="")]
 Files = Annotated[list[Path], Parameter(negative="")]
@@ -115,21 +113,11 @@ def dashboard(
         ring=wanted.ring,
         hosts=wanted.hosts,
     )
-    with log.started(settings.log), _ending_in_peace():
+    # A signal ends it, which is what it is for; uvicorn raises it again when all has ended.
+    with log.started(settings.log), on_signals(lambda: None):
         try:
             serve(shown)
         except Unsafe as error:
             raise Failure(f"dashboard: {error}", MISUSED) from None
         except OSError as error:
             raise Failure(f"dashboard: cannot listen on {wanted.listen}: {error.strerror or error}", FAILED) from None
-
-
-@contextmanager
-def _ending_in_peace() -> Iterator[None]:
-    """A signal ends it, which is what it is for; uvicorn raises it again when all has ended."""
-    handlers = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in handlers.items():
-            signal.signal(each, handler)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 from cyclopts import Parameter
@@ -15,6 +12,7 @@ from cyclopts import Parameter
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import WorstFinding, checked_body
 from amqproxy.cli.second_engine import second_engine
+from amqproxy.cli.signals import on_signals
 
 if TYPE_CHECKING:
     from amqproxy.capture.decoded import Decoded
@@ -100,7 +98,7 @@ def sniff(
     view = view_of(options, Selection(None if follow is None else Conversation(follow), None), WorstFinding())
     selected = port_filter(port or PORTS) if capture_filter is None else capture_filter
     try:
-        with LiveCapture(interface, selected, _note_started) as capture, _stopped_by_signals(capture):
+        with LiveCapture(interface, selected, _note_started) as capture, on_signals(capture.stop, _interrupt):
             counts = _print(capture, view, keylog)
     except (TsharkMissing, CannotCapture) as refused:
         raise Failure(f"sniff: {refused}") from None
@@ -160,17 +158,5 @@ def _print(capture: LiveCapture, view: View, keylog: Path | None) -> _Counts:
     return counts
 
 
-@contextmanager
-def _stopped_by_signals(capture: LiveCapture) -> Iterator[None]:
-    """The first Ctrl-C, or SIGTERM, ends the capture; the second ends the command."""
-
-    def stop(number: int, at: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        capture.stop()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _interrupt() -> None:
+    raise KeyboardInterrupt

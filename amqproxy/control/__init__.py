@@ -1,11 +1,11 @@
 """The control socket: lets an operator, or an operator's tools, query and control a running proxy.
 
 A `Request` (`request`) is one line of JSON, and so is each response; `docs/control.md` describes them. The
-`RequestHandler` (`request_handler`) answers requests from the proxy's sessions and rules: `session_control` closes and
-pauses sessions, `RuleControl` (`rule_control`) replaces rules. In a broker that runs by itself it is a
-`BrokerRequestHandler` (`broker_request_handler`), which lists `broker_entries`. A command that a `hold` rule is holding
-is shown as a `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released after a
-`MessagePatch` (`message_patch`). A client may follow what passes by a `Subscription` (`subscription`): to records
+`RequestHandler` (`request_handler`) answers requests from the proxy's sessions and rules: `numbered` finds these,
+`session_control` closes and pauses them, `RuleControl` (`rule_control`) replaces rules. In a broker that runs by itself
+it is a `BrokerRequestHandler` (`broker_request_handler`), which lists `broker_entries`. A command that a `hold` rule is
+holding is shown as a `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released after
+a `MessagePatch` (`message_patch`). A client may follow what passes by a `Subscription` (`subscription`): to records
 (`record_subscription`), or to packets (`packet_subscription`). A `TapRing` (`tap_ring`) keeps for a while what that is;
 the `Hub` (`hub`) shows it to that and to all other taps. `WorkShare` (`work_share`) leaves the relay most of the time.
 `service` serves requests on the Unix socket (`unix_socket`). What is listed is made in `session_entries` and

@@ -19,6 +19,7 @@ from amqproxy.control.broker_entries import (
     session_entry,
     topology_entries,
 )
+from amqproxy.control.numbered import numbered, numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import (
     PROTOCOL,
@@ -126,21 +127,14 @@ class BrokerRequestHandler:
         self, number: int | None, entries: Callable[[ServedConnection], Iterator[Entry]]
     ) -> Iterator[Entry | None]:
         """The entries of one connection, or of each; None between them, as there may be many without any."""
-        chosen = list(self._server.served.values()) if number is None else [self._find(number)]
-        return _listed(chosen, self._server.served, entries)
+        return _listed(numbered_or_all(self._server.served, number), self._server.served, entries)
 
     def _topology(self, vhost: str | None) -> Iterator[Entry | None]:
         yield from topology_entries(self._server.broker, vhost, self._time())
         yield from chosen_consumers(list(self._server.served.values()), vhost)
 
-    def _find(self, number: int) -> ServedConnection:
-        served = self._server.served.get(number)
-        if served is None:
-            raise RequestError("no-session", f"there is no session {number}")
-        return served
-
     def _close(self, request: CloseSession) -> None:
-        connection = self._find(request.session).connection
+        connection = numbered(self._server.served, request.session).connection
         if connection.vhost is None or connection.is_over:
             raise RequestError("not-open", f"session {request.session} has no open connection")
         number, now = request.channel, current_time()

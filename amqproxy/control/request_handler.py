@@ -13,6 +13,7 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.control import session_control
 from amqproxy.control.broker_control import BrokerControl
 from amqproxy.control.held_commands import HeldCommand, held_command
+from amqproxy.control.numbered import numbered, numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import (
     BROKER_REQUESTS,
@@ -188,13 +189,13 @@ class RequestHandler:
                 self._release(request)
                 return {}
             case CloseSession():
-                session_control.close(self._find_session(request.session), request)
+                session_control.close(numbered(self._registry.sessions, request.session), request)
                 return {}
             case Pause():
-                session_control.pause(self._find_session(request.session), request)
+                session_control.pause(numbered(self._registry.sessions, request.session), request)
                 return {}
             case Resume():
-                session_control.resume(self._find_session(request.session), request)
+                session_control.resume(numbered(self._registry.sessions, request.session), request)
                 return {}
             case ListBrokerQueues() | ListBrokerConnections() | ShowBrokerMessages():
                 if self._broker_control is None:
@@ -292,17 +293,10 @@ class RequestHandler:
     def _chosen(self, number: int | None) -> Iterator[Session]:
         """The session of that number, or all; those that have ended by their turn are left out."""
         sessions = self._registry.sessions
-        chosen = list(sessions.values()) if number is None else [self._find_session(number)]
-        return (session for session in chosen if session.number in sessions)
-
-    def _find_session(self, number: int) -> Session:
-        session = self._registry.sessions.get(number)
-        if session is None:
-            raise RequestError("no-session", f"there is no session {number}")
-        return session
+        return (session for session in numbered_or_all(sessions, number) if session.number in sessions)
 
     def _release(self, request: Release) -> None:
-        session = self._find_session(request.session)
+        session = numbered(self._registry.sessions, request.session)
         interceptor = session.interceptor
         found = interceptor.waiting.get(request.number) if interceptor is not None else None
         if interceptor is None or found is None or found[1].waiting is None or not found[1].is_held:

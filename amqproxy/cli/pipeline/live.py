@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
 from amqproxy.cli.pipeline.driver import driver, report, sentence, warnings
 from amqproxy.cli.pipeline.options import Where
+from amqproxy.cli.signals import on_signals
 
 if TYPE_CHECKING:
     from amqproxy.pipeline.jobs import Done, Settings
-    from amqproxy.pipeline.live import Live
 
 
 def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval: float, review: float) -> None:
@@ -50,26 +48,10 @@ def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval
             Pace(interval=interval, review=review),
             on_batch,
         )
-        with _stopping(live):
+        with on_signals(live.stop, _exit):  # the first ends it after the batch that is being worked on
             live.run()
         progress.print("amqproxy: stopped; what is open goes on when it runs again")
 
 
-@contextmanager
-def _stopping(live: Live) -> Iterator[None]:
-    """SIGINT and SIGTERM end it after the batch that is being worked on; a second one ends it at once."""
-    signals = 0
-
-    def stop(number: int, frame: object) -> None:
-        nonlocal signals
-        signals += 1
-        if signals > 1:
-            sys.exit(INTERRUPTED)  # what was not committed is done again
-        live.stop()
-
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+def _exit() -> None:
+    sys.exit(INTERRUPTED)  # what was not committed is done again
