@@ -15,7 +15,10 @@ import pika.exceptions
 import pytest
 
 from amqproxy.broker import serve_in_thread
+from amqproxy.pipeline.analytics import Analytics
 from amqproxy.pipeline.ledger import Contents, contents
+from amqproxy.pipeline.reading import Reader
+from amqproxy.pipeline.span import Span, Subject
 from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy, command
@@ -164,3 +167,32 @@ def test_what_clients_did_is_in_the_tables_exactly_once(start_proxy: StartProxy,
     minutes = [row for row in rows(tables, "rollup_minute") if row["by"] == "all"]
     assert sum(row["published"] for row in minutes) == published + 2
     assert sum(row["acked"] for row in minutes) == FIRST // 2 + SECOND
+    check_analytics(tables, published + 2, FIRST // 2 + SECOND)
+    check_report(tables, tmp_path / "report.html", published + 2, len(deliveries))
+
+
+def check_analytics(tables: Path, published: int, acked: int) -> None:
+    """What the Analytics screen asks has what the clients did."""
+    analytics = Analytics(Reader(str(tables)))
+    start_ns, end_ns = analytics.span() or (0, 0)
+    points = analytics.traffic(Span.chosen(start_ns, end_ns, None))
+    assert (sum(each["published"] for each in points), sum(each["acked"] for each in points)) == (published, acked)
+    [orders] = analytics.top(Span.chosen(start_ns, end_ns, None, by=Subject.EXCHANGE), 10)
+    assert (orders["name"], orders["published"], orders["returned"]) == ("orders", published, 2)
+    latencies = analytics.latencies(Span.chosen(start_ns, end_ns, None))
+    assert sum(each["confirm_count"] for each in latencies) == published
+
+
+def check_report(tables: Path, page: Path, published: int, delivered: int) -> None:
+    """The report has what the clients did."""
+    arguments = ["report", "--tables", str(tables), "--to", str(page)]
+    subprocess.run([*command(), "pipeline", *arguments], check=True, capture_output=True, timeout=PATIENCE)
+    text = page.read_text()
+    assert f"<b>{published}</b><span>messages published" in text
+    assert f"<b>{delivered}</b><span>messages delivered" in text
+    assert "NO_ROUTE" in text, "of the two that were returned"
+    plots = json.loads(text.partition('<script type="application/json" id="plots">')[2].partition("</script>")[0])
+    times, series = plots[0]["times"], {each["name"]: each["values"] for each in plots[0]["series"]}
+    seconds = (times[1] - times[0]) / 1000
+    drawn = {name: round(sum(filter(None, values)) * seconds) for name, values in series.items()}
+    assert (drawn["published"], drawn["delivered"]) == (published, delivered)
