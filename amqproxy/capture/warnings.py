@@ -23,7 +23,8 @@ class CaptureError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.reason} (at offset {self.offset}): {self.remedy}"
+        where = f" (at offset {self.offset})" if self.offset else ""
+        return f"{self.file}: {self.reason}{where}: {self.remedy}"
 
 
 class WarningKind(StrEnum):

@@ -21,6 +21,7 @@ from amqproxy.pipeline import shipping
 
 try:
     import pyspark
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -45,6 +46,9 @@ _DYNAMIC_ARCHIVE = bytes.fromhex("a8ab0bf0")
 
 _DUMP_LIMIT = 600
 """Seconds after which an archive that is still incomplete is taken for one that was given up."""
+
+MEMORY = "SPARK_DRIVER_MEMORY"
+"""Spark's own variable for the memory of its JVM, such as 8g; unless it is set, a quarter of the machine's is taken."""
 
 _END_LIMIT = 3
 """Seconds to wait for a JVM that was asked to end."""
@@ -73,15 +77,24 @@ def session(
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return SparkSession.builder.config(conf=settings).getOrCreate()
     gateway, notices = _started(settings)
-    spark = SparkSession(SparkContext(gateway=gateway, conf=settings))
+    try:
+        spark = SparkSession(SparkContext(gateway=gateway, conf=settings))
+    except Py4JJavaError as error:
+        text = str(error.java_exception.getMessage()).partition("\n")[0]
+        _end_jvm()
+        raise SparkUnavailable(f"Spark did not start: {text}") from None
     notices.pass_on()
     return spark
 
 
 def stop(spark: SparkSession) -> None:
     """Stop the session and end its JVM, so that a process which goes on has nothing left of it."""
-    gateway = SparkContext._gateway
     spark.stop()
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    gateway = SparkContext._gateway
     if gateway is None or (process := getattr(gateway, "proc", None)) is None:
         return
     gateway.shutdown()
@@ -156,9 +169,10 @@ def _settings(master: str | None, name: str, *, has_ui: bool, is_archived: bool)
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-            "spark.driver.memory": f"{_quarter_of_memory()}m",
             "spark.log.level": "OFF",  # what fails is raised here, with its cause
         }
+        if not os.environ.get(MEMORY):
+            settings["spark.driver.memory"] = f"{_quarter_of_memory()}m"
     options = _archive_options() if is_archived else []
     if options:
         settings["spark.driver.extraJavaOptions"] = " ".join(options)

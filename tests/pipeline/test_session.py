@@ -58,6 +58,19 @@ def test_an_old_java_is_told(tmp_path: Path) -> None:
     assert "is version 11.0.20" in ended.stderr
 
 
+def test_memory_is_a_quarter_of_the_machine_or_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_module("pyspark", package="'amqproxy[pipeline]'")
+    from amqproxy.pipeline import session
+
+    def memory() -> str | None:
+        return session._settings("local[*]", "x", has_ui=False, is_archived=False).get("spark.driver.memory")
+
+    monkeypatch.delenv(session.MEMORY, raising=False)
+    assert memory() == f"{session._quarter_of_memory()}m"
+    monkeypatch.setenv(session.MEMORY, "2g")
+    assert memory() is None, "Spark takes it from there"
+
+
 def test_of_what_the_jvm_writes_the_exception_is_told(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.pipeline.driver import explained
 from amqproxy.cli.pipeline.options import TABLES
 
 if TYPE_CHECKING:
@@ -237,6 +238,9 @@ class _Answers:
 def _answers(command: str, tables: str, master: str | None, limit: int | None) -> Iterator[tuple[Reader, _Answers]]:
     """The tables, and what answers questions about them. `Failure`."""
     try:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         from amqproxy.pipeline.reading import Reader, Unreadable
         from amqproxy.pipeline.session import SparkUnavailable
     except ImportError as error:
@@ -248,6 +252,8 @@ def _answers(command: str, tables: str, master: str | None, limit: int | None) -
         yield reader, _Answers(reader, limit, master)
     except (Unreadable, SparkUnavailable) as error:
         raise Failure(f"pipeline {command}: {error}") from None
+    except (PySparkException, Py4JError) as error:
+        raise Failure(f"pipeline {command}: {explained(error)}") from None
 
 
 def _span(

@@ -131,7 +131,7 @@ def _text(error: BaseException) -> str:
 
 _CAUSES = {
     "No space left on device": "no space left on the disk; what was not committed goes when it runs again",
-    "Java heap space": "Spark had too little memory: set spark.driver.memory in SPARK_CONF_DIR, or take fewer files",
+    "Java heap space": "Spark had too little memory: set SPARK_DRIVER_MEMORY=8g, or take fewer files at a time",
 }
 
 
