@@ -12,6 +12,7 @@ import structlog
 
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
+from tests.spark_files import scheduling, shares_spark
 
 pytest.register_assert_rewrite("tests.proxy.stage")  # before any package imports it
 
@@ -30,9 +31,18 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with tests that take long come first: so none of them is left to one worker alone in the end."""
+    """Files with tests that take long come first: so none of them is left to one worker alone in the end.
+
+    Those that share a Spark session are together the longest.
+    """
     long = {item.path for item in items if item.get_closest_marker("real") or item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(key=lambda item: 0 if shares_spark(item.path) else 1 if item.path in long else 2)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, in which the tests of Spark share a process."""
+    return scheduling(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,12 @@ from tests.real.require import require, require_module
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["amqproxy", "spark"]
+__all__ = ["amqproxy", "quick_spark_processes", "spark"]
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+"""A test is over before C2 pays, and has little to collect."""
 
 QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Xshare:auto",  # a test is over before C2 pays
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",  # nor compiling each query
@@ -42,6 +44,18 @@ def spark() -> Iterator[SparkSession]:
     require("java", package="openjdk-17-jre-headless")
     from amqproxy.pipeline import session
 
-    spark = session.session("local[2]", name="tests", conf=QUICK, is_archived=False)
+    conf = {"spark.driver.extraJavaOptions": QUICK_JAVA, **QUICK}
+    spark = session.session("local[2]", name="tests", conf=conf, is_archived=False)
     yield spark
     session.stop(spark)
+
+
+@pytest.fixture
+def quick_spark_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that a test starts, and that start Spark, do so with the settings of the tests."""
+    directory = tmp_path / "spark-conf"
+    directory.mkdir()
+    lines = (f"{name} {value}\n" for name, value in QUICK.items())
+    (directory / "spark-defaults.conf").write_text("".join(lines))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(directory))
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA)

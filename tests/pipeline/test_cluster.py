@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.once, pytest.mark.slow]
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 
+@pytest.mark.usefixtures("quick_spark_processes")
 def test_executors_read_captures_with_the_package_of_the_driver(tmp_path: Path) -> None:
     require("java", package="openjdk-17-jre-headless")
     captures = [CAPTURES / f"{name}.pcapng" for name in ("confirms", "publish-get-ack", "transactions")]

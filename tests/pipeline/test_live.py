@@ -24,7 +24,7 @@ from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy, command
 from tests.real.require import require, require_module
 
-pytestmark = [pytest.mark.once, pytest.mark.real]
+pytestmark = [pytest.mark.once, pytest.mark.real, pytest.mark.usefixtures("quick_spark_processes")]
 
 PATIENCE = 600.0
 """Seconds for what takes Spark some ten."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.real.require import require, require_module
 
-pytestmark = [pytest.mark.once, pytest.mark.slow]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.usefixtures("quick_spark_processes")]
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "pipeline.ipynb"
 
