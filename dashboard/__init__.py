@@ -23,7 +23,7 @@ A process of its own, in asyncio, that speaks to a proxy only through its contro
       missing_frames  the row for what did not come here
       ring          what passed most recently, in numbered rows; bounded in bytes and rows
       observation   what happens, from the trace of each connection
-        message_ring    messages and findings, in numbered rows
+        message_ring    messages and findings, in numbered rows (message_rates: how many a second)
         connections     how each was opened, and how it ended (shortening)
         frame_numbers   in which rows the frames are that findings name
         activity        how much there was, and how long it took

@@ -96,11 +96,13 @@ class FrameSelection:
 
     def select(self, entry: RingEntry, after: int = -1) -> list[Selected]:
         """What is shown of an entry, and of earlier ones that were waiting for it; only rows behind `after`."""
-        decoded = entry.fresh()
-        if isinstance(decoded, MissingFrames):  # what it was is not known
-            return [Selected(decoded, (entry.seq,))] if entry.seq > after else []
-        if not self._place.has_connection(decoded):
+        kept = entry.decoded
+        if isinstance(kept, MissingFrames):  # what it was is not known
+            return [Selected(kept, (entry.seq,))] if entry.seq > after else []
+        if not self._place.has_connection(kept):
             return []
+        decoded = entry.fresh()
+        assert not isinstance(decoded, MissingFrames)
         if not isinstance(decoded, DecodedFrames):
             return self._select_other(entry, decoded, after)
         seqs: Sequence[int] = range(entry.seq, entry.seq + entry.count)

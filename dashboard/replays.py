@@ -76,7 +76,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The arguments of `amqproxy replay`."""
         speed = "max" if self.speed is None else f"{self.speed:g}"
         return [
-            *("--json", "--limit", str(MAX_DIFFERENCES), "--to", self.url, "--speed", speed),
+            *("--json", "--progress", "--limit", str(MAX_DIFFERENCES), "--to", self.url, "--speed", speed),
             *("--clients", str(self.clients), "--loop", str(self.loops), "--", str(self.path)),
         ]
 
@@ -92,6 +92,8 @@ class Replay:
         self.text = ""
         """What it says of itself: why it has failed, what it could not read."""
         self.summary: dict[str, Any] | None = None
+        self.progress: dict[str, Any] | None = None
+        """How far it has come, as it said last."""
         self._target = public_url(parse_target(plan.url))
         self._differences: list[msgspec.Raw] = []
         self._size = 0
@@ -113,7 +115,8 @@ class Replay:
 
     def describe(self, differences: int = MAX_DIFFERENCES) -> dict[str, Any]:
         """What is known of it, with the first `differences`."""
-        counted = len(self._differences) if self.summary is None else self.summary["differences"]
+        known = self.summary or self.progress
+        counted = len(self._differences) if known is None else max(len(self._differences), known["differences"])
         return {
             "id": self.number,
             "path": str(self.plan.path),
@@ -129,6 +132,7 @@ class Replay:
             "ended_at": self._ended_at,
             "difference_count": counted,
             "differences": self._differences[:differences],
+            "progress": self.progress,
             "summary": self.summary,
         }
 
@@ -196,6 +200,9 @@ class Replay:
             if line.startswith(b'{"report":"summary"'):
                 self.summary = msgspec.json.decode(line)
                 del self.summary["report"]
+            elif line.startswith(b'{"report":"progress"'):
+                self.progress = msgspec.json.decode(line)
+                del self.progress["report"]
             elif self._size + len(line) <= MAX_DIFFERENCE_BYTES:
                 self._size += len(line)
                 self._differences.append(msgspec.Raw(line.strip()))

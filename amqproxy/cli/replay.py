@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from amqproxy.replay.target import Target
     from amqproxy.rules.matching.filters import Filter
 
+REPORT_INTERVAL = 1.0
+"""Seconds between two reports of how far it has come."""
+
 USUAL_LIMIT = 100
 """Differences that are printed by default."""
 
@@ -47,6 +50,7 @@ def replay(
     insecure: Annotated[bool, Parameter(negative="")] = False,
     limit: int = USUAL_LIMIT,
     json: Annotated[bool, Parameter(negative="")] = False,
+    progress: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Play the client side of captures against a broker, and report what it answers otherwise.
 
@@ -88,6 +92,8 @@ def replay(
         Print at most so many differences; 0 prints all.
     json
         One JSON object a line for each difference, and a summary, instead of text.
+    progress
+        With --json: each second also an object with how far it has come.
     """
     import trio
 
@@ -111,7 +117,7 @@ def replay(
     if (ca or insecure) and not target.is_tls:
         raise Failure("replay: --ca and --insecure are for amqps://", MISUSED)
     settings = PlaySettings(target=target, speed=_speed(speed, AT_ONCE), order=Order(order), timeout=timeout)
-    reader = _CaptureReader(captures, wanted(filter))
+    reader = _CaptureReader(captures, wanted(filter), reports=json and progress)
     config = None if rules is None else load(rules)
     printed = count(1)
 
@@ -192,6 +198,7 @@ async def _play(reader: _CaptureReader, settings: PlaySettings, result: ReplayRe
         failure: Exception | None = None
         try:
             for number in count(1) if not plan.loops else range(1, plan.loops + 1):
+                reader.loop = number
                 replayer = Replayer(settings, dial, result, clients=plan.clients)
                 await replayer.play(reader.steps(result, is_first=number == 1))
         except Exception as error:  # noqa: BLE001 - raised below, where no nursery makes a group of it
@@ -206,19 +213,26 @@ async def _play(reader: _CaptureReader, settings: PlaySettings, result: ReplayRe
 class _CaptureReader:
     """Reads the captures, as often as they are played."""
 
-    def __init__(self, files: CaptureFiles, chosen: Filter | None) -> None:
+    def __init__(self, files: CaptureFiles, chosen: Filter | None, *, reports: bool) -> None:
         self.files = files
+        self.loop = 1
+        """Which time it is that they are played."""
+        self._reports = reports
         self._chosen = chosen
         self._streams: set[int] | None = None
 
     async def show(self, result: ReplayResult) -> None:
-        """Keep the progress line up to date, also where a small file takes long to play."""
+        """Keep the progress line up to date, also where a small file takes long to play; and report it, if wanted."""
         import trio
 
         self.files.detail = lambda: f": {result.sent} commands sent, {result.difference_count} differences"
+        reported_at = trio.current_time()
         while True:
             await trio.sleep(INTERVAL)
             self.files.refresh()
+            if self._reports and trio.current_time() - reported_at >= REPORT_INTERVAL:
+                reported_at = trio.current_time()
+                print(result.progress_json(self.loop).decode(), flush=True)
 
     def steps(self, result: ReplayResult, *, is_first: bool) -> Iterator[Step]:
         """The steps to play; the first time, `result` is shown what happened in the recording."""

@@ -210,6 +210,19 @@ class ReplayResult:
             },
         }
 
+    def progress_json(self, loop: int) -> bytes:
+        """How far it has come: a line of JSON, as the summary is; `loop` is the time that it is played, from 1."""
+        return encoded(
+            {
+                "report": "progress",
+                "connections": self.connections,
+                "commands_sent": self.sent,
+                "answers_compared": self.answers,
+                "differences": self.difference_count,
+                "loop": loop,
+            }
+        )
+
     def summary_json(self) -> bytes:
         return encoded({"report": "summary", **self.summary()})
 

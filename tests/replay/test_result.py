@@ -57,3 +57,16 @@ def test_a_reader_is_told_what_was_not_played() -> None:
     lines = list(result_lines(result, hidden=3))
     assert lines[0] == "… and 3 more differences (--limit 0 prints all)"
     assert lines[1] == "! #3/1 not played: 2 times basic.ack: the channel was closed"
+
+
+def test_how_far_it_has_come() -> None:
+    result = ReplayResult()
+    result.sent, result.answers, result.connections = 7, 3, 1
+    assert json.loads(result.progress_json(loop=2)) == {
+        "report": "progress",
+        "connections": 1,
+        "commands_sent": 7,
+        "answers_compared": 3,
+        "differences": 0,
+        "loop": 2,
+    }

@@ -22,6 +22,10 @@ const REPLAY: Replay = {
 describe('replays', () => {
   it('say how far they are, and what came of them', () => {
     expect(replayText(REPLAY, 1012)).toBe('for 12 s, 1 difference so far')
+    const progress = { connections: 1, commands_sent: 1234, answers_compared: 3, loop: 2 }
+    expect(replayText({ ...REPLAY, progress }, 1012)).toBe('for 12 s, 1,234 commands sent, 1 difference so far')
+    expect(replayText({ ...REPLAY, progress, loop: 5 }, 1012)).toBe('time 2 of 5, for 12 s, 1,234 commands sent, 1 difference so far')
+    expect(replayText({ ...REPLAY, progress, loop: 0 }, 1012)).toBe('time 2, for 12 s, 1,234 commands sent, 1 difference so far')
     const summary = { connections: 1, commands_sent: 1100, answers_compared: 12, not_played: [], notes: [] }
     const done: Replay = { ...REPLAY, state: 'same', ended_at: 1002, difference_count: 0, summary }
     expect(replayText(done, 5000)).toBe('1 connection, 1,100 commands sent, 12 answers compared, 0 differences, in 2 s')

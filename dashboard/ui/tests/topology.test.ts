@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { changesBetween, rungsOf } from '../src/text/ladders'
-import { messageRates } from '../src/text/message_rates'
+import { rateOf } from '../src/text/message_rates'
 import { around, folded, graphOf, type TopologyItem } from '../src/text/topology_graph'
 
 function exchange(name: string): TopologyItem {
@@ -76,13 +76,8 @@ test('a rewritten command shows what it was', () => {
   expect(rungs.map((each) => each.times)).toEqual([0, 0, 3])
 })
 
-test('rates are of the time that the rows are of', () => {
-  const row = { seq: 1, stream: 0, connection: '', outcome: 'acked' }
-  const rates = messageRates([
-    { ...row, ts_ns: 0, type: 'publish', exchange: '' },
-    { ...row, ts_ns: 1e9, type: 'deliver', queue: 'q' },
-    { ...row, ts_ns: 2e9, type: 'deliver', queue: 'q' },
-  ])
-  expect([rates.span, rates.published.get('(default)'), rates.delivered.get('q')]).toEqual([2, 0.5, 1])
-  expect(messageRates([]).span).toBe(0)
+test('rates are of exchanges and queues, whatever these are called', () => {
+  const rates = { published: { '(default)': 0.5 }, delivered: { q: 1 }, seconds: 2 }
+  expect([rateOf(rates, 'exchange', '(default)'), rateOf(rates, 'queue', 'q')]).toEqual([0.5, 1])
+  expect([rateOf(rates, 'queue', 'constructor'), rateOf(rates, 'consumer', 'q'), rateOf(null, 'queue', 'q')]).toEqual([undefined, undefined, undefined])
 })

@@ -62,6 +62,24 @@ def test_a_replay_reports_what_the_broker_answers_otherwise(dashboard: Dashboard
     ]
 
 
+def test_a_replay_says_how_far_it_has_come(dashboard: Dashboard, broker: LocalBroker) -> None:
+    client = dashboard("confirms")
+    task = {"path": capture("confirms"), "to": broker.url, "speed": "max", "loop": 0}
+    number = client.post(REPLAY, json=task).json()["id"]
+    progress: dict[str, Any] | None = None
+    deadline = time.monotonic() + 60
+    while progress is None or progress["loop"] < 2:
+        assert time.monotonic() < deadline
+        [found] = client.get(REPLAYS).json()["replays"]
+        progress = found["progress"]
+        assert found["state"] == "running"
+        time.sleep(0.05)
+    assert progress["commands_sent"] > 10
+    assert progress["answers_compared"] > 0
+    found = client.delete(f"{REPLAYS}/{number}").json()
+    assert found["summary"]["commands_sent"] >= progress["commands_sent"]
+
+
 def test_no_list_of_processes_and_no_log_has_the_password(dashboard: Dashboard) -> None:
     client = dashboard("confirms")
     with silent_broker() as (url, is_greeted), capture_logs() as logs:

@@ -146,7 +146,7 @@ def test_who_is_too_slow_is_told_what_was_skipped(stage: Stage) -> None:
 
 def has_come(stage: Stage, port: int) -> bool:
     """Has the dashboard what was sent? On a busy machine it skips what is late: then it is sent again."""
-    names = [each.get("arguments", {}).get("routing_key") for each in stage.get("sources/0/messages")["rows"]]
+    names = [each.get("routing_key") for each in stage.get("sources/0/messages")["rows"]]
     if "huge" in names:
         return True
     if stage.get("sources/0/overview")["lost"]:

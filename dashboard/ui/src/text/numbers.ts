@@ -10,6 +10,11 @@ export function count(number: number | null | undefined): string {
   return number === null || number === undefined ? '–' : GROUPED.format(number)
 }
 
+/** So many of what a noun names: 1 queue, 2 queues. */
+export function counted(number: number, noun: string): string {
+  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`
+}
+
 /** At most four characters and a prefix: 12.3k. */
 export function short(number: number | null | undefined): string {
   if (number === null || number === undefined || Number.isNaN(number)) return '–'

@@ -1,5 +1,5 @@
 import type { Value } from '../api/types'
-import { count, duration } from './numbers'
+import { count, counted, duration } from './numbers'
 import { inline } from './summaries'
 
 export interface Difference {
@@ -28,6 +28,8 @@ export interface Replay {
   ended_at: number | null
   difference_count: number
   differences: Difference[]
+  /** How far it has come; null before it has said so. */
+  progress?: { connections: number; commands_sent: number; answers_compared: number; loop: number } | null
   summary: {
     connections: number
     commands_sent: number
@@ -49,16 +51,17 @@ export function replayState(replay: Replay): string {
   return STATES[replay.state]
 }
 
-function counted(number: number, noun: string): string {
-  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`
-}
-
 /** How far it is, or what came of it; `now` is in seconds since 1970. */
 export function replayText(replay: Replay, now: number): string {
   const took = duration(Math.max(0, (replay.ended_at ?? now) - replay.started_at))
   const { summary } = replay
   const differences = counted(replay.difference_count, 'difference')
-  if (!summary) return replay.state === 'running' ? `for ${took}, ${differences} so far` : replay.text
+  if (!summary && replay.state !== 'running') return replay.text
+  if (!summary) {
+    const { progress } = replay
+    const loop = progress && replay.loop !== 1 ? `time ${count(progress.loop)}${replay.loop ? ` of ${count(replay.loop)}` : ''}, ` : ''
+    return `${loop}for ${took}, ${progress ? `${counted(progress.commands_sent, 'command')} sent, ` : ''}${differences} so far`
+  }
   return [
     counted(summary.connections, 'connection'),
     `${counted(summary.commands_sent, 'command')} sent`,
