@@ -6,6 +6,9 @@
 - In a ```console``` block, what follows `$ ` is run by bash, and what follows that is what it prints: each line has to
   come, in this order, among others perhaps; `…` stands for any text. What runs on then is ended with Ctrl-C; with `&`
   at its end a command stays until the page ends, and `# fails` says that its exit code is not 0.
+- After `<!-- until Ctrl-C -->`, commands of a block may go on: each is ended once it has had the time to fail.
+- `<!-- first: COMMAND -->` is run by bash, unseen by readers; REPOSITORY is in its environment.
+- `pip install amqproxy[EXTRA]` is not run, which would ask PyPI; but the extras have to exist.
 - Other blocks are to read; so is one after `<!-- only to read: why -->`.
 """
 
@@ -19,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -34,20 +38,29 @@ IDLE = 3.0
 ENDING = 10.0
 """Seconds to end after Ctrl-C."""
 
+QUIET = 2.0
+"""Seconds that a command which goes on is given to fail."""
+
+INSTALL = re.compile(r'pip install "?amqproxy(?:\[(?P<extras>[\w,-]+)\])?"?(?: +#.*)?')
+
+ROOT = Path(__file__).parent.parent.parent
+
 BLOCK = re.compile(
-    r"^(?P<indent> *)(?P<only><!-- only to read: .+ -->\n+ *)?"
-    r'```(?P<kind>[a-z]+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$',
+    r"^(?P<indent> *)(?:<!-- first: (?P<first>[^\n]+) -->$|"
+    r"(?:(?P<only><!-- only to read: [^\n]+ -->)\n+ *|(?P<goes_on><!-- until Ctrl-C -->)\n+ *)?"
+    r'```(?P<kind>[a-z]+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$)',
     re.MULTILINE | re.DOTALL,
 )
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A fenced block, and the line of the page that it begins in."""
+    """A fenced block, and the line of the page that it begins in; or, of the kind "first", a command unseen."""
 
     kind: str
     title: str | None
     text: str
     line: int
+    goes_on: bool = False
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -68,10 +81,13 @@ class PageFailed(Exception):
 
 def blocks(page: str) -> Iterator[Block]:
     for found in BLOCK.finditer(page):
-        if not found["only"]:
+        line = page.count("\n", 0, found.start()) + 1
+        if found["first"]:
+            yield Block("first", None, found["first"], line)
+        elif not found["only"]:
             indent = len(found["indent"])
             text = "\n".join(line[indent:] for line in found["text"].splitlines()) + "\n"
-            yield Block(found["kind"], found["title"], text, page.count("\n", 0, found.start()) + 1)
+            yield Block(found["kind"], found["title"], text, line, bool(found["goes_on"]))
 
 
 def commands(block: Block) -> Iterator[Command]:
@@ -108,18 +124,24 @@ class Page:
             path = self._directory / block.title
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text)
+        elif block.kind == "first":
+            self._run(Command(block.text, (), block.line))
         elif block.kind == "console":
             for command in commands(block):
-                self._run(command)
+                if installed := INSTALL.fullmatch(command.text):
+                    _check_extras(installed["extras"], command)
+                else:
+                    self._run(command, goes_on=block.goes_on)
 
     def end(self) -> None:
         for process in reversed(self._staying):
             _interrupt(process)
 
-    def _run(self, command: Command) -> None:
+    def _run(self, command: Command, *, goes_on: bool = False) -> None:
         process = subprocess.Popen(
             ["bash", "-c", command.text.removesuffix("&").rstrip()],
             cwd=self._directory,
+            env=os.environ | {"REPOSITORY": str(ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -130,7 +152,7 @@ class Page:
         threading.Thread(target=_read, args=(process, lines), daemon=True).start()
         seen: list[str] = []
         wanted = [pattern(line) for line in command.output]
-        until = time.monotonic() + TIMEOUT
+        until = time.monotonic() + (QUIET if goes_on and not wanted else TIMEOUT)
         while wanted or not command.stays:
             try:
                 line = lines.get(timeout=IDLE if command.output and not wanted else max(0.0, until - time.monotonic()))
@@ -139,6 +161,8 @@ class Page:
                     _interrupt(process)
                     return
                 _interrupt(process)
+                if goes_on and not wanted:
+                    return
                 raise PageFailed(_unlike(command, wanted, seen, "it goes on")) from None
             if line is None:
                 break
@@ -154,6 +178,12 @@ class Page:
             raise PageFailed(f"line {command.line}: exit code {code} of: {command.text}\n" + "".join(seen))
 
 
+def _check_extras(extras: str | None, command: Command) -> None:
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    if missing := set(extras.split(",") if extras else ()) - set(known):
+        raise PageFailed(f"line {command.line}: no such extra: {', '.join(missing)}")
+
+
 def _unlike(command: Command, wanted: list[re.Pattern[str]], seen: list[str], state: str) -> str:
     missing = command.output[len(command.output) - len(wanted)] if wanted else "its end"
     return f"line {command.line}: {state} without {missing!r}: {command.text}\n" + "".join(seen)
@@ -161,8 +191,9 @@ def _unlike(command: Command, wanted: list[re.Pattern[str]], seen: list[str], st
 
 def _read(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
     assert process.stdout is not None
-    for line in process.stdout:
-        lines.put(line)
+    with process.stdout:
+        for line in process.stdout:
+            lines.put(line)
     lines.put(None)
 
 

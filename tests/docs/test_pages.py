@@ -1,4 +1,4 @@
-"""Tutorial and how-tos: each page is done as it is written, in a network of its own, where its ports are free."""
+"""README, tutorial and how-tos: each is done as it is written, in a network of its own, where its ports are free."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.page_runner import Block, Command, blocks, commands, pattern
+from tests.docs.page_runner import Block, Command, PageFailed, blocks, commands, do, pattern
+from tests.docs.pages import DONE, ROOT
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
 IN_OWN_NETWORK = ("unshare", "--net", "--map-root-user", "bash", "-c", 'ip link set lo up && exec "$@"', "-")
 
 
@@ -33,7 +32,7 @@ def own_network() -> tuple[str, ...]:
     return IN_OWN_NETWORK
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", DONE, ids=lambda page: page.stem)
 def test_a_page_is_true(page: Path, own_network: tuple[str, ...]) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
@@ -81,3 +80,29 @@ def test_output_is_compared_by_words() -> None:
     shown = pattern("10:59 #1 …  basic.publish  routing_key=orders …")
     assert shown.search("10:59 #1   → ch 1    basic.publish routing_key=orders x=1\n")
     assert not shown.search("10:59 #1 basic.publish routing_key=other x\n")
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        ("```console\n$ echo one\ntwo\n```\n", "without 'two'"),
+        ("```console\n$ false\n```\n", "exit code 1"),
+        ("<!-- first: test -e nowhere -->\n", "exit code 1"),
+        ("<!-- until Ctrl-C -->\n```console\n$ exit 3\n```\n", "exit code 3"),
+        ('```console\n$ pip install "amqproxy[none]"\n```\n', "no such extra: none"),
+    ],
+)
+def test_what_is_not_true_is_found(page: str, fault: str, tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text(page)
+    with pytest.raises(PageFailed, match=fault):
+        do(file)
+
+
+def test_what_goes_on_is_ended(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text(
+        "<!-- first: touch seen -->\n<!-- until Ctrl-C -->\n```console\n$ test -e seen && sleep 3600\n```\n"
+        '```console\n$ pip install "amqproxy[dashboard]"   # and more\n```\n'
+    )
+    do(file)

@@ -3,31 +3,59 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import DOCS, ROOT
+
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).parent.parent.parent
 
-
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+def built(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """What `make docs` does."""
     pytest.importorskip("mkdocs", reason="needs amqproxy[docs]") if os.environ.get("CI") != "true" else None
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        cwd=root,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=170,
         check=False,
     )
-    assert built.returncode == 0, built.stderr
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    done = built(ROOT, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
     configuration = (tmp_path / "reference" / "configuration" / "index.html").read_text()
     assert "session_memory" in configuration
     commands = (tmp_path / "reference" / "commands" / "index.html").read_text()
     assert "rules suggest" in commands
     assert "index.md" not in (tmp_path / "index.html").read_text()
+
+
+def test_dead_links_and_forgotten_pages_are_warnings(tmp_path: Path) -> None:
+    """Each of these would end the build: of a page, of a heading, of a file of the repository, of an image."""
+    for page in ROOT.glob("*.md"):
+        shutil.copy(page, tmp_path)
+    menu = (ROOT / "mkdocs.yml").read_text().partition("nav:")[0]
+    (tmp_path / "mkdocs.yml").write_text(f"{menu}nav:\n  - index.md\n  - faq.md\n")
+    docs = tmp_path / "docs"
+    shutil.copytree(DOCS / "site", docs / "site")
+    links = "[a](nowhere.md) [b](#nothing) [c](../monitoring/nothing.yml) ![d](images/nothing.png) [e](faq.md#nothing)"
+    (docs / "faq.md").write_text(f"# Questions\n\n{links}\n")
+    (docs / "forgotten.md").write_text("# Forgotten\n")
+    (tmp_path / "README.md").write_text("# Start\n\n[f](docs/nothing.md)\n")
+    done = built(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    for fault in ("nowhere.md", "#nothing", "nothing.yml", "nothing.png", "docs/nothing.md", "forgotten.md"):
+        assert any(fault in line for line in done.stderr.splitlines() if "WARNING" in line or "  - " in line), (
+            fault,
+            done.stderr,
+        )

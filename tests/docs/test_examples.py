@@ -1,0 +1,80 @@
+"""Each example of the documentation is executed, or says to readers of its source why it is not, or is counted here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from amqproxy.config_file import parse
+from tests.docs.page_runner import BLOCK
+from tests.docs.pages import DONE, EVERY, ROOT, RULES
+
+pytestmark = pytest.mark.once
+
+EXECUTED = {"console", "python", "toml", "yaml", "ini"}
+"""Languages of examples; others show data, or draw."""
+
+NOT_EXECUTED = {
+    "docs/alerts.md": 1,
+    "docs/arrow.md": 1,
+    "docs/captures.md": 16,
+    "docs/control.md": 1,
+    "docs/findings.md": 1,
+    "docs/howto/run-as-a-service.md": 1,
+    "docs/messages.md": 2,
+    "docs/opentelemetry.md": 2,
+    "docs/pipeline.md": 5,
+    "docs/rules/script.md": 1,
+    "docs/testing.md": 4,
+}
+"""How many examples of a page no test executes as they stand. A number here may only become less."""
+
+
+def test_examples_are_executed() -> None:
+    found: Counter[str] = Counter()
+    for page in EVERY:
+        for block in BLOCK.finditer(page.read_text()):
+            kind = block["kind"]
+            if block["first"] or block["only"] or kind not in EXECUTED:
+                continue
+            is_done = page in DONE and (kind == "console" or block["title"] is not None)
+            if not is_done and kind != "toml":  # all of which are below
+                found[str(page.relative_to(ROOT))] += 1
+    assert dict(found) == NOT_EXECUTED
+
+
+CONFIGS = [
+    pytest.param(
+        block["text"], page in RULES, id=f"{page.stem}-{page.read_text().count(chr(10), 0, block.start()) + 1}"
+    )
+    for page in EVERY
+    for block in BLOCK.finditer(page.read_text())
+    if block["kind"] == "toml" and not block["only"]
+]
+
+
+@pytest.mark.parametrize(("text", "is_rules"), CONFIGS)
+def test_a_config_is_valid(text: str, is_rules: bool) -> None:
+    """Those of the pages about rules are also run."""
+    assert parse(text, Path("a.toml"))
+
+
+def test_what_is_only_to_read_between_two_others_is_all_that_is_left_out() -> None:
+    page = """
+<!-- only to read: why -->
+```console
+$ first
+```
+
+```console
+$ second
+```
+
+<!-- only to read: why -->
+```console
+$ third
+```
+"""
+    assert [block["text"] for block in BLOCK.finditer(page) if not block["only"]] == ["$ second\n"]
