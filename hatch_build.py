@@ -67,6 +67,7 @@ COMPILED = (
     "amqproxy/capture/conversation.py",
     "amqproxy/capture/json_lines.py",
     "amqproxy/capture/frame_columns.py",
+    "amqproxy/pump/pump.py",
     "amqproxy/taps/metering/distribution.py",
     "amqproxy/taps/metering/message_counts.py",
     "amqproxy/taps/metering/open_messages.py",

@@ -13,7 +13,8 @@ what an expert would point out, `metrics` counts for Prometheus.
 `broker` is the integrated broker: a pure model of virtual hosts, exchanges, queues and users, a store for what is
 durable, and a trio server; the proxy can have it as its upstream in the same process.
 
-`sockets` carries bytes to and from one peer, over TCP or TLS, for the proxy and the broker alike.
+`sockets` carries bytes to and from one peer, over TCP or TLS, for the proxy and the broker alike. `pump` relays
+connections in their steady state: a compiled loop in threads of its own.
 
 `proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
 and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.

@@ -54,6 +54,15 @@ def address(value: Any) -> Any:
     raise NotImplementedError
 
 
+NULL: Any = None
+"""What a pointer is that points nowhere. Only compiled code has pointers."""
+
+
+def sizeof(kind: Any) -> Any:
+    """Only compiled code asks for it."""
+    raise NotImplementedError
+
+
 def declare(kind: Callable[[], Any], value: Any = None, *, visibility: str = "private") -> Any:
     """`value`, or what `kind` makes of nothing; annotations are for readers and type checkers."""
     return kind() if value is None else value

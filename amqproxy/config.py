@@ -413,6 +413,9 @@ class Config(Strict, frozen=True):
     dashboard: DashboardConfig | None = None
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
+    threads: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0
+    """Threads that relay what no rule and no tap looks at, without Python: pumps. With 0, the event loop relays all.
+    Connections over TLS stay there. Only where amqproxy is compiled, on Linux."""
     rules: tuple[AnyRule, ...] = ()
     """Asked in this order."""
     seed: int | None = None

@@ -14,6 +14,7 @@ import trio
 from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import Listeners, address_of, announce, contexts_of, open_broker, open_listeners
+from amqproxy.app.pump_threads import open_pumps
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
 from amqproxy.app.watchers import Watchers
 from amqproxy.broker.server.server import BrokerServer
@@ -73,6 +74,7 @@ async def run(
         if config.seed is not None:
             random.seed(config.seed)
         upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
+        pumps = stack.enter_context(open_pumps(config, metrics))
         server = ProxyServer(
             dial,
             config.limits,
@@ -82,6 +84,7 @@ async def run(
             upstream=upstream,
             mirrors=mirrors,
             topology=ObservedTopology() if watchers.control else None,
+            pumps=pumps,
         )
         watchers.attach(server.apply_tap, upstream, server.brake)
         if config.record and config.record.at_start:

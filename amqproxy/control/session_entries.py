@@ -26,6 +26,7 @@ def shown_text(value: Any) -> str:
 
 def connection_entry(session: Session) -> Entry:
     """A connection. Bytes are those that each peer has sent; limits are as the client has agreed to them."""
+    session.refresh()
     client, connection = session.shown, session.client.connection
     properties = client.properties
     upstream = session.legs.get(SERVER)
@@ -62,6 +63,7 @@ def connection_entry(session: Session) -> Entry:
 def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
     """The channels of sessions that still run when it is their turn."""
     for session in sessions:
+        session.refresh()
         known = _connection_of(session)
         for number, channel in list(session.client.connection.channels.items()):
             yield known | _channel_entry(session, number, channel)

@@ -22,6 +22,7 @@ from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.sessions import for_each
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
@@ -51,7 +52,8 @@ class ProxyServer:
     """All sessions of one proxy, and the listeners that begin them.
 
     `on_hold` is called for each newly held command: its session, and its number there. `lag` is how late the loop is,
-    `topology` what clients have declared, where that is noted. Sessions that the `brake` holds relay nothing.
+    `topology` what clients have declared, where that is noted. Sessions that the `brake` holds relay nothing. `pumps`
+    relay what sessions need not look at; they are running already.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class ProxyServer:
         upstream: str = "",
         mirrors: Mirrors | None = None,
         topology: ObservedTopology | None = None,
+        pumps: Pumps | None = None,
     ) -> None:
         """`upstream` is its address as rules know it, `mirrors` takes the copies that they make."""
         self.sessions: dict[int, Session] = {}
@@ -72,6 +75,7 @@ class ProxyServer:
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self.lag = LoopLag()
         self.topology = topology
+        self._pumps = pumps
         self._upstream = upstream
         self._mirrors = mirrors
         self._memory = MemoryBudget(limits.memory, limits.session_memory)
@@ -134,6 +138,8 @@ class ProxyServer:
             nursery.start_soon(kept_up, "sessions not watched", watchdog.watch, self.sessions, self._limits)
             nursery.start_soon(kept_up, "sessions not counted", self._keep_count)
             nursery.start_soon(kept_up, "rules not replaced", self._keep_moving)
+            if self._pumps is not None:
+                nursery.start_soon(kept_up, "pumps not served", self._pumps.run)
             async with trio.open_nursery() as accepting:
                 for listener, context in listeners:
                     accepting.start_soon(self._accept, listener, context, nursery)
@@ -253,6 +259,7 @@ class ProxyServer:
                 topology=self.topology,
                 tap_budget=self._tap_budget,
                 brake=self.brake,
+                pumps=self._pumps,
             )
             stack.pop_all()  # the session closes it
         self._metrics.accepted.inc()

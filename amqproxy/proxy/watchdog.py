@@ -51,6 +51,7 @@ class Watchdog:
         A broker that expects more heartbeats than it gets from the client gets them from here. The pause of a client
         that has hung up ends.
         """
+        session.refresh()
         if session.is_paused and session.client.transport.has_hung_up():
             session.resume(by="since the client has hung up")
         if session.owes_heartbeats:

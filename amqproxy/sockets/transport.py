@@ -7,6 +7,7 @@ keeps a proxy close to a TCP proxy. All errors of a broken connection are one, `
 from __future__ import annotations
 
 import errno
+import os
 import select
 import socket
 import ssl
@@ -117,9 +118,12 @@ class SocketTransport:
     """A connected, non-blocking TCP or Unix socket.
 
     `most_read` and `turn` stand for MOST_READ and TURN, where each byte read is more work than to pass it on.
+
+    Something else may receive and send in its place for a while: see `lend`.
     """
 
     __slots__ = (
+        "_left",
         "_lock",
         "_most_read",
         "_size",
@@ -145,12 +149,47 @@ class SocketTransport:
         self._was_drained = True
         self._lock: trio.Lock | None = None
         self._unsent: bytes | memoryview = b""
+        self._left: tuple[bytes, int] | None = None
 
     @property
     def is_sending(self) -> bool:
         return self._lock is not None and self._lock.locked()
 
+    def lend(self) -> int | None:
+        """The socket's descriptor, to receive and send with until `take_back`; None: not now, since a send is under way
+        or something is still to be received here, or since it is closed.
+
+        Until then, it counts as listening, and no method that receives or sends may be called.
+        """
+        if self._lock is not None or self._left is not None or self._socket.fileno() < 0:
+            return None
+        self.is_listening = True
+        return self._socket.fileno()
+
+    def take_back(self, unread: bytes, unsent: bytes, error: int = 0) -> None:
+        """Receive and send here again: first, what has been received and not used, and what is still to be sent.
+
+        `error` is the system's number of one that reading has met with.
+        """
+        self.is_listening = not unread
+        self._was_drained = True
+        if unread or error:
+            self._left = unread, error
+        if unsent:
+            self._unsent = unsent
+            self._lock = trio.Lock()
+
+    def _take_left(self) -> bytes:
+        assert self._left is not None
+        unread, error = self._left
+        if unread:
+            self._left = (b"", error) if error else None
+            return unread
+        raise TransportBroken(_reason(OSError(error, os.strerror(error))))
+
     async def receive(self) -> bytes:
+        if self._left is not None:
+            return self._take_left()
         while True:
             if self._was_drained:
                 self._turns = 0

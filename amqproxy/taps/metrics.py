@@ -54,7 +54,11 @@ def kind_labels(slot: int) -> tuple[str, str]:
 
 
 class Metrics:
-    """All counters of one proxy, in a separate registry. `messages` are what meters count into, if they are wanted."""
+    """All counters of one proxy, in a separate registry.
+
+    `messages` are what meters count into, if they are wanted. What counts elsewhere adds to the tallies and the latency
+    in one of `before_scrape`, which a scrape calls first, from whatever thread it is in.
+    """
 
     def __init__(self, *, counts_messages: bool = True) -> None:
         self.registry = CollectorRegistry()
@@ -62,6 +66,7 @@ class Metrics:
         self.tallies = {peer: Tally() for peer in Peer}
         self.latency = RelayLatency()
         self.messages = MessageCounts() if counts_messages else None
+        self.before_scrape: list[Callable[[], None]] = []
         new = self.registry
         self.connections = Gauge("amqproxy_connections", "Client connections that are open.", registry=new)
         self.accepted = Counter("amqproxy_connections_accepted", "Client connections accepted.", registry=new)
@@ -122,7 +127,7 @@ class Metrics:
             self.refused.labels(reason)
         for reason in UPSTREAM_FAILURES:
             self.upstream_failures.labels(reason)
-        self.registry.register(_TrafficCollector(self.tallies, self.latency))
+        self.registry.register(_TrafficCollector(self.tallies, self.latency, self.before_scrape))
         if self.messages is not None:
             self.registry.register(_MessageCollector(self.messages))
         build = Info("amqproxy_build", "Which amqproxy this is.", registry=new)
@@ -200,11 +205,16 @@ class _LogCollector(Collector):
 
 
 class _TrafficCollector(Collector):
-    def __init__(self, tallies: dict[Peer, Tally], latency: RelayLatency) -> None:
+    def __init__(
+        self, tallies: dict[Peer, Tally], latency: RelayLatency, before: Iterable[Callable[[], None]] = ()
+    ) -> None:
         self._tallies = tallies
         self._latency = latency
+        self._before = before
 
     def collect(self) -> Iterator[Metric]:
+        for add_counted in self._before:
+            add_counted()
         labels = ["sender", "type", "method"]
         frames = CounterMetricFamily("amqproxy_frames", "Frames relayed.", labels=labels)
         sizes = CounterMetricFamily("amqproxy_frame_bytes", "Bytes of the frames relayed.", labels=labels)

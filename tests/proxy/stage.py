@@ -10,6 +10,7 @@ Besides the words of `tests.transcripts.words`, a script knows `EOF` (a half clo
 connection is reset; seen: it was) and `nothing`.
 """
 
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,7 +24,9 @@ from amqproxy.config import Limits
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.tap_budget import TapBudget
+from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
@@ -135,6 +138,13 @@ standing_rules: RuleSet | None = None
 """The rules of sessions that are given none."""
 
 
+frames_a_pump: int = int(os.environ.get("AMQPROXY_TEST_PUMP", "0"))
+"""Frames after which a connection changes its owner, from the relays to a pump and back, all the time; 0: never.
+
+The pump has no thread: the event loop turns it, so that a script knows when nothing more is to be done.
+"""
+
+
 class Stage:
     """A session, its two ends, and what is counted of it."""
 
@@ -156,6 +166,11 @@ class Stage:
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
+        self.pumps = (
+            Pumps(0, STATEFUL, self.metrics, most_frames=frames_a_pump, first_chunks=1, most_chunks=1)
+            if frames_a_pump
+            else None
+        )
         self._tcp = tcp
         self._transport = transport
         client, accepted = connected(tcp=tcp)
@@ -174,6 +189,7 @@ class Stage:
             topology=topology,
             tap_budget=tap_budget,
             brake=brake,
+            pumps=self.pumps,
         )
         self.is_over = trio.Event()
 
@@ -184,7 +200,14 @@ class Stage:
         return self._transport(dialled)
 
     async def run(self) -> None:
-        await self.session.run()
+        if self.pumps is None:
+            await self.session.run()
+        else:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.pumps.run)
+                await self.session.run()
+                nursery.cancel_scope.cancel()
+            assert self.pumps.connections == 0
         self.is_over.set()
 
     async def play(self, script: str) -> None:

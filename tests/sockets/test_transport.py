@@ -1,5 +1,6 @@
 """Bytes over a plain socket and over a trio stream: what holds for both, and what differs."""
 
+import errno
 import socket
 import ssl
 import struct
@@ -448,3 +449,40 @@ async def test_a_stream_does_not_know() -> None:
     ours, _ = over_streams()
     assert ours.send_now(b"x") == 0
     assert ours.send_pieces_now([b"x"]) == 0
+
+
+async def test_a_socket_that_is_lent_comes_back_with_what_was_left() -> None:
+    ours, theirs = socket.socketpair()
+    for each in (ours, theirs):
+        each.setblocking(False)
+    transport = SocketTransport(ours)
+    assert transport.lend() == ours.fileno()
+    assert transport.is_listening
+    transport.take_back(b"unread", b"unsent")
+    assert not transport.is_listening, "what has come is not silence"
+    assert transport.lend() is None, "something is still to be sent and received here"
+    assert transport.send_now(b"later") == 0
+    theirs.send(b"next")
+    assert await transport.receive() == b"unread"
+    assert await transport.receive() == b"next"
+    await transport.send(b", later")
+    assert theirs.recv(100) == b"unsent, later"
+    assert transport.lend() == ours.fileno()
+    transport.take_back(b"", b"")
+    assert transport.is_listening
+    theirs.close()
+    await transport.aclose()
+    assert transport.lend() is None
+
+
+async def test_an_error_that_the_borrower_met_with_is_raised_after_what_came_before() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    transport = SocketTransport(ours)
+    transport.lend()
+    transport.take_back(b"before", b"", errno.ECONNRESET)
+    assert await transport.receive() == b"before"
+    with pytest.raises(TransportBroken, match="reset by the peer"):
+        await transport.receive()
+    theirs.close()
+    await transport.aclose()

@@ -5,7 +5,8 @@
 - Between the legs there is a `Passage` (`passage`), sans-IO: a `PassThrough` (`pass_through`), or with rules an
   `Interceptor`. A `Relay` (`relay`) for each direction receives, feeds, lets the frames pass, and sends; reading
   waits for the write, so a slow reader slows only its own writer. A `PacedHandshake` (`handshake`) accepts a client
-  that sends ahead of the broker's replies.
+  that sends ahead of the broker's replies. `ownership` is who receives and sends: the relays, or one of the pumps of
+  `amqproxy.pump`.
 - `traffic` carries out what the passage wants besides: log lines and copies (`session_effects`, `rule_log`), delayed
   commands when their time comes (`release_timer`), other rules, and a `Drain` (`drain`), which decides what still
   passes before the client is asked to close.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 
@@ -18,6 +18,7 @@ from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.session.closing import culprit_of
 from amqproxy.proxy.session.drain import Drain
 from amqproxy.proxy.session.handshake import PacedHandshake
+from amqproxy.proxy.session.ownership import Ownership, TargetBroken
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.sockets.transport import TransportBroken
@@ -49,7 +50,7 @@ class Relay:
     is sent, and the time at which that was read; `show`, while there are taps, what passes that the passage does not
     take. What is held of an incomplete frame counts for `share`. After a `ProtocolError`, `culprit` is the frame that
     it is about, if that is known. While it is paused, nothing is read, or taken of what has been read; so it is while
-    a `brake` holds the session of this `number`.
+    a `brake` holds the session of this `number`. With an `ownership`, a pump may relay in its place for a while.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Relay:
         "_note",
         "_number",
         "_observe",
+        "_ownership",
         "_resumed",
         "_room",
         "_share",
@@ -83,7 +85,9 @@ class Relay:
         handshake: PacedHandshake | None = None,
         brake: TapBrake | None = None,
         number: int = 0,
+        ownership: Ownership | None = None,
     ) -> None:
+        self._ownership = ownership
         self._brake = brake or _RELEASED
         self._number = number
         self.source = source
@@ -106,13 +110,19 @@ class Relay:
         `TransportBroken` when the source is gone. `ProtocolError` when it sent what it may not, `InterceptorFault` when
         what has waited cannot go on: what came before that has then been passed on.
         """
+        try:
+            return await self._run()
+        except TargetBroken:
+            return DirectionEnding.TARGET_GONE
+
+    async def _run(self) -> DirectionEnding:
         source, target = self.source, self.target
         reader = source.reader
         observe, brake = self._observe, self._brake
         handshake = self.handshake
         busy = 0.0
         held = 0
-        data = await (handshake or source.transport).receive()
+        data = await (self._receive() if handshake is None else handshake.receive())
         while data:
             while self._resumed is not None:
                 await self._resumed.wait()
@@ -150,12 +160,17 @@ class Relay:
             if reader.is_paused:
                 continue
             if handshake is None:
-                data = await source.transport.receive()
+                data = await self._receive()
                 continue
             data = await handshake.receive()
             if handshake.is_over:
                 handshake = self.handshake = None
         return DirectionEnding.EOF
+
+    def _receive(self) -> Awaitable[bytes]:
+        if self._ownership is None:
+            return self.source.transport.receive()
+        return self._ownership.receive(self.source.peer)
 
     @property
     def is_paused(self) -> bool:

@@ -41,6 +41,7 @@ from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close, Verdict
@@ -59,7 +60,7 @@ class Session:
     them, its own first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `client` is what is
     known of the client so far, `rules` what is applied to it; without any, frames pass as they came. `on_hold` is
     called with the number of each command that waits for an operator from then on. What the client declares is noted
-    in `topology`, if there is one.
+    in `topology`, if there is one. `pumps` relay what need not be looked at, if there are any.
     """
 
     __slots__ = (
@@ -104,6 +105,7 @@ class Session:
         tap_budget: TapBudget | None = None,
         brake: TapBrake | None = None,
         topology: ObservedTopology | None = None,
+        pumps: Pumps | None = None,
     ) -> None:
         self.number = number
         self.name = name
@@ -135,6 +137,7 @@ class Session:
             mirrors,
             tap_budget,
             brake,
+            pumps,
         )
         self._observer = ClientObserver(self.client.connection, self._traffic, self._report, topology)
         self._directions = 2
@@ -152,7 +155,7 @@ class Session:
 
     @property
     def meter(self) -> MessageMeter | None:
-        """What counts the messages of the connection, if they are counted."""
+        """What counts the messages of the connection, if they are counted; see `refresh`."""
         return self._traffic.meter
 
     @property
@@ -363,6 +366,8 @@ class Session:
 
     def apply_rules(self, rules: RuleSet) -> None:
         """Go by other rules from here on."""
+        if rules.rules:
+            self._traffic.recall()
         kept = rules.continued_from(self._rules) if self._rules is not None else set()
         self._rules = rules
         self._observer.forget()
@@ -377,6 +382,7 @@ class Session:
     def apply_tap(self, tap: Tap | None) -> None:
         """Show another tap what passes from here on; None: show it to no tap."""
         if self._report.tap is not tap:
+            self._traffic.recall()
             self._report.tap = tap
             self._traffic.apply_tap()
 
@@ -417,6 +423,7 @@ class Session:
         The client is sent 406, as by RabbitMQ where it closes a channel of its own accord.
         """
         assert self._nursery is not None
+        self._traffic.recall()
         with self.contained():
             self._report.log("info", f"channel {number} closed by an operator: {text}")
             close = Close(Scope.CHANNEL, PreconditionFailed.code, PreconditionFailed(text).reply_text, farewell=text)
@@ -429,6 +436,7 @@ class Session:
         What the broker sends goes on to it. The broker gets heartbeats for as long as the client is not read from.
         """
         assert self._nursery is not None
+        self._traffic.recall()
         with self.contained():
             if channel is None:
                 self._report.log("info", "paused by an operator")
@@ -456,6 +464,7 @@ class Session:
 
     def drain(self) -> None:
         """End the session with 320 as soon as the contents in progress are complete."""
+        self._traffic.recall()
         nursery = self._nursery
         start = drain_start(self.phase, self.state)
         if start is DrainStart.NOT_AGAIN:
@@ -487,6 +496,11 @@ class Session:
         self._closing.reset(peer, reason)
         self._scope.cancel()
 
+    def refresh(self) -> None:
+        """Have the legs and the meter know what a pump has relayed so far, if one does: ask for either after this."""
+        if self._traffic.ownership is not None:
+            self._traffic.ownership.refresh()
+
     # --- heartbeats
 
     @property
@@ -503,6 +517,7 @@ class Session:
     def send_heartbeat(self) -> None:
         """Send the broker a heartbeat, unless the last one is still on its way."""
         if self._nursery is not None and not self._is_beating:
+            self._traffic.recall()
             self._is_beating = True
             self._nursery.start_soon(self._send_heartbeat)
 

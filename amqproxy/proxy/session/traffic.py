@@ -26,6 +26,7 @@ from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.closing import SHUTDOWN, Closing
 from amqproxy.proxy.session.drain import Drain
 from amqproxy.proxy.session.handshake import PacedHandshake
+from amqproxy.proxy.session.ownership import Ownership
 from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.relay import Relay
@@ -35,6 +36,7 @@ from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
 from amqproxy.proxy.session.tap_budget import TapBudget, TapShare
 from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Impairment, Verdict
@@ -46,7 +48,8 @@ class Traffic:
     """Carries out what the `passage` between `legs` wants, from the first frame on and until all that waited is sent.
 
     `meter` counts the messages that the client sends and is sent, if they are counted. Taps that may miss frames are
-    shown what there is time for in `tap_budget`; for others, there is the `brake`.
+    shown what there is time for in `tap_budget`; for others, there is the `brake`. With `pumps`, one of them relays
+    while nothing of all this is needed; `recall` before doing anything to what passes.
 
     The session's `scope` is cancelled where that ends the session; `closing` and `report` know why then.
     """
@@ -62,6 +65,8 @@ class Traffic:
         "_met",
         "_mirrors",
         "_nursery",
+        "_ownership",
+        "_pumps",
         "_relays",
         "_report",
         "_rules",
@@ -86,7 +91,10 @@ class Traffic:
         mirrors: Mirrors | None,
         tap_budget: TapBudget | None = None,
         brake: TapBrake | None = None,
+        pumps: Pumps | None = None,
     ) -> None:
+        self._pumps = pumps
+        self._ownership: Ownership | None = None
         self._brake = brake
         self._legs = legs
         self._life = life
@@ -130,12 +138,11 @@ class Traffic:
         follow_up, observe = self._follow_up, self._report.metrics.latency.observe
         if self._report.metrics.messages is not None:
             self.meter = MessageMeter(self._report.metrics.messages)
+        if self._pumps is not None:
+            self._ownership = Ownership(self._pumps, self._legs, self._is_steady, self._measured)
         shared = self.passage, self._share, follow_up, observe, self._note, self._report.note_frames
-        number = self._report.number
-        relays = (
-            Relay(client, server, *shared, handshake, self._brake, number),
-            Relay(server, client, *shared, None, self._brake, number),
-        )
+        last = self._brake, self._report.number, self._ownership
+        relays = Relay(client, server, *shared, handshake, *last), Relay(server, client, *shared, None, *last)
         self._relays = relays
         return relays
 
@@ -239,11 +246,11 @@ class Traffic:
         if self._tap_share is not None:
             self._keep_to_share(self._tap_share, began)
 
-    def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
+    def _measure(self, is_server: bool, data: bytes | memoryview, now: float, is_cut: bool = False) -> None:
         """Have the meter count messages. Where it fails, nothing is counted any more."""
         if self.meter is not None:
             try:
-                self.meter.feed(is_server, data, now)
+                self.meter.feed(is_server, data, now, is_cut)
             except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
                 self._lose_meter(failure)
 
@@ -282,6 +289,36 @@ class Traffic:
     def _is_tapped(self) -> bool:
         """Is what passes to be shown to the report's tap now?"""
         return self._report.tap is not None and not (self._tap_share is not None and self._tap_share.is_hidden)
+
+    # --- pumps
+
+    @property
+    def ownership(self) -> Ownership | None:
+        """Who receives and sends, where that may be a pump."""
+        return self._ownership
+
+    def recall(self) -> None:
+        """Have the connection here, if a pump has it."""
+        if self._ownership is not None:
+            self._ownership.recall()
+
+    def _is_steady(self) -> bool:
+        """Is there nothing to be done with what passes but to send it on, and to count it?"""
+        passage = self.passage
+        return (
+            isinstance(passage, PassThrough)
+            and passage.relays_unseen
+            and not passage.is_tapped
+            and self._nursery is not None
+            and self._life.state is SessionState.RELAYING
+            and not (self._brake is not None and self._brake.is_on)
+            and all(leg.connection.state is ConnectionState.OPEN for leg in self._legs.values())
+            and not any(relay.is_paused or relay.handshake is not None for relay in self._relays)
+        )
+
+    def _measured(self) -> Callable[[bool, memoryview, float, bool], None] | None:
+        """What is to be given all that a pump passes."""
+        return None if self.meter is None else self._measure
 
     def _lose_meter(self, failure: Exception) -> None:
         meter, self.meter = self.meter, None

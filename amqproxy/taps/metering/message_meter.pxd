@@ -29,7 +29,7 @@ cdef class MessageMeter:
     cdef readonly bint is_lost
     cdef readonly long long frames
 
-    cpdef feed(self, bint is_server, const unsigned char[::1] data, double now)
+    cpdef feed(self, bint is_server, const unsigned char[::1] data, double now, bint is_cut=*)
     cdef Py_ssize_t _take_run(
         self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length, unsigned long long now_ns
     ) except -1

@@ -165,8 +165,12 @@ class MessageMeter:
         """A channel; None where nothing has been open on it yet."""
         return self._channels.by_number.get(number)
 
-    def feed(self, is_server: cython.bint, data: bytes | memoryview, now: cython.double) -> None:
-        """Take whole frames: of the server, or of the client."""
+    def feed(
+        self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
+    ) -> None:
+        """Take whole frames: of the server, or of the client. Where they are cut, of a body there are only the first
+        seven bytes of its frame.
+        """
         length: cython.Py_ssize_t = len(data)
         now_ns: cython.ulonglong = int(now * 1e9)
         if not length or self.is_lost:
@@ -180,14 +184,20 @@ class MessageMeter:
         end: cython.Py_ssize_t
         is_read: cython.bint
         while position < length:
-            end = self._take_run(is_server, p, position, length, now_ns)
-            if end > position:
-                position = end
-                continue
-            if length - position < 8:
+            if not is_cut:
+                end = self._take_run(is_server, p, position, length, now_ns)
+                if end > position:
+                    position = end
+                    continue
+            if length - position < 7:
                 self._lose()
                 return
             end = position + 8 + cython.cast(cython.Py_ssize_t, _long(p, position + 3))
+            if is_cut and p[position] == _BODY:
+                self._take_content(is_server, p, position, end, now_ns)
+                self.frames += 1
+                position += 7
+                continue
             if end > length or p[end - 1] != 0xCE:
                 self._lose()
                 return

@@ -25,6 +25,7 @@ from amqproxy.config import Limits, ServerTLS
 from amqproxy.proxy.leg import QUANTUM_FRAMES
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.pump.pumps import are_available
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.actions import AnyRule
@@ -53,12 +54,17 @@ RULES = {
     "with a rule that lets all pass": RuleSet([Allow(name="all")]),
     "with a rule that looks at all": RuleSet([Log(name="look", level="debug", text="{method}")]),
 }
+HANDED_OVER = "handed over every three frames"
 
 
-@pytest.fixture(autouse=True, params=RULES.values(), ids=RULES.keys())
+@pytest.fixture(autouse=True, params=[*RULES, HANDED_OVER])
 def rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions do as they do, whether rules that change nothing look on or not."""
-    monkeypatch.setattr(staging, "standing_rules", request.param)
+    """Sessions do as they do, whether rules that change nothing look on or not, and whoever relays."""
+    if request.param == HANDED_OVER:
+        if not are_available():
+            pytest.skip("a plain run has no pump: it is compiled")
+        monkeypatch.setattr(staging, "frames_a_pump", 3)
+    monkeypatch.setattr(staging, "standing_rules", RULES.get(request.param))
 
 
 # ------------------------------------------------------------------------------------------- what passes

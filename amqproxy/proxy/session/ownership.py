@@ -1,0 +1,220 @@
+"""Who receives and sends on the two connections of a session: its relays, or a pump.
+
+Both relays receive through `Ownership.receive`. Where the session is in its steady state, the connection goes to a pump
+in there; whatever wants it back, `recall`s it, and goes on as if there were no pump.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+import trio
+
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.proxy.leg import Leg
+from amqproxy.pump.pump import ENDED, FORCED, GONE, RECALLED, Pump, PumpedConnection
+from amqproxy.pump.pumps import Pumps
+from amqproxy.sockets.transport import SocketTransport, TransportBroken
+
+MANY_FRAMES = 256
+"""Frames after which it was worth while to hand a connection over."""
+
+_PLACES = (CLIENT, SERVER)
+
+
+class TargetBroken(Exception):
+    """What a pump had not sent yet cannot be sent on: the target of a direction is gone."""
+
+
+class Owner(StrEnum):
+    """Who receives and sends."""
+
+    RELAYS = "relays"
+    """The session's own two, each its direction."""
+    OFFERED = "offered"
+    """None just now: one relay waits for the other to let go of its socket."""
+    PUMP = "pump"
+    """A pump, both directions."""
+
+
+class OwnershipEvent(StrEnum):
+    """What changes that."""
+
+    OFFER = "offer"
+    WITHDRAW = "withdraw"
+    HAND_OVER = "hand over"
+    GIVE_BACK = "give back"
+
+
+OWNERSHIP_TRANSITIONS: dict[Owner, dict[OwnershipEvent, Owner]] = {
+    Owner.RELAYS: {OwnershipEvent.OFFER: Owner.OFFERED},
+    Owner.OFFERED: {OwnershipEvent.WITHDRAW: Owner.RELAYS, OwnershipEvent.HAND_OVER: Owner.PUMP},
+    Owner.PUMP: {OwnershipEvent.GIVE_BACK: Owner.RELAYS},
+}
+"""For each owner, which event leads to which other one."""
+
+
+class Ownership:
+    """The owner of one session's connection, which changes in `_move` alone.
+
+    `legs` are both of the session's by the time of the first `receive`. `is_steady` is asked whether a pump could take
+    the connection, as far as the session knows. `note` returns what counts messages, if they are counted.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_chunks",
+        "_is_steady",
+        "_legs",
+        "_note",
+        "_patience",
+        "_pump",
+        "_pumped",
+        "_pumps",
+        "_scopes",
+        "owner",
+    )
+
+    def __init__(
+        self,
+        pumps: Pumps,
+        legs: Mapping[Peer, Leg],
+        is_steady: Callable[[], bool],
+        note: Callable[[], Callable[[bool, memoryview, float, bool], None] | None],
+    ) -> None:
+        self._pumps = pumps
+        self._legs = legs
+        self._is_steady = is_steady
+        self._note = note
+        self._chunks: float = pumps.first_chunks
+        self._patience = pumps.first_chunks
+        self._scopes: dict[Peer, trio.CancelScope] = {}
+        self._changed = trio.Event()
+        self._pumped: PumpedConnection | None = None
+        self._pump: Pump | None = None
+        self.owner = Owner.RELAYS
+
+    def _move(self, event: OwnershipEvent) -> None:
+        self.owner = OWNERSHIP_TRANSITIONS[self.owner][event]
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    # --- as relays see it
+
+    async def receive(self, peer: Peer) -> bytes:
+        """What a relay receives next from its leg; what comes before that, a pump may have relayed.
+
+        `TransportBroken` when the leg's peer is gone, `TargetBroken` when the other leg's is.
+        """
+        while True:
+            if self.owner is Owner.PUMP:
+                try:
+                    await self._changed.wait()
+                finally:  # however the session ends, it ends with its own sockets
+                    self.recall()
+                await self._send_unsent(peer.other)
+            elif self.owner is Owner.OFFERED:  # by the other relay, which waits
+                self._answer_offer()
+            elif self._may_offer(peer):
+                self._move(OwnershipEvent.OFFER)
+                self._scopes[peer.other].cancel()
+                await self._changed.wait()
+            else:
+                data = await self._receive_here(peer)
+                if data is not None:
+                    self._chunks -= 1
+                    return data
+
+    async def _receive_here(self, peer: Peer) -> bytes | None:
+        """What comes from a peer; None if the other relay offers the connection before anything does."""
+        scope = self._scopes[peer] = trio.CancelScope()
+        data: bytes | None = None
+        try:
+            with scope:
+                data = await self._legs[peer].transport.receive()
+        finally:
+            del self._scopes[peer]
+            if self.owner is Owner.OFFERED and not scope.cancelled_caught:
+                self._move(OwnershipEvent.WITHDRAW)
+        return data
+
+    async def _send_unsent(self, to: Peer) -> None:
+        try:
+            await self._legs[to].transport.send(b"")
+        except TransportBroken as error:
+            raise TargetBroken(str(error)) from None
+
+    # --- over, and back
+
+    def _may_offer(self, peer: Peer) -> bool:
+        """Is it time to, and does the other relay wait for its peer?"""
+        return self._chunks <= 0 and peer.other in self._scopes and self._is_steady()
+
+    def _answer_offer(self) -> None:
+        """Neither relay receives now: hand the connection over, if it still can be."""
+        pumped = self._pumpable() if self._is_steady() else None
+        if pumped is None:
+            self._chunks = self._patience
+            self._move(OwnershipEvent.WITHDRAW)
+        else:
+            self._pumped = pumped
+            self._pump = self._pumps.take(pumped)
+            self._move(OwnershipEvent.HAND_OVER)
+
+    def _pumpable(self) -> PumpedConnection | None:
+        """The connection as a pump takes it; None where that is not possible."""
+        legs = [self._legs[peer] for peer in _PLACES]
+        client, server = (leg.transport for leg in legs)
+        readers = legs[0].reader, legs[1].reader
+        if type(client) is not SocketTransport or type(server) is not SocketTransport:
+            return None
+        for reader in readers:
+            if reader.is_paused or reader.error is not None or reader.held_size > FRAME_MIN_SIZE:
+                return None
+            if any(state.is_watched or state.is_shown for state in reader.content_states.values()):
+                return None
+        ours, theirs = client.lend(), server.lend()
+        if ours is None or theirs is None:
+            return None
+        return PumpedConnection(readers, (ours, theirs), self._take_back, self._note())
+
+    def _take_back(self) -> None:
+        """The pump has given the connection back: all is as if it had been relayed here."""
+        pumped, self._pumped, self._pump = self._pumped, None, None
+        assert pumped is not None
+        self._count_received(pumped)
+        for place, peer in enumerate(_PLACES):
+            transport = self._legs[peer].transport
+            assert isinstance(transport, SocketTransport)
+            transport.take_back(pumped.rest(place), pumped.unsent(1 - place), pumped.error(place))
+        if pumped.reason in (ENDED, GONE):
+            self._chunks = math.inf
+        else:
+            is_worth_while = pumped.reason in (FORCED, RECALLED) or pumped.frames() >= MANY_FRAMES
+            self._patience = (
+                self._pumps.first_chunks if is_worth_while else min(2 * self._patience, self._pumps.most_chunks)
+            )
+            self._chunks = self._patience
+        self._move(OwnershipEvent.GIVE_BACK)
+
+    def _count_received(self, pumped: PumpedConnection) -> None:
+        for peer, size in zip(_PLACES, pumped.show(), strict=True):
+            transport = self._legs[peer].transport
+            assert isinstance(transport, SocketTransport)
+            transport.received += size
+
+    # --- for what is done to a session from outside
+
+    def recall(self) -> None:
+        """Have the relays own the connection, at once."""
+        if self._pump is not None and self._pumped is not None:
+            self._pump.recall(self._pumped)
+
+    def refresh(self) -> None:
+        """Have the legs and the meter know what has passed so far."""
+        if self._pumped is not None:
+            self._pumps.read_journals()
+            self._count_received(self._pumped)

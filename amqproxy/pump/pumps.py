@@ -1,0 +1,132 @@
+"""The pumps of one proxy, each in a thread of its own, and how connections are spread over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Thread
+
+import trio
+
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump, PumpedConnection
+from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics
+
+READ_EVERY = 0.25
+"""Seconds after which what pumps have written down is counted; sooner where their journals are half full."""
+
+FIRST_CHUNKS = 8
+"""Chunks that a session relays itself before it hands its connection over."""
+
+MOST_CHUNKS = 1024
+"""The same, where pumps have given the connection back soon time and again."""
+
+
+class Pumps:
+    """So many `threads`, or with 0 none: then there is one pump, which the event loop runs.
+
+    Each gives a connection back at the methods that it `keeps` for the session, of each peer: a 1 at the index of each.
+    `most_frames` gives it back after so many frames, and then a session offers it again with every `first_chunks`, at
+    most `most_chunks`: so tests have connections change hands all the time. To be used from one thread.
+    """
+
+    def __init__(
+        self,
+        threads: int,
+        keeps: Mapping[Peer, bytes],
+        metrics: Metrics,
+        *,
+        most_frames: int = 0,
+        first_chunks: int = FIRST_CHUNKS,
+        most_chunks: int = MOST_CHUNKS,
+    ) -> None:
+        self.first_chunks = first_chunks
+        self.most_chunks = most_chunks
+        self.handed_over = 0
+        self._metrics = metrics
+        self._threads: list[Thread] = []
+        self._pumps = tuple(
+            Pump(
+                (keeps[CLIENT], keeps[SERVER]),
+                (metrics.tallies[CLIENT], metrics.tallies[SERVER]),
+                LATENCY_BUCKETS,
+                most_frames=most_frames,
+                stuck_after=STUCK_AFTER if threads else 0.0,
+                is_threaded=threads > 0,
+            )
+            for _ in range(max(1, threads))
+        )
+        metrics.before_scrape.append(self.collect)
+
+    @property
+    def connections(self) -> int:
+        """How many they have."""
+        return sum(pump.connections for pump in self._pumps)
+
+    def take(self, connection: PumpedConnection) -> Pump:
+        """Relay a connection, until its `returned` is called; the pump that does."""
+        pump = min(self._pumps, key=lambda each: each.connections)
+        pump.take(connection)
+        self.handed_over += 1
+        return pump
+
+    def read_journals(self) -> None:
+        """Have counted what has passed so far."""
+        for pump in self._pumps:
+            pump.read_journal()
+
+    def collect(self) -> None:
+        """Add to the metrics what the pumps have counted since; for any thread."""
+        latency = self._metrics.latency
+        for pump in self._pumps:
+            counts, total = pump.collect()
+            for place, count in enumerate(counts):
+                latency.counts[place] += count
+            latency.total += total
+
+    # --- from beginning to end
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Their threads run, until the block ends. Then no connection is with them."""
+        for number, pump in enumerate(self._pumps, 1):
+            if pump.is_threaded:
+                thread = Thread(target=pump.run, name=f"pump {number}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        try:
+            yield
+        finally:
+            for pump in self._pumps:
+                pump.recall_all()
+                pump.stop()
+            for thread in self._threads:
+                thread.join()
+            self._threads.clear()
+            self.collect()
+
+    async def run(self) -> None:
+        """Take back what they give back, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for pump in self._pumps:
+                nursery.start_soon(self._serve if pump.is_threaded else self._turn, pump)
+
+    async def _serve(self, pump: Pump) -> None:
+        while True:
+            with trio.move_on_after(READ_EVERY):
+                await trio.lowlevel.wait_readable(pump.returns_descriptor)
+            pump.receive_returned()
+            pump.read_journal()
+
+    async def _turn(self, pump: Pump) -> None:
+        """Run a pump that has no thread."""
+        while True:
+            await trio.lowlevel.wait_readable(pump.descriptor)
+            pump.turn()
+            pump.receive_returned()
+            pump.read_journal()
+
+
+def are_available() -> bool:
+    """Can there be pumps? They are compiled, and for Linux."""
+    return IS_AVAILABLE

@@ -1,0 +1,200 @@
+"""Every way of a connection over to a pump, and back: in transcripts, with a pump that the event loop turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.control.session_entries import channel_entries, connection_entry
+from amqproxy.proxy.session.ownership import OWNERSHIP_TRANSITIONS, Owner, Ownership, OwnershipEvent
+from amqproxy.proxy.session.session import Session
+from amqproxy.pump.pumps import are_available
+from amqproxy.rules.actions import AnyRule
+from amqproxy.rules.engine.evaluator import RuleSet
+from tests.proxy import stage as staging
+from tests.proxy.recording_tap import Audience
+from tests.proxy.stage import OPEN, Stage, staged
+from tests.transcripts.words import octets
+
+needs_pump = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+
+PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
+DELIVER = "1: basic.deliver, 1: header 5, 1: body 5"
+
+
+@pytest.fixture(autouse=True)
+def most_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pump keeps a connection for as long as it may."""
+    monkeypatch.setattr(staging, "frames_a_pump", 1_000_000)
+
+
+def ownership(stage: Stage) -> Ownership:
+    found = stage.session._traffic.ownership
+    assert found is not None
+    return found
+
+
+@asynccontextmanager
+async def pumped(**options: Any) -> AsyncIterator[Stage]:
+    """A session that a pump relays."""
+    async with staged(OPEN, **options) as stage:
+        await stage.play(f">> {PUBLISH}\n<< heartbeat")
+        assert ownership(stage).owner is Owner.PUMP
+        yield stage
+        stage.client.socket.close()
+        with trio.fail_after(1000):
+            await stage.is_over.wait()
+
+
+def test_every_owner_has_its_row() -> None:
+    assert set(OWNERSHIP_TRANSITIONS) == set(Owner)
+    assert {event for row in OWNERSHIP_TRANSITIONS.values() for event in row} == set(OwnershipEvent)
+
+
+@needs_pump
+async def test_a_session_in_its_steady_state_is_handed_over(autojump_clock: MockClock) -> None:
+    async with pumped() as stage:
+        assert stage.pumps is not None
+        before = stage.pumps.handed_over
+        await stage.play(f">> {PUBLISH}\n<< {DELIVER}\n>> heartbeat\n<< 1: basic.ack")
+        assert ownership(stage).owner is Owner.PUMP
+        assert stage.pumps.handed_over == before
+
+
+BACK = [">> 1: queue.declare\n<< 1: queue.declare-ok", "<< 1: basic.cancel", ">> 3: channel.open"]
+
+
+@needs_pump
+@pytest.mark.parametrize("line", BACK)
+async def test_a_method_brings_it_back_and_what_comes_next_hands_it_over(line: str, autojump_clock: MockClock) -> None:
+    async with pumped() as stage:
+        before = ownership(stage)._pumps.handed_over
+        await stage.play(f"{line}\n>> {PUBLISH}\n<< heartbeat\n>> heartbeat\n<< heartbeat")
+        assert ownership(stage).owner is Owner.PUMP
+        assert ownership(stage)._pumps.handed_over > before
+
+
+@needs_pump
+async def test_an_error_is_answered_as_without_a_pump(autojump_clock: MockClock) -> None:
+    async with pumped() as stage:
+        await stage.play("""
+            >> 1: basic.publish, 1: body 5
+            broker: 1: basic.publish, connection.close 320
+            client: connection.close 505
+            << connection.close-ok
+            client: nothing
+            >> connection.close-ok
+            client: EOF
+            broker: EOF
+        """)
+
+
+@needs_pump
+@pytest.mark.parametrize("peer", ["client", "broker"])
+async def test_a_peer_that_hangs_up(peer: str, autojump_clock: MockClock) -> None:
+    async with pumped() as stage:
+        (stage.client if peer == "client" else stage.broker).perform("EOF")
+        await wait_all_tasks_blocked()
+        assert ownership(stage).owner is Owner.RELAYS
+        if peer == "client":
+            stage.broker.perform("EOF")
+
+
+@needs_pump
+@pytest.mark.parametrize("peer", ["client", "broker"])
+async def test_a_peer_that_resets(peer: str, autojump_clock: MockClock) -> None:
+    async with pumped(tcp=True) as stage:
+        (stage.client if peer == "client" else stage.broker).perform("RST")
+        seen = await (stage.broker if peer == "client" else stage.client).sees()
+        assert seen.startswith("connection.close 320" if peer == "broker" else "EOF")
+        assert ownership(stage).owner is Owner.RELAYS
+
+
+def _apply_rule(session: Session) -> None:
+    session.apply_rules(RuleSet([msgspec.convert({"name": "r", "action": "log", "text": "x"}, AnyRule)]))
+
+
+RECALLS: dict[str, Callable[[Session], object]] = {
+    "rules": _apply_rule,
+    "a tap": lambda session: session.apply_tap(Audience()),
+    "a pause": lambda session: session.pause(),
+    "a drain": lambda session: session.drain(),
+    "an operator who closes a channel": lambda session: session.close_channel(1, "x"),
+    "a heartbeat of ours": lambda session: session.send_heartbeat(),
+}
+
+
+@needs_pump
+@pytest.mark.parametrize("act", RECALLS.values(), ids=RECALLS.keys())
+async def test_what_is_done_from_outside_brings_it_back_with_all_that_was_on_its_way(
+    act: Callable[[Session], object], autojump_clock: MockClock
+) -> None:
+    async with pumped() as stage:
+        whole = octets(PUBLISH)
+        stage.client.say(whole[:-3])
+        await stage.broker.sees()
+        act(stage.session)
+        assert ownership(stage).owner is Owner.RELAYS
+        assert stage.session.client.connection.state == "open"
+        stage.client.say(whole[-3:])
+        await wait_all_tasks_blocked()
+        if stage.session.is_paused:
+            stage.session.resume()
+        await stage.broker.sees()
+        assert whole * 2 in bytes(stage.broker.seen).replace(octets("heartbeat"), b"")
+
+
+@needs_pump
+async def test_what_is_cancelled_ends_with_its_own_sockets(autojump_clock: MockClock) -> None:
+    async with pumped() as stage:
+        stage.session.close("enough")
+        await wait_all_tasks_blocked()
+        assert ownership(stage).owner is Owner.RELAYS
+        assert await stage.client.sees() == "connection.close 320"
+
+
+@needs_pump
+async def test_what_is_known_of_a_session_is_up_to_date(autojump_clock: MockClock) -> None:
+    async with pumped() as stage:
+        before = connection_entry(stage.session)["bytes"]
+        await stage.play(f">> {PUBLISH}, 1: basic.publish\n<< {DELIVER}")
+        assert ownership(stage).owner is Owner.PUMP
+        after = connection_entry(stage.session)["bytes"]
+        assert after[str(CLIENT)] - before[str(CLIENT)] == len(octets(f"{PUBLISH}, 1: basic.publish"))
+        assert after[str(SERVER)] - before[str(SERVER)] == len(octets(DELIVER))
+        [entry] = [entry for entry in channel_entries([stage.session]) if entry["channel"] == 1]
+        assert entry["messages"][str(CLIENT)] == 3
+        assert entry["open_content"][str(CLIENT)] == "basic.publish"
+        assert stage.count("messages_published_total") == 2
+        assert stage.count("messages_delivered_total") == 1
+        assert stage.count("frames_total", sender=str(CLIENT), type="method", method="basic.publish") == 3
+
+
+@needs_pump
+async def test_rules_and_taps_keep_it_from_a_pump(autojump_clock: MockClock) -> None:
+    rules = RuleSet([msgspec.convert({"name": "r", "action": "log", "text": "x"}, AnyRule)])
+    for options in ({"rules": rules}, {"tap": Audience()}):
+        async with staged(OPEN, **options) as stage:  # type: ignore[arg-type]
+            await stage.play(f">> {PUBLISH}\n<< heartbeat\n>> {PUBLISH}\n<< heartbeat")
+            assert ownership(stage).owner is Owner.RELAYS
+
+
+@needs_pump
+async def test_what_comes_back_soon_is_handed_over_less_and_less_often(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pumped() as stage:
+        mine = ownership(stage)
+        assert stage.pumps is not None
+        stage.pumps.most_chunks = 1024
+        for _ in range(5):
+            await stage.play(">> 1: queue.declare\n<< 1: queue.declare-ok")
+        assert mine._patience > 1
+        assert mine._chunks <= mine._patience

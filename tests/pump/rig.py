@@ -1,0 +1,151 @@
+"""A connection whose two peers are sockets of the test, and a pump between them that has no thread, or has one."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+from threading import Thread
+
+from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.tally import Tally
+from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.proxy.stateful import STATEFUL
+from amqproxy.pump.pump import Pump, PumpedConnection
+from amqproxy.pump.pumps import Pumps
+
+DEADLINE = 20.0
+BOUNDS = (10e-6, 1e-3, 1.0)
+KEEPS = STATEFUL[CLIENT], STATEFUL[SERVER]
+
+
+def reader(peer: object, *channels: int, frame_max: int = 131_072) -> FrameReader:
+    """A reader of an open connection, with these channels."""
+    found = FrameReader(frame_max=frame_max)
+    found.want(STATEFUL[peer], content=False)  # type: ignore[index]
+    for number in channels:
+        found.open_content_state(number)
+    return found
+
+
+def pump(**options: object) -> Pump:
+    """One that its owner turns, unless `is_threaded`."""
+    return Pump(KEEPS, (Tally(), Tally()), BOUNDS, **{"is_threaded": False, **options})  # type: ignore[arg-type]
+
+
+class Wire:
+    """A connection: `client` and `server` are its peers' sockets, `sockets` those of the proxy."""
+
+    def __init__(
+        self,
+        pump: Pump,
+        channels: tuple[int, ...] = (1, 2),
+        note: Callable[[bool, memoryview, float, bool], object] | None = None,
+        tcp: bool = False,
+        frame_max: int = 131_072,
+        buffer: int = 0,
+    ) -> None:
+        self.pump = pump
+        self.note = note
+        pairs = [_connected(tcp), _connected(tcp)]
+        (self.client, ours), (self.server, theirs) = pairs
+        self.sockets = ours, theirs
+        if buffer:
+            for each in (*pairs[0], *pairs[1]):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        self.readers = reader(CLIENT, *channels, frame_max=frame_max), reader(SERVER, *channels, frame_max=frame_max)
+        self.returned = 0
+        self.lease: PumpedConnection | None = None
+        self.seen = bytearray(), bytearray()
+
+    def hand_over(self) -> PumpedConnection:
+        return self.hand_over_to(self.pump)
+
+    def hand_over_to(self, taker: Pump | Pumps) -> PumpedConnection:
+        descriptors = self.sockets[0].fileno(), self.sockets[1].fileno()
+        self.lease = PumpedConnection(self.readers, descriptors, self._return, self.note)
+        self.pump = taker.take(self.lease) or self.pump
+        return self.lease
+
+    def _return(self) -> None:
+        assert self.lease is not None
+        assert not self.lease.is_pumped
+        self.returned += 1
+
+    def settle(self) -> None:
+        """Turn the pump until nothing is left to be done, and look at what both peers have got."""
+        settle(self.pump)
+        self.look()
+
+    def look(self) -> None:
+        for place, sock in enumerate((self.client, self.server)):
+            while True:
+                try:
+                    data = sock.recv(1 << 20)
+                except (BlockingIOError, ConnectionResetError):
+                    break
+                if not data:
+                    break
+                self.seen[place].extend(data)
+
+    def close(self) -> None:
+        if self.lease is not None:
+            self.pump.recall(self.lease)
+        for each in (self.client, self.server, *self.sockets):
+            each.close()
+
+
+def settle(pump: Pump) -> None:
+    """Turn a pump until nothing is left to be done."""
+    while select.select([pump.descriptor], [], [], 0)[0]:
+        pump.turn()
+    pump.receive_returned()
+    pump.read_journal()
+
+
+def until(condition: Callable[[], object], pump: Pump) -> None:
+    """Serve a pump in a thread until a condition holds."""
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        select.select([pump.returns_descriptor], [], [], 0.005)
+        pump.receive_returned()
+        pump.read_journal()
+
+
+class Running:
+    """A pump in a thread of its own, for the while of a block."""
+
+    def __init__(self, **options: object) -> None:
+        self.pump = pump(is_threaded=True, **options)
+        self._thread = Thread(target=self.pump.run, daemon=True)
+
+    def __enter__(self) -> Pump:
+        self._thread.start()
+        return self.pump
+
+    def __exit__(self, *exception: object) -> None:
+        self.pump.recall_all()
+        self.pump.stop()
+        self._thread.join(DEADLINE)
+        assert not self._thread.is_alive()
+
+
+def reset(sock: socket.socket) -> None:
+    """Tear a TCP connection down."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def _connected(tcp: bool) -> tuple[socket.socket, socket.socket]:
+    if tcp:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            ends = (socket.create_connection(listener.getsockname()), listener.accept()[0])
+    else:
+        ends = socket.socketpair()
+    for end in ends:
+        end.setblocking(False)
+    return ends

@@ -1,0 +1,99 @@
+"""Several pumps: how connections are spread, what they count together, and how they begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.proxy.stateful import STATEFUL
+from amqproxy.pump.pump import FORCED
+from amqproxy.pump.pumps import Pumps, are_available
+from amqproxy.taps.metrics import Metrics
+from tests.pump.rig import DEADLINE, Wire
+from tests.transcripts.words import octets, words
+
+pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+
+PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with trio.fail_after(DEADLINE):
+        while not condition():  # noqa: ASYNC110 - a thread changes it, which sets no event
+            await trio.sleep(0.001)
+
+
+def take(pumps: Pumps) -> Wire:
+    """A connection with the pump that `pumps` choose."""
+    wire = Wire(pumps._pumps[0])
+    lease = wire.hand_over_to(pumps)
+    assert lease.is_pumped
+    return wire
+
+
+async def test_connections_are_spread_and_come_back() -> None:
+    metrics = Metrics()
+    pumps = Pumps(2, STATEFUL, metrics)
+    with pumps.started():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pumps.run)
+            wires = [take(pumps) for _ in range(4)]
+            assert [pump.connections for pump in pumps._pumps] == [2, 2]
+            for wire in wires:
+                wire.client.send(octets(f"{PUBLISH}, 1: queue.declare"))
+            await until(lambda: all(wire.returned for wire in wires))
+            assert pumps.connections == 0
+            nursery.cancel_scope.cancel()
+    for wire in wires:
+        wire.look()
+        assert words(bytes(wire.seen[1])) == PUBLISH
+        wire.close()
+    value = metrics.registry.get_sample_value("amqproxy_relay_seconds_count")
+    assert value == 4
+    labels = {"sender": str(CLIENT), "type": "method", "method": "basic.publish"}
+    assert metrics.registry.get_sample_value("amqproxy_frames_total", labels) == 4
+
+
+async def test_a_scrape_counts_what_passed_just_now() -> None:
+    metrics = Metrics()
+    pumps = Pumps(1, STATEFUL, metrics)
+    labels = {"sender": str(CLIENT), "type": "method", "method": "basic.publish"}
+    with pumps.started():
+        wire = take(pumps)
+        wire.client.send(octets(PUBLISH))
+        await until(lambda: metrics.registry.get_sample_value("amqproxy_frames_total", labels) == 1)
+    assert wire.returned == 1, "none is left with a pump that ends"
+    wire.close()
+
+
+async def test_a_pump_without_a_thread_is_turned_by_the_event_loop() -> None:
+    pumps = Pumps(0, STATEFUL, Metrics(), most_frames=3)
+    with pumps.started():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pumps.run)
+            wire = take(pumps)
+            wire.client.send(octets(f"{PUBLISH}, {PUBLISH}"))
+            await until(lambda: wire.returned)
+            assert wire.lease is not None
+            assert wire.lease.reason == FORCED
+            assert words(wire.lease.rest(0)) == PUBLISH
+            nursery.cancel_scope.cancel()
+    wire.close()
+
+
+async def test_the_journal_is_read_now_and_then() -> None:
+    noted: list[bytes] = []
+    pumps = Pumps(1, STATEFUL, Metrics())
+    with pumps.started():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pumps.run)
+            wire = Wire(pumps._pumps[0], note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
+            wire.hand_over_to(pumps)
+            wire.client.send(octets(PUBLISH))
+            await until(lambda: noted)
+            assert noted == [octets(PUBLISH)]
+            nursery.cancel_scope.cancel()
+    wire.close()
