@@ -78,6 +78,7 @@ lint: $(VENV)/.test ## ruff, mypy --strict, and the floors of the design
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/hadolint Dockerfile
+	$(BIN)/zizmor --offline --no-progress --quiet .github/workflows
 	$(BIN)/cibuildwheel --print-build-identifiers --platform linux --archs x86_64 >/dev/null
 
 compile: $(VENV)/.test ## bring the compiled modules and the dashboard's page up to date
