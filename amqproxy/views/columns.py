@@ -191,7 +191,8 @@ def inert(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
-_FORMULAS = ("=", "+", "-", "@")
+_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What begins a formula, also in the full width of Japanese keyboards."""
 
 
 def escaped(text: str) -> str:

@@ -108,6 +108,7 @@ def test_what_fails_for_no_lack_of_something(expression: str, values: dict[str, 
         (" \n", "an empty expression asks nothing"),
         ("has(queue)", "invalid argument to has() macro (line 1, column 5)"),
         ("(" * 200 + "true" + ")" * 200, "too many brackets within one another (line 1, column 97)"),
+        ("!" * 4000 + "true", "too many operators within one another (line 1, column 1)"),
     ],
 )
 def test_what_is_refused(expression: str, what: str) -> None:
