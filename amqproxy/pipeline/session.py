@@ -73,8 +73,9 @@ def session(
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = SparkConf()
+    is_archived = is_archived and not is_submitted()
     settings.setAll([*_settings(master, name, has_ui=has_ui, is_archived=is_archived).items(), *(conf or {}).items()])
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if SparkContext._gateway is not None or is_submitted():
         return SparkSession.builder.config(conf=settings).getOrCreate()
     gateway, notices = _started(settings)
     try:
@@ -108,6 +109,11 @@ def _end_jvm() -> None:
 def is_running() -> bool:
     """Does this process have a session already?"""
     return SparkSession.getActiveSession() is not None
+
+
+def is_submitted() -> bool:
+    """Was this process started by spark-submit, whose JVM runs already, and whose PySpark is in an archive?"""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def is_local(master: str | None) -> bool:

@@ -172,4 +172,5 @@ def _has_jars() -> bool:
     """Are they beside Spark's own, as in our image?"""
     import pyspark
 
-    return any((Path(pyspark.__file__).parent / "jars").glob("hadoop-aws-*.jar"))
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)  # spark-submit has PySpark in an archive
+    return any((home / "jars").glob("hadoop-aws-*.jar"))

@@ -60,8 +60,8 @@ def test_each_job_by_spark_submit(tmp_path: Path) -> None:
         command = [submit, "--master", "local[2]", script, job, *arguments, "--tables", str(tables), "--json"]
         environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        (line,) = done.stdout.splitlines()
+        assert done.returncode == 0, done.stdout + done.stderr
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]  # it has both outputs of ours
         told = json.loads(line)
         assert told["job"] == job
         return dict(told)
@@ -120,7 +120,6 @@ def test_a_full_disk_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
 MANY = 10_000
 
 
-@pytest.mark.timeout(3600)
 def test_ten_thousand_captures_in_two_gigabytes(tmp_path: Path) -> None:
     data = (golden.FOLDER / "confirms.pcapng").read_bytes()
     captures = tmp_path / "captures"

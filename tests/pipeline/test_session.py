@@ -58,6 +58,19 @@ def test_an_old_java_is_told(tmp_path: Path) -> None:
     assert "is version 11.0.20" in ended.stderr
 
 
+def test_what_spark_submit_started_has_its_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PySpark is in an archive then, beside which there are no jars to make anything of."""
+    pyspark = require_module("pyspark", package="'amqproxy[pipeline]'")
+    from amqproxy.pipeline import session
+
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "pyspark.zip" / "pyspark" / "__init__.py"))
+    monkeypatch.setattr(session.SparkSession.Builder, "getOrCreate", lambda builder: builder._options)
+    settings = session.session(None)
+    assert "spark.driver.extraJavaOptions" not in settings  # type: ignore[operator]
+    assert "spark.master" not in settings  # type: ignore[operator]
+
+
 def test_memory_is_a_quarter_of_the_machine_or_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     require_module("pyspark", package="'amqproxy[pipeline]'")
     from amqproxy.pipeline import session

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -73,7 +72,7 @@ def session(progress: TaskProgress, where: Where, captures: Sequence[str] = ()) 
     from amqproxy.pipeline import session as sessions
     from amqproxy.pipeline import storage
 
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_submitted = sessions.is_submitted()
     is_ours = not sessions.is_running()
     master = where.master or (None if is_submitted else sessions.LOCAL)
     spark = sessions.session(master, has_ui=where.ui, conf=storage.spark_settings(where.tables, *captures))
