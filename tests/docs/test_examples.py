@@ -18,16 +18,12 @@ EXECUTED = {"console", "python", "toml", "yaml", "ini"}
 
 NOT_EXECUTED = {
     "docs/alerts.md": 1,
-    "docs/arrow.md": 1,
-    "docs/captures.md": 16,
     "docs/control.md": 1,
-    "docs/findings.md": 1,
     "docs/howto/run-as-a-service.md": 1,
-    "docs/messages.md": 2,
-    "docs/opentelemetry.md": 2,
-    "docs/pipeline.md": 5,
+    "docs/opentelemetry.md": 1,
+    "docs/pipeline.md": 3,
     "docs/rules/script.md": 1,
-    "docs/testing.md": 4,
+    "docs/testing.md": 1,
 }
 """How many examples of a page no test executes as they stand. A number here may only become less."""
 
