@@ -105,6 +105,10 @@ chart-apply: $(VENV)/.test ## apply each render of the chart to a real Kubernete
 	cd tests/apiserver && nice -n 19 go build -p 1 -trimpath -o $(CURDIR)/build/apiserver/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	$(BIN)/python -m tests.apiserver.apply build/apiserver
 
+chroot: $(VENV)/.test ## install wheel, package and image, each in a new Debian, and print how long that takes; as root; ONLY=deb
+	@tests/install_system.sh debootstrap gcc libc6-dev python3-dev python3-venv
+	@$(BIN)/python -m tests.packaging.run $(ONLY)
+
 soak: $(VENV)/.test compile ## the tests that run for long
 	$(BIN)/python -m pytest -m soak $(PYTEST)
 
@@ -153,4 +157,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak clean system docs deb chart-apply
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak clean system docs deb chart-apply chroot

@@ -18,7 +18,7 @@ pip=("$work/venv/bin/python" -m pip --disable-pip-version-check -q)
 wheel=${1:-}
 if [ -z "$wheel" ]; then
     say "building the wheel …"
-    AMQPROXY_COMPILE=1 "${pip[@]}" wheel --no-deps --wheel-dir "$work/wheel" .
+    AMQPROXY_COMPILE=1 AMQPROXY_SBOM=1 "${pip[@]}" wheel --no-deps --wheel-dir "$work/wheel" .
     wheel=$(echo "$work"/wheel/amqproxy-*.whl)
 fi
 root=$work/root
@@ -40,7 +40,8 @@ from amqproxy.cli import main
 sys.exit(main())
 LAUNCHER
 install -D -m 644 -t "$root/lib/systemd/system" packaging/systemd/amqproxy.service packaging/systemd/amqproxy.socket
-install -D -m 640 packaging/deb/amqproxy.toml "$root/etc/amqproxy/amqproxy.toml"
+# The user of the service, which exists while it runs, has to read it: secrets are LoadCredential=.
+install -D -m 644 packaging/deb/amqproxy.toml "$root/etc/amqproxy/amqproxy.toml"
 install -D -m 644 -t "$root/usr/share/doc/amqproxy" README.md CHANGELOG.md SECURITY.md
 install -D -m 644 LICENSE "$root/usr/share/doc/amqproxy/copyright"
 

@@ -46,8 +46,10 @@ ln -s /proc/self/fd "$1/dev/fd"
 ln -s /proc/self/fd/0 "$1/dev/stdin"
 ln -s /proc/self/fd/1 "$1/dev/stdout"
 ln -s /proc/self/fd/2 "$1/dev/stderr"
-mkdir "$1/dev/shm"
+mkdir "$1/dev/shm" "$1/dev/pts"
 mount -t tmpfs tmpfs "$1/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$1/dev/pts"
+ln -s pts/ptmx "$1/dev/ptmx"
 ip link set lo up
 """
 """What each program in it finds mounted; `$1` is its root."""
@@ -62,7 +64,10 @@ if [ -d /sys/fs/cgroup/systemd ]; then
 else
     mount -t cgroup2 cgroup2 "$1/sys/fs/cgroup"
 fi
-exec chroot "$1" env -i container=chroot PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd
+cd "$1"
+pivot_root . . # as systemd mounts for its services what it finds at the root of its mounts
+umount -l .
+exec env -i container=chroot PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd
 """
 
 CGROUPS = ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
@@ -99,7 +104,7 @@ class FreshDebian:
     ) -> list[str]:
         """The command line that runs a shell's `command` in it; `user` is "UID:GID", without any capability."""
         if self._entered:
-            return [*self._entered, "/bin/sh", "-ec", command]
+            return [*self._entered, "/bin/sh", "-ec", f"cd /\n{command}"]
         unshare = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child"]
         enter = ENTER if not is_read_only else ENTER + 'mount -o remount,bind,ro "$1"\n'
         words = ["/bin/sh", "-ec", command]
@@ -146,33 +151,27 @@ class FreshDebian:
         try:
             children = Path(f"/proc/{machine.pid}/task/{machine.pid}/children")
             first = until(lambda: children.exists() and children.read_text().split()[:1], "systemd to start")[0]
-            enter = [
-                "nsenter",
-                "-t",
-                first,
-                "--mount",
-                "--pid",
-                "--uts",
-                "--ipc",
-                "--net",
-                "--cgroup",
-                f"--root={self.root}",
-            ]
+            shared = ["--mount", "--pid", "--uts", "--ipc", "--net", "--cgroup", "--root"]
             environment = [f"{name}={value}" for name, value in self.environment.items()]
-            self._entered = [*enter, "--wd=/", "env", "-i", *environment]
+            self._entered = ["nsenter", "-t", first, *shared, "env", "-i", *environment]
             until(self._is_up, "Debian to boot")
             yield
         finally:
             self._entered = []
             machine.kill()  # and with it all that is in its namespaces
             machine.wait()
-            for group in groups:
-                until(lambda group=group: not (group / "cgroup.procs").read_text(), "the processes to end")  # type: ignore[misc]
-                for inner in sorted(group.rglob("*/"), reverse=True):
-                    inner.rmdir()
-                group.rmdir()
+            until(lambda: all(_is_removed(group) for group in groups), "its processes to end")
 
     def _is_up(self) -> bool:
         with suppress(Failed):
             return "running" in self.run("systemctl is-system-running || systemctl is-system-running | grep degraded")
         return False
+
+
+def _is_removed(group: Path) -> bool:
+    """Whether the cgroup is gone, which it can be once no process is in it."""
+    with suppress(OSError):
+        for each in (*sorted(group.rglob("*/"), reverse=True), group):
+            if each.is_dir():
+                each.rmdir()
+    return not group.exists()

