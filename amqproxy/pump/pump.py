@@ -1011,8 +1011,10 @@ class Pump:
         if not load(cython.address(self._has_called)):
             message.connection = cython.NULL
             message.kind = _CALL
-            if write_pipe(self._returns[1], cython.address(message), cython.sizeof(PumpMessage)) > 0:
-                store(cython.address(self._has_called), 1)
+            # Before the call: the owner may read it, and clear this, at once.
+            store(cython.address(self._has_called), 1)
+            if write_pipe(self._returns[1], cython.address(message), cython.sizeof(PumpMessage)) < 0:
+                store(cython.address(self._has_called), 0)
 
     @cython.nogil
     @cython.cfunc
