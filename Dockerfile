@@ -1,7 +1,7 @@
 # Images of amqproxy: `proxy`, the default, with its dashboard; `pipeline`, with Spark.
 #
 #   docker build -t amqproxy .
-#   docker run --rm -p 5672:5672 amqproxy run --listen 0.0.0.0:5672 --upstream broker:5672 --metrics 0.0.0.0:9419
+#   docker run --rm --read-only --tmpfs /tmp -p 5672:5672 amqproxy run --listen 0.0.0.0:5672 --upstream broker:5672 --metrics 0.0.0.0:9419
 #
 #   docker build -t amqproxy-pipeline --target pipeline .
 #   docker run --rm -v ./captures:/captures -v tables:/tables amqproxy-pipeline amqproxy pipeline run /captures --tables /tables

@@ -106,7 +106,7 @@ class FreshDebian:
         if self._entered:
             return [*self._entered, "/bin/sh", "-ec", f"cd /\n{command}"]
         unshare = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child"]
-        enter = ENTER if not is_read_only else ENTER + 'mount -o remount,bind,ro "$1"\n'
+        enter = ENTER if not is_read_only else ENTER + 'mount -o remount,bind,ro "$1"\nmount -t tmpfs tmpfs "$1/tmp"\n'
         words = ["/bin/sh", "-ec", command]
         if user:
             uid, _, gid = user.partition(":")
