@@ -84,7 +84,7 @@ def test_a_wheel_has_what_runs_and_nothing_else(built: Built) -> None:
     } <= members
     assert any(name.startswith("dashboard/static/assets/") for name in members)
     kinds = {Path(name).suffix for name in members if not name.startswith(("dashboard/static/", about))}
-    assert kinds == {".py", ".typed"} | ({".so"} if FORM == "compiled" else set())
+    assert kinds == {".py", ".pyi", ".typed"} | ({".so"} if FORM == "compiled" else set())
     assert not [name for name in members if "/tests/" in name or name.startswith("dashboard/ui/")]
     sources = {str(path.relative_to(ROOT)) for top in ("amqproxy", "dashboard") for path in (ROOT / top).rglob("*.py")}
     assert {name for name in members if name.endswith(".py")} == {
