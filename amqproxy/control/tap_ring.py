@@ -147,16 +147,17 @@ class TapRing:
         self._add(session, CLIENT, (), NOTHING, data, ENTRY_COST)
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        if self.may_close and self._closes():
-            self._count(session, sender, frames, note)
-            return
         if isinstance(frames, FrameChunk):
-            frames = frames.unmade()
             cost = ENTRY_COST + frames.size
         else:
             cost = ENTRY_COST
             for frame in frames:
                 cost += FRAME_COST + (frame.size if frame.kind == BODY else DECODED_FACTOR * frame.size)
+        if self.may_close and self._closes(cost):
+            self._count(session, sender, frames, note)
+            return
+        if isinstance(frames, FrameChunk):
+            frames = frames.unmade()
         self._add(session, sender, frames, note, None, cost)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
@@ -199,12 +200,12 @@ class TapRing:
 
     # --- what passed without a reader
 
-    def _closes(self) -> bool:
-        """Is the ring closed now?"""
+    def _closes(self, cost: int) -> bool:
+        """Is the ring closed to an entry that costs so much?"""
         cursors = self._cursors
         if not self.is_closed:
             first = self.first
-            if self._size < self.memory or len(self._told) != len(cursors) or not cursors:
+            if self._size + cost <= self.memory or len(self._told) != len(cursors) or not cursors:
                 return False
             for cursor in cursors:
                 if cursor.next > first:

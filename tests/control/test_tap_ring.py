@@ -6,6 +6,7 @@ import gc
 import tracemalloc
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -147,6 +148,17 @@ def test_a_ring_is_closed_until_what_is_in_it_was_read() -> None:
         (SESSION, CLIENT, None, 2),
     ]
     assert (ring.shown, cursor.skipped(), told) == (37, 0, [])
+
+
+@pytest.mark.parametrize("room", [0, 1, ENTRY_COST])
+def test_a_ring_is_closed_where_the_next_entry_does_not_fit(room: int) -> None:
+    ring = TapRing(10 * (ENTRY_COST + len(chunk(1).data)) + room, may_close=True)
+    told: list[Entry] = []
+    Cursor(ring, on_missed=told.append)
+    for _ in range(30):
+        ring.saw_frames(SESSION, CLIENT, chunk(1))
+    assert ring.is_closed
+    assert (len(ring.entries), told) == (10, [])
 
 
 def test_a_ring_is_not_closed_for_who_follows_nor_for_who_is_not_told() -> None:
