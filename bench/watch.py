@@ -1,4 +1,4 @@
-"""What watching costs: the same floods with messages counted and not, and with somebody who follows them."""
+"""What watching costs: the same floods with messages counted and not, and with a follower."""
 
 from __future__ import annotations
 

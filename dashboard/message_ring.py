@@ -65,7 +65,7 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 class MessageRow(msgspec.Struct, frozen=True, gc=False):
     """A message or a finding, numbered `seq`; `frame` is the row of its frame, about, `until` of its outcome.
 
-    `json` is its record as a line, `shown` the same with what only the page is told, if there is such. The rest is what
+    `json` is its record as a line, `shown` the same with what only the page gets, if there is such. The rest is what
     lists ask about. `came_at` is on the clock that never goes back.
     """
 

@@ -137,7 +137,7 @@ class Ring:
         for number in range(self.end - 1, self.first - 1, -1):
             yield self.entries[number]
 
-    # --- who is told
+    # --- who is woken
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever there is more."""

@@ -24,7 +24,7 @@ A file is read in steps, and each step is a function of the one before:
     filtering       `Decoded` → `Decoded`     only the commands that a filter matches
     dry_run         `Decoded` → what rules would have done to it
 
-A file is written in the other direction, by whoever has frames or bytes of them:
+A file is written in the other direction, by code that has frames or bytes of them:
 
     secrets         bytes of frames → the same, with passwords masked
     frame_cuts      where they are cut into packets                                    (may be compiled)

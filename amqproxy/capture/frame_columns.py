@@ -385,7 +385,7 @@ class FrameColumns:
     """Gathers rows, one a record; whenever there are `rows` of them, `full` is called with the columns.
 
     The first `body` bytes of each body frame are in a column of their own, and with `arguments` all arguments of
-    methods as JSON. Whoever is called takes the buffers out of the columns that have values.
+    methods as JSON. `full` takes the buffers out of the columns that have values.
     """
 
     row: int = cython.declare(cython.Py_ssize_t, visibility="readonly")

@@ -35,7 +35,7 @@ def compare(
     filter: str | None = None,
     leg: Literal["client", "upstream"] = "client",
     keylog: Path | None = None,
-    ignore: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 - cyclopts reads it, nobody changes it
+    ignore: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 - cyclopts reads it, never changed
     limit: int = USUAL_LIMIT,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:

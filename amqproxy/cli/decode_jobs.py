@@ -115,7 +115,7 @@ def _work(sending: Connection, view: View, read: Read, share: Share) -> None:
     """Send the lines of a share, then the share, or the error that ended the reading."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for all of the group, and the parent ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with suppress(BrokenPipeError):  # nobody reads any more
+    with suppress(BrokenPipeError):  # the reader is gone
         stream = -1
 
         def passing(decoded: Iterable[Decoded]) -> Iterator[Decoded]:

@@ -29,7 +29,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 class Progress:
     """Shows on standard error how much has been read of the capture in `files`, if that is a terminal.
 
-    That is a share of the bytes on the disk, whether or not they are compressed; of a pipe, whose size nobody knows, it
+    That is a share of the bytes on the disk, whether or not they are compressed; of a pipe, of unknown size, it
     is how many there were. `detail` is what else to show behind it. `is_in_the_way` while the line stands where output
     is to go: `clear` takes it away.
     """

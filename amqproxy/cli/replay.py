@@ -45,7 +45,7 @@ def replay(
     leg: Literal["client", "upstream"] = "client",
     keylog: Path | None = None,
     timeout: float = 5.0,
-    ignore: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 - cyclopts reads it, nobody changes it
+    ignore: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 - cyclopts reads it, never changed
     ca: Path | None = None,
     insecure: Annotated[bool, Parameter(negative="")] = False,
     limit: int = USUAL_LIMIT,

@@ -35,7 +35,7 @@ BATCH = 1000
 """Rows that are written at once."""
 
 MAX_CONNECTIONS = 100_000
-"""Connections of one capture that are compared; of those beyond it is said how many there are."""
+"""Connections of one capture that are compared; those beyond are counted."""
 
 PROFILE = 64
 """Kinds of commands that are distinguished, with the names in them, to find how alike two connections are; and as

@@ -121,7 +121,7 @@ class CommandTracer:
         return traced
 
     def _on_frame(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
-        """Number the frames of each peer, and so the requests: what is said of them comes with their answers."""
+        """Number the frames of each peer, and so the requests: their outcome comes with their answers."""
         if frame.kind == HEARTBEAT:
             return
         self._counts[sender] += 1

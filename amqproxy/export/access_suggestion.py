@@ -25,7 +25,7 @@ from amqproxy.taps.text import counted
 RULE = "access seen in captures"
 
 MAX_COVERS = 10_000
-"""Different combinations of lines that allow the same that are told apart; the lines of others are all kept."""
+"""Different combinations of lines that allow the same that are distinguished; the lines of others are all kept."""
 
 MAX_CACHED = 8192
 """Operations whose lines are cached, when it is found out which lines are needed."""

@@ -43,7 +43,7 @@ from amqproxy.taps.trace.events import (
 )
 
 MAX_CHANNELS = 500
-"""Exchanges with routing keys, and queues, that are told apart."""
+"""Exchanges with routing keys, and queues, that are distinguished."""
 
 MAX_SHAPES = 20
 """Kinds of messages of one channel: by content type, content encoding and `type`."""

@@ -12,7 +12,7 @@ from typing import Any
 from amqproxy.rules.matching.generated_names import Generated, parts_of
 
 MAX_NAMES = 100
-"""Names of an object that are told apart; with more, its names are keys of a map."""
+"""Names of an object that are distinguished; with more, its names are keys of a map."""
 
 MAX_DEPTH = 20
 """Levels of objects and arrays; what is below is anything."""

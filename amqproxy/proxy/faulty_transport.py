@@ -152,7 +152,7 @@ class FaultyTransport:
         self._wake_waiting()
 
     def _fail(self, reason: str) -> None:
-        """Nothing more can be sent; who waits is told."""
+        """Nothing more can be sent; what waits is woken."""
         if self._failure is None:
             self._failure = reason
         self._stirred.set()

@@ -32,7 +32,7 @@ _CLOSE_OK = encode_method(0, ConnectionCloseOk())
 
 
 class OwnFrames(Protocol):
-    """Is told of frames that pass between us and one peer only."""
+    """Is shown frames that pass between us and one peer only."""
 
     def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Frame]) -> None: ...
 
@@ -40,7 +40,7 @@ class OwnFrames(Protocol):
 class Leg:
     """The transport to `peer`, and the `Connection` in which we play the other part.
 
-    `report`, if there is one, is told how we close the connection.
+    `report`, if there is one, records how we close the connection.
     """
 
     __slots__ = ("_received", "connection", "peer", "reader", "report", "transport")

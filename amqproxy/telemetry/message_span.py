@@ -1,4 +1,4 @@
-"""What is told of one message on its way through the proxy, and the names that OpenTelemetry has for it.
+"""What is recorded of one message on its way through the proxy, and the names that OpenTelemetry has for it.
 
 The names are of the semantic conventions for messaging and for RabbitMQ, which are in development, as of version 1.30:
 https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/

@@ -239,7 +239,7 @@ class _Complaints(logging.Filter):
         self._thread: threading.Thread | None = None
 
     def hush(self, thread: threading.Thread) -> None:
-        """Keep out of the log what this thread's loggers are told."""
+        """Keep out of the log what this thread's loggers are given."""
         self._thread = thread
         for name in LOGGERS:
             logging.getLogger(name).addFilter(self)

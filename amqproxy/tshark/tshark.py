@@ -57,7 +57,7 @@ class Tshark:
         return self._decryption.finish()
 
     def _has_engine(self, purpose: str) -> bool:
-        """Whether tshark is there; if not, it is said once."""
+        """Whether tshark is there; if not, that is logged once."""
         if self._is_there is None:
             try:
                 self._is_there = bool(program("tshark"))

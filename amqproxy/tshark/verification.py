@@ -26,7 +26,7 @@ from amqproxy.tshark.field_comparison import field_differences
 WINDOW = 64
 """Frames of a direction that are looked at for one that both engines have, behind one that they have not."""
 MAX_WAITING_FRAMES = 100_000
-"""Frames of one engine that the other has not come to; beyond it the oldest are said to be missing there."""
+"""Frames of one engine that the other has not come to; beyond it the oldest are reported as missing there."""
 HEAD_BYTES = 8
 """A first segment of less is tiny: a protocol header does not fit in it, and the head of a frame hardly."""
 

@@ -46,7 +46,7 @@ PLAIN = LadderStyle("|", "-", ">", "<", "+", "x", ",", "|", "`", "~")
 
 
 def ladder_lines(ladder: Ladder, *, width: int | None = None, style: LadderStyle = UNICODE) -> Iterator[str]:
-    """The sections one after the other, and what did not fit; as wide as is told, or else as is useful."""
+    """The sections one after the other, and what did not fit; as wide as asked for, or else as is useful."""
     lines = _ladder_lines(ladder, width, style)
     return lines if style is UNICODE else (line.translate(_IN_ASCII) for line in lines)
 

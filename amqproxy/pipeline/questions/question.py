@@ -43,7 +43,7 @@ class Table(NamedTuple):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A named question: `title` in a line, `about` in full, and the query that answers it.
 
-    `seconds` is how long a time it is about unless that is said; `limit` how many rows are shown. With `needs_one`, one
+    `seconds` is how long a time it is about by default; `limit` how many rows are shown. With `needs_one`, one
     of the options has to be given.
     """
 

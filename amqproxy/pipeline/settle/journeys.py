@@ -1,9 +1,9 @@
 """Which publish each delivery came from, on whichever connections: by message_id, else by what is in it.
 
 Content is recognised by its virtual host and message_id; without one, by its exchange, routing key and digest. What is
-alike is told apart by its place: the first that a queue delivers is the first that was published, and so on. Counting
-begins anew when nothing alike was published for the window, and a delivery that comes later than that after its publish
-is linked to none. What was delivered before is linked only if nothing alike had been published since.
+alike is distinguished by its place: the first that a queue delivers is the first that was published, and so on.
+Counting begins anew when nothing alike was published for the window, and a delivery that comes later than that after
+its publish is linked to none. What was delivered before is linked only if nothing alike had been published since.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ export interface SeenConnection extends Connection {
   ended?: string | null
 }
 
-/** A connection as it is shown, whoever knows of it. */
+/** A connection as it is shown, wherever that is known from. */
 export interface ShownConnection {
   number: number
   connection: string

@@ -63,7 +63,7 @@ export class RowPainter<Row extends { seq: number }> {
 
   /** The reader has scrolled. */
   scrolled(): void {
-    if (this.view.scrollTop === this.#placed) return // that was us, and is told late
+    if (this.view.scrollTop === this.#placed) return // that was us, and the event comes late
     this.#placed = -1
     this.isFollowing = isAtEnd(this.#height, this.view.scrollTop, this.#room, ROW_HEIGHT)
   }
