@@ -139,6 +139,6 @@ def secrets_of(config: DashboardConfig) -> dict[str, str]:
 
 @contextmanager
 def private_socket_path() -> Iterator[Path]:
-    """Where a control socket can be that is for the dashboard alone."""
+    """Where a control socket can be that is for the dashboard alone. `OSError` where no directory can be made."""
     with TemporaryDirectory(prefix="amqproxy-") as directory:  # which no other user can open
         yield Path(directory) / "amqproxy.sock"

@@ -159,7 +159,11 @@ def _control_path(config: Config) -> Iterator[Path | None]:
         if config.control is not None:
             yield Path(config.control.path)
         elif config.dashboard is not None:
-            yield stack.enter_context(private_socket_path())
+            try:
+                path = stack.enter_context(private_socket_path())
+            except OSError as error:
+                raise AddressUnavailable.because("make a control socket for the dashboard", error) from None
+            yield path
         else:
             yield None
 

@@ -7,7 +7,7 @@ import trio
 
 from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.app.watchers import Watchers
-from amqproxy.config import Config, ListenerConfig, RecordConfig
+from amqproxy.config import Config, DashboardConfig, ListenerConfig, RecordConfig
 from amqproxy.printing import PrintSettings
 
 LISTEN = (ListenerConfig(address="127.0.0.1:0"),)
@@ -38,3 +38,13 @@ async def test_a_directory_that_cannot_be_recorded_to(tmp_path: Path) -> None:
     watchers.attach(lambda tap: None, "broker")
     with pytest.raises(AddressUnavailable, match="file"):
         await watchers.record(RecordConfig(directory=str(tmp_path / "file")))
+
+
+def test_a_dashboard_without_any_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("amqproxy.dashboard_process.TemporaryDirectory", refuse)
+    watchers = Watchers(Config(listen=LISTEN, dashboard=DashboardConfig(listen="127.0.0.1:0")), None)
+    with pytest.raises(AddressUnavailable, match="control socket for the dashboard: No usable"), watchers.open():
+        pytest.fail("it is open")

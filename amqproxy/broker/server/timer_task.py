@@ -14,6 +14,7 @@ from amqproxy.broker.server.clock import current_time, trio_time
 from amqproxy.broker.server.malloc_trim import give_back
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.storage.page_file import PageFiles
+from amqproxy.log import logger
 from amqproxy.supervision import contained
 
 MEASURING_INTERVAL = 1.0
@@ -40,7 +41,11 @@ class TimerTask:
         broker.sooner = self._wake_by
         broker.work.wake = self._wake
         if broker.paging.page_store is None:
-            broker.paging.page_store = PageFiles(Path(tempfile.gettempdir()))
+            try:
+                broker.paging.page_store = PageFiles(Path(tempfile.gettempdir()))
+            except FileNotFoundError:
+                reason = "no directory for temporary files can be written: set TMPDIR, or the broker's data directory"
+                logger().warning("messages stay in memory", reason=reason)
             broker.paging.relieved = give_back
 
     async def run(self) -> None:

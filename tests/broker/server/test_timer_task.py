@@ -124,3 +124,19 @@ async def test_a_place_that_is_there_is_used(autojump_clock: trio.testing.MockCl
     place = broker.paging.page_store = PageFiles(tmp_path)
     async with kept_in_time(broker):
         assert broker.paging.page_store is place
+
+
+async def test_without_any_temporary_directory_messages_stay_in_memory(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    def refuse() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    broker = Broker()
+    with capture_logs() as log:
+        async with kept_in_time(broker):
+            await trio.sleep(2)
+    assert broker.paging.page_store is None
+    assert [each["event"] for each in log] == ["messages stay in memory"]
+    assert "TMPDIR" in log[0]["reason"]
