@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,8 @@ def test_what_spark_submit_started_has_its_jvm(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "pyspark.zip" / "pyspark" / "__init__.py"))
     monkeypatch.setattr(session.SparkSession.Builder, "getOrCreate", lambda builder: builder._options)
+    # Not what is set of the session that other tests may have in this process.
+    monkeypatch.setattr(session, "SparkConf", partial(session.SparkConf, loadDefaults=False))
     settings = session.session(None)
     assert "spark.driver.extraJavaOptions" not in settings  # type: ignore[operator]
     assert "spark.master" not in settings  # type: ignore[operator]
