@@ -48,7 +48,10 @@ class Tap(Protocol):
         """The client's first bytes: eight, or fewer when they are of no AMQP."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        """Frames of `sender`, in order. `note` is what rules did to the command that they belong to."""
+        """Frames of `sender`, in order. `note` is what rules did to the command that they belong to.
+
+        A `FrameChunk` is valid during this call only: a tap that keeps it keeps what `unmade` returns.
+        """
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         """So many frames, of both peers, were not shown, since that would have taken too much time."""

@@ -29,3 +29,14 @@ def test_they_are_made_once() -> None:
     again = chunk.unmade()
     assert again[-1] is not chunk[-1]
     assert (again.data, len(again)) == (chunk.data, 72)
+
+
+def test_what_is_kept_of_borrowed_bytes_is_a_copy() -> None:
+    buffer = bytearray(DATA)
+    chunk = FrameChunk(memoryview(buffer), 0, 72)
+    assert (chunk.size, len(chunk), bool(chunk)) == (len(DATA), 72, True)
+    kept = chunk.unmade()
+    made = list(chunk)
+    buffer[:] = bytes(len(buffer))
+    assert kept.data == DATA
+    assert b"".join(frame.raw for frame in made) == DATA
