@@ -159,7 +159,7 @@ def _check(spark: SparkSession, database: Any, path: Path) -> None:
     settled = settle(spark.read.parquet(str(path)), age_ns=0)
     counted = settled.deliveries.agg(sf.count("*"), sf.sum("latency_ns"), sf.sum("transit_ns")).first()
     settled.release()
-    found = database.sql("SELECT count(*), sum(latency_ns), sum(transit_ns) FROM deliveries").fetchone()
+    (found,) = database.sql("SELECT count(*), sum(latency_ns), sum(transit_ns) FROM deliveries").fetchall()
     if counted is None or tuple(counted) != tuple(map(int, found)):
         raise ValueError(f"Spark found {counted}, DuckDB {found}")
 
