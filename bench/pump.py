@@ -31,6 +31,8 @@ WITHOUT = "no pump"
 RATE = 1000
 CONNECTIONS = (1, 10, 100)
 IDLE = 1000
+WARM = 20
+"""Messages on each connection before the price of one is measured."""
 BULK = relay.LOADS[0]
 
 
@@ -90,23 +92,29 @@ def _paced(listening: socket.socket, proxies: list[Proxy], count: int, rounds: i
 
 
 def paced(listening: socket.socket, proxy: Proxy, count: int, seconds: float) -> tuple[float, float]:
-    """The median of round trips at a fixed rate, over so many connections in turn; the proxy's CPU time for each."""
+    """The median of round trips at a fixed rate, over so many connections in turn; the proxy's CPU time for each.
+
+    Only of connections that are open and have passed some messages: opening one is another price.
+    """
     messages = int(RATE * seconds)
-    process = None if proxy.pid is None else psutil.Process(proxy.pid)
-    before = 0.0 if process is None else sum(process.cpu_times()[:2])
-    _, trips = load.side_by_side(
-        partial(_answer_all, listening, count), partial(_send_paced, proxy.port, count, messages)
+    _, (spent, *trips) = load.side_by_side(
+        partial(_answer_all, listening, count), partial(_send_paced, proxy, count, messages)
     )
-    spent = 0.0 if process is None else sum(process.cpu_times()[:2]) - before
     return median(trips), spent / messages
 
 
-def _send_paced(port: int, count: int, messages: int) -> list[float]:
+def _send_paced(proxy: Proxy, count: int, messages: int) -> list[float]:
+    """The proxy's CPU time, then the times of the round trips."""
     socks = []
-    for _ in range(count):
-        socks.append(talk.connect(port))
-        talk.select_confirms(socks[-1])
     size = len(talk.ack())
+    for _ in range(count):
+        socks.append(talk.connect(proxy.port))
+        talk.select_confirms(socks[-1])
+    for sock in socks * WARM:
+        sock.send(MESSAGE)
+        talk.read_exactly(sock, size)
+    process = None if proxy.pid is None else psutil.Process(proxy.pid)
+    before = 0.0 if process is None else sum(process.cpu_times()[:2])
     trips = []
     due = time.perf_counter()
     for sock in islice(cycle(socks), messages):
@@ -116,9 +124,10 @@ def _send_paced(port: int, count: int, messages: int) -> list[float]:
         sock.send(MESSAGE)
         talk.read_exactly(sock, size)
         trips.append(time.perf_counter() - began)
+    spent = 0.0 if process is None else sum(process.cpu_times()[:2]) - before
     for sock in socks:
         sock.close()
-    return trips
+    return [spent, *trips]
 
 
 def _answer_all(listening: socket.socket, count: int) -> list[float]:
