@@ -1,6 +1,7 @@
 """A man-in-the-middle for AMQP: it decodes both directions into typed frames, and forwards them unchanged.
 
-The package, from the ground up. Each floor imports only floors below it; import-linter holds it to that.
+The package, from the ground up. Each floor imports only floors below it; import-linter holds it to that. `peer` names
+the two ends of a connection.
 
 `amqp091` is AMQP 0-9-1 with RabbitMQ's extensions: bytes to frames, frames to methods, methods to commands, and one
 state machine for both peers. It takes bytes and the time, and returns values; it opens no socket and reads no clock.

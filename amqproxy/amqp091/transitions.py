@@ -9,19 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from amqproxy.amqp091.methods import BY_NAME
-
-
-class Peer(StrEnum):
-    """One of the two that a connection joins; each frame has one of them as its sender."""
-
-    CLIENT = "client"
-    SERVER = "server"
-
-    other: Peer
-
-
-CLIENT, SERVER = Peer.CLIENT, Peer.SERVER
-CLIENT.other, SERVER.other = SERVER, CLIENT  # as attributes, since they are asked for several times a message
+from amqproxy.peer import CLIENT as CLIENT
+from amqproxy.peer import SERVER as SERVER
+from amqproxy.peer import Peer as Peer
 
 
 class ConnectionState(StrEnum):

@@ -6,14 +6,12 @@ from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.amqp091.transitions import (
     ANSWERS,
     CHANNEL_CLOSING,
-    CLIENT,
     CONNECTION_CLOSING,
     HANDSHAKE,
     HAS_CHANNELS,
     MAY_CLOSE,
     REPLIES,
     SENDERS,
-    SERVER,
     ChannelState,
     ConnectionState,
     Peer,
@@ -25,11 +23,6 @@ MOVES = [
     for moves in table.values()
     for sender, name in moves
 ]
-
-
-def test_a_peer_has_another() -> None:
-    assert (CLIENT.other, SERVER.other) == (SERVER, CLIENT)
-    assert str(CLIENT) == "client"
 
 
 @pytest.mark.parametrize(("sender", "name"), sorted(set(MOVES)))

@@ -1,0 +1,98 @@
+"""A set of commands of one session, as ranges of their positions. Section 3.2.1.
+
+A position is a command id that does not roll over: commands that follow each other have positions that do, and the id
+on the wire is the position modulo 2 to the power of 32 (`id_of`, `position_of`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+ID_BITS = 32
+_IDS = 1 << ID_BITS
+_HALF = 1 << (ID_BITS - 1)
+
+
+def id_of(position: int) -> int:
+    """The command id on the wire."""
+    return position % _IDS
+
+
+def position_of(command_id: int, near: int) -> int:
+    """The position with this command id that is closest to `near`, as RFC 1982 compares serial numbers."""
+    return near + (command_id - near + _HALF) % _IDS - _HALF
+
+
+class CommandIds:
+    """Positions as ranges that do not touch each other, in their order.
+
+    A session's commands mostly are one range, whatever their number.
+    """
+
+    __slots__ = ("_starts", "_stops")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+
+    def __iter__(self) -> Iterator[range]:
+        return map(range, self._starts, self._stops)
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
+    def __repr__(self) -> str:
+        return f"<CommandIds {', '.join(f'{each.start}-{each.stop - 1}' for each in self)}>"
+
+    @property
+    def ranges(self) -> int:
+        """How many ranges there are."""
+        return len(self._starts)
+
+    @property
+    def first(self) -> int | None:
+        """The lowest position."""
+        return self._starts[0] if self._starts else None
+
+    def add(self, ids: range) -> None:
+        """Add all of a range that is not empty."""
+        starts, stops = self._starts, self._stops
+        start, stop = ids.start, ids.stop
+        if stops and start == stops[-1]:  # what follows, which is the usual case
+            stops[-1] = stop
+            return
+        begin, end = bisect_left(stops, start), bisect_right(starts, stop)
+        if begin < end:
+            start, stop = min(start, starts[begin]), max(stop, stops[end - 1])
+        starts[begin:end] = [start]
+        stops[begin:end] = [stop]
+
+    def remove(self, ids: range) -> list[range]:
+        """Remove what there is of a range, and return that."""
+        starts, stops = self._starts, self._stops
+        begin, end = bisect_right(stops, ids.start), bisect_left(starts, ids.stop)
+        if begin >= end:
+            return []
+        removed = [
+            range(max(start, ids.start), min(stop, ids.stop))
+            for start, stop in zip(starts[begin:end], stops[begin:end], strict=True)
+        ]
+        before, after = range(starts[begin], ids.start), range(ids.stop, stops[end - 1])
+        kept = [each for each in (before, after) if each]
+        starts[begin:end] = [each.start for each in kept]
+        stops[begin:end] = [each.stop for each in kept]
+        return removed
+
+    def has_all(self, ids: range) -> bool:
+        """Whether a range is in it as a whole."""
+        place = bisect_right(self._starts, ids.start) - 1
+        return place >= 0 and ids.stop <= self._stops[place]
+
+    def has_any(self, ids: range) -> bool:
+        """Whether anything of a range is in it."""
+        return bisect_right(self._stops, ids.start) < bisect_left(self._starts, ids.stop)
+
+    def clear(self) -> None:
+        self._starts.clear()
+        self._stops.clear()
