@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 KEPT = ("LANG", "LC_")
@@ -15,36 +16,39 @@ PROGRAMS = ("cc", "gcc", "clang", "c++", "node", "npm", "make", "sh")
 
 
 class CleanEnvironment:
-    """Made in `directory`. Packages come from the directory `packages` alone, as wheels, and from no network."""
+    """Made in `directory`, by this Python or the one of the path `python`.
 
-    def __init__(self, directory: Path, packages: Path) -> None:
+    Packages come from the directory `packages` alone, as wheels, and from no network; without it, from where pip
+    finds them on this machine.
+    """
+
+    def __init__(self, directory: Path, packages: Path | None, python: Path | None = None) -> None:
         self.directory = directory
         self.programs = directory / "venv" / "bin"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True)
+        subprocess.run([python or sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True)
         kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
-        self.environment = kept | {
-            "PATH": str(self.programs),
-            "HOME": str(directory),
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(packages),
-            "PIP_NO_COMPILE": "1",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            "CC": "/nowhere/cc",
-        }
+        self.environment = kept | {"PATH": str(self.programs), "HOME": str(directory), "CC": "/nowhere/cc"}
+        pip = {"PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        if packages is not None:
+            pip |= self.environment | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(packages)}
+        self._installing = pip if packages is not None else os.environ | pip
 
     def run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment in its directory; its whole output is `stdout`."""
-        return self._run(self.programs / command[0], *command[1:], check=check)
+        return self._run(self.programs / command[0], *command[1:], check=check, environment=self.environment)
 
     def install(self, *what: str | Path) -> str:
         """What pip, which is not part of the environment, prints while it installs there."""
-        return self._run(sys.executable, "-m", "pip", "--python", self.programs / "python", "install", *what).stdout
+        pip = (sys.executable, "-m", "pip", "--python", self.programs / "python")
+        return self._run(*pip, "install", *what, environment=self._installing).stdout
 
-    def _run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, *command: str | Path, environment: Mapping[str, str], check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             command,
             cwd=self.directory,
-            env=self.environment,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

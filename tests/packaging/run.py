@@ -22,6 +22,7 @@ PYTHON = "/usr/bin/python3"
 
 BUILDERS = (
     "build",
+    "hatch-fancy-pypi-readme>=25.1",
     "hatchling>=1.28",
     "Cython>=3.1",
     "setuptools>=70",

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,11 @@ from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 import pytest
+from markdown_it import MarkdownIt
 
 from amqproxy import __version__, _pure
 from tests.packaging.clean_environment import CleanEnvironment
-from tests.real.poll import until
+from tests.packaging.first_use import publish, serving, try_plugin
 from tests.real.require import require_module
 
 pytestmark = [pytest.mark.real, pytest.mark.once, pytest.mark.timeout(600)]
@@ -38,6 +40,7 @@ class Built(NamedTuple):
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Both, built once, without a network."""
     require_module("hatchling")
+    require_module("hatch_fancy_pypi_readme", package="hatch-fancy-pypi-readme")
     require_module("cyclonedx", package="cyclonedx-python-lib")
     directory = tmp_path_factory.mktemp("dist")
     compiles = {"AMQPROXY_COMPILE": "1" if FORM == "compiled" else "0", "AMQPROXY_SBOM": "1"}
@@ -53,7 +56,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def packages(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All that these tests install, fetched once: what the wheel needs with two extras, a client, and two builders."""
     directory = tmp_path_factory.mktemp("packages")
-    wanted = [f"{built.wheel}[dashboard,pytest]", "pika>=1.3.2", "hatchling>=1.28"]
+    builders: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    wanted = [f"{built.wheel}[dashboard,pytest]", "pika>=1.3.2", *builders]
     command = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--dest", directory, *wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -100,6 +104,23 @@ def test_an_sdist_has_all_that_a_wheel_is_built_from(built: Built) -> None:
     assert not [name for name in names if name.endswith((".so", ".c", ".pyc")) or "node_modules" in name]
 
 
+def test_pypi_shows_links_that_lead_somewhere(built: Built) -> None:
+    """The README of the repository is shown there, where no link to a file beside it would lead anywhere."""
+    about = zipfile.ZipFile(built.wheel).read(f"amqproxy-{__version__}.dist-info/METADATA").decode()
+    _, _, text = about.partition("\n\n")
+    tokens = [child for token in MarkdownIt("commonmark").enable("table").parse(text) for child in token.children or ()]
+    links = [
+        str(each.attrs.get("href", each.attrs.get("src"))) for each in tokens if each.type in ("link_open", "image")
+    ]
+    assert len(links) > 30
+    assert not [link for link in links if not link.startswith("https://")]
+    tag = f"/v{__version__}/"
+    own = [link.partition(tag)[2].partition("#")[0] for link in links if tag in link]
+    assert len(own) > 20
+    assert not [path for path in own if not (ROOT / path).exists()]
+    assert "<!--" not in text
+
+
 def bill(wheel: Path) -> str:
     return zipfile.ZipFile(wheel).read(f"amqproxy-{__version__}.dist-info/sboms/amqproxy.cdx.json").decode()
 
@@ -135,72 +156,22 @@ def test_the_command_of_a_wheel(installed: CleanEnvironment) -> None:
     assert all(path.startswith(str(installed.directory)) for path in where.stdout.split())
 
 
-PUBLISH = """
-import sys, pika
-with pika.BlockingConnection(pika.URLParameters(sys.argv[1])) as connection:
-    channel = connection.channel()
-    channel.confirm_delivery()
-    channel.queue_declare("orders")
-    channel.basic_publish("", "orders", b"7")
-    print(channel.basic_get("orders", auto_ack=True)[2])
-"""
-
-
 @pytest.fixture
-def demo(installed: CleanEnvironment, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The addresses of what the demo starts: a proxy with the integrated broker behind it, metrics and dashboard."""
-    ports = [word for each in ("listen", "metrics", "dashboard") for word in (f"--{each}", "127.0.0.1:0")]
-    log = tmp_path / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [installed.programs / "amqproxy", "run", "--upstream", "broker", "--log-format", "json", *ports],
-            cwd=installed.directory,
-            env=installed.environment,
-            stderr=output,
-        )
-    try:
-
-        def addresses() -> dict[str, str]:
-            assert process.poll() is None, log.read_text()
-            events = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
-            found = {event["event"]: event["address"] for event in events if "address" in event}
-            return found if "listening" in found else {}
-
-        yield until(addresses, "the proxy to listen")
-        process.terminate()
-        assert process.wait(60) == 0, log.read_text()
-    finally:
-        process.kill()
-        process.wait()
+def demo(installed: CleanEnvironment) -> Iterator[dict[str, str]]:
+    with serving(installed, "metrics", "dashboard") as addresses:
+        yield addresses
 
 
 def test_the_demo_from_a_wheel(installed: CleanEnvironment, demo: dict[str, str]) -> None:
-    address = f"amqp://guest:guest@{demo['listening']}/"
-    assert installed.run("python", "-c", PUBLISH, address).stdout == "b'7'\n"
+    publish(installed, demo["listening"])
     with urlopen(demo["dashboard"]) as page:
         assert "assets/index-" in page.read().decode()
     with urlopen(f"http://{demo['metrics']}/metrics") as page:
         assert "amqproxy_connections_accepted_total 1" in page.read().decode()
 
 
-PROJECT = """
-import pika
-
-def test_an_order(amqp_proxy):
-    with pika.BlockingConnection(pika.URLParameters(amqp_proxy.url)) as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare("orders")
-        channel.basic_publish("", "orders", b'{"number": 7}')
-    amqp_proxy.wait_for("routing_key == 'orders' && json.number == 7")
-    amqp_proxy.assert_all_confirmed()
-"""
-
-
 def test_the_pytest_plugin_of_a_wheel(installed: CleanEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "test_orders.py").write_text(PROJECT)
-    done = installed.run("pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path)
-    assert "1 passed" in done.stdout
+    try_plugin(installed, tmp_path)
 
 
 def test_an_sdist_installs_without_a_compiler_as_plain_sources(installed: CleanEnvironment, built: Built) -> None:
