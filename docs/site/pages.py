@@ -5,18 +5,22 @@ A hook of MkDocs. Links to files of the repository that are no pages lead to the
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from posixpath import normpath, relpath
-from typing import Any
+from typing import Any, get_args
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from msgspec.json import schema_components
 
 from amqproxy.cli.command import app
 from amqproxy.config import schema
+from amqproxy.control.request import AnyRequest
 
 ROOT = Path(__file__).parent.parent.parent
 TOP = {
@@ -37,6 +41,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, content=(ROOT / name).read_text()))
     files.append(File.generated(config, "reference/commands.md", content=commands()))
     files.append(File.generated(config, "reference/configuration.md", content=configuration()))
+    files.append(File.generated(config, "reference/rules.md", content=rules()))
+    files.append(File.generated(config, "reference/json.md", content=json_objects()))
+    files.append(File.generated(config, "reference/requests.md", content=requests()))
     return files
 
 
@@ -77,15 +84,94 @@ def configuration() -> str:
     for path, name in _sections(definitions, "Config", "", set()):
         struct = definitions[name]
         lines += [f"## {path or 'The top level'}", "", _cell(struct.get("description", "")), ""]
-        lines += ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
-        for key, value in struct["properties"].items():
-            is_required = key in struct.get("required", ())
-            default = "" if is_required else f"`{_shown(value.get('default'))}`"
-            lines.append(
-                f"| `{key}` | {_kind(value, definitions)} | {default} | {_cell(value.get('description', ''))} |"
-            )
-        lines.append("")
+        lines += _table(struct, definitions)
     return "\n".join(lines)
+
+
+def rules() -> str:
+    """All keys of rules, by action."""
+    definitions = schema()["$defs"]
+    actions = definitions["Config"]["properties"]["rules"]["items"]["discriminator"]["mapping"]
+    structs = {action: definitions[reference.rpartition("/")[2]] for action, reference in actions.items()}
+    common = set.intersection(*(set(struct["properties"]) for struct in structs.values()))
+    lines = [
+        "# Keys of rules",
+        "",
+        "What they do is in [Rules](../rules.md), with examples. Besides its `action`, every rule has",
+        "",
+    ]
+    lines += _table(next(iter(structs.values())), definitions, only=common - {"action"})
+    seen = {"Config"}
+    for path, name in _sections(definitions, "Match", "`match`", seen):
+        lines += [f"## {path}", "", _text(definitions[name]), "", *_table(definitions[name], definitions)]
+    for action, struct in structs.items():
+        lines += [f"## {action}", "", _text(struct), "", *_table(struct, definitions, but=common)]
+        for key, value in struct["properties"].items():
+            for reference, _ in _references(value) if key not in common else ():
+                for path, name in _sections(definitions, reference, f"`{key}`", seen):
+                    inner = definitions[name]
+                    kind = inner["properties"].get("kind", {}).get("enum", [""])[0]
+                    lines += [f"### {path}{kind and f' of the kind {kind}'}", "", _text(inner), ""]
+                    lines += _table(inner, definitions, but={"kind"})
+    return "\n".join(lines)
+
+
+def json_objects() -> str:
+    """The objects that are printed with `--json`, each with its keys."""
+    lines = [
+        "# JSON objects",
+        "",
+        "What commands print with `--json`, an object a line. Keys that do not apply are absent.",
+    ]
+    for path in sorted((ROOT / "docs" / "schemas").glob("*.json")):
+        contract = json.loads(path.read_text())
+        definitions = contract["$defs"]
+        main = contract["$ref"].rpartition("/")[2]
+        lines += ["", f"## {path.stem}", "", f"JSON Schema: [{path.name}](../schemas/{path.name})"]
+        for name in [main, *(each for each in definitions if each != main)]:
+            if "properties" in definitions[name]:
+                heading = [] if name == main else [f"### {name}", ""]
+                lines += ["", *heading, _text(definitions[name]), "", *_table(definitions[name], definitions)]
+    return "\n".join(lines)
+
+
+def requests() -> str:
+    """What may be asked on the control socket, each with its keys."""
+    lines = [
+        "# Requests on the control socket",
+        "",
+        "Responses, errors and events are in [The control socket](../control.md).",
+    ]
+    lines += ["Each request may have an `id`, which its response returns.", ""]
+    by_tag = {each.__struct_config__.tag: each for each in get_args(AnyRequest)}
+    for tag, struct in sorted(by_tag.items()):
+        (reference,), definitions = schema_components([struct])
+        own = definitions[reference["$ref"].rpartition("/")[2]]
+        lines += [f"## {tag}", "", _text(own), "", *_table(own, definitions, but={"request", "id"})]
+    return "\n".join(lines)
+
+
+def _table(
+    struct: dict[str, Any], definitions: dict[str, Any], *, only: Container[str] | None = None, but: Container[str] = ()
+) -> list[str]:
+    """The keys of a struct: all, or `only` some, or all `but` some."""
+    keys = {
+        key: value for key, value in struct["properties"].items() if (only is None or key in only) and key not in but
+    }
+    if not keys:
+        return []
+    has_meaning = any("description" in value for value in keys.values())
+    lines = ["| key | type | default |" + " meaning |" * has_meaning, "| --- | --- | --- |" + " --- |" * has_meaning]
+    for key, value in keys.items():
+        default = "" if key in struct.get("required", ()) else f"`{_shown(value.get('default'))}`"
+        meaning = f" {_cell(value.get('description', ''))} |" if has_meaning else ""
+        lines.append(f"| `{key}` | {_kind(value, definitions)} | {default} |{meaning}")
+    return [*lines, ""]
+
+
+def _text(struct: dict[str, Any]) -> str:
+    """What its docstring says, with its paragraphs and lists."""
+    return inspect.cleandoc(struct.get("description", ""))
 
 
 def _sections(definitions: dict[str, Any], name: str, path: str, seen: set[str]) -> Iterator[tuple[str, str]]:
@@ -131,6 +217,8 @@ def _kind(value: dict[str, Any], definitions: dict[str, Any]) -> str:
 
 
 def _shown(default: Any) -> str:
+    if default == "":
+        return '""'
     if default in (None, {}, [], ()):
         return "none"
     if isinstance(default, dict | list | tuple):

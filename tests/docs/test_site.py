@@ -15,6 +15,14 @@ from tests.docs.pages import DOCS, ROOT
 pytestmark = pytest.mark.once
 
 
+REFERENCE = {
+    "rules": ("delivered_bytes", "limit_data", "shadow"),
+    "json": ("delivery_tag", "../../schemas/frame.json"),
+    "requests": ("rules-shadow", "broker-queues"),
+}
+"""Words that pages have which are made from the code."""
+
+
 def built(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
     """What `make docs` does."""
     pytest.importorskip("mkdocs", reason="needs amqproxy[docs]") if os.environ.get("CI") != "true" else None
@@ -35,6 +43,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert "WARNING" not in done.stderr
     configuration = (tmp_path / "reference" / "configuration" / "index.html").read_text()
     assert "session_memory" in configuration
+    for page, words in REFERENCE.items():
+        shown = (tmp_path / "reference" / page / "index.html").read_text()
+        assert not [word for word in words if word not in shown], page
     commands = (tmp_path / "reference" / "commands" / "index.html").read_text()
     assert "rules suggest" in commands
     assert "index.md" not in (tmp_path / "index.html").read_text()
