@@ -11,7 +11,18 @@ DONE = [
     ROOT / "README.md",
     *(
         DOCS / f"{name}.md"
-        for name in ("tutorial", "arrow", "captures", "findings", "messages", "opentelemetry", "pipeline", "testing")
+        for name in (
+            "tutorial",
+            "alerts",
+            "arrow",
+            "captures",
+            "control",
+            "findings",
+            "messages",
+            "opentelemetry",
+            "pipeline",
+            "testing",
+        )
     ),
     *sorted((DOCS / "howto").glob("*.md")),
 ]
@@ -19,5 +30,8 @@ DONE = [
 
 RULES = [*sorted(DOCS.glob("rules*.md")), *sorted((DOCS / "rules").glob("*.md"))]
 """Pages whose rules are run in front of RabbitMQ, in tests/real/test_rule_pages."""
+
+ON_SPARK = DOCS / "pipeline.md"
+"""The page whose Python is run in tests/pipeline/test_page, with the Spark session of those tests."""
 
 EVERY = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
