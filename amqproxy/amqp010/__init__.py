@@ -1,4 +1,20 @@
-"""AMQP 0-10: the ground floor, which knows of no socket and no clock.
+"""AMQP 0-10, with Qpid's errata: the ground floor, which knows of no socket and no clock.
+
+What is on the wire: bytes come in and frames go out (`frame_reader`, which counts them in a `tally`). A `Frame`
+(`frame`) is 12 bytes of header, and a payload: a piece of a segment. One to three segments (the control or command, its
+header, its body) are an `Assembly` (`assembly`), which is what `amqp091.commands.Command` is there, with the same
+surface: `channel`, `frames`, `method`, `header`, `properties`, `body`, `is_complete`, `encode`. An `AssemblyReader`
+puts them together, for one direction of one channel, whose tracks may alternate.
+
+`methods` has what a control and a command share, `controls` and `commands` the typed classes: `ConnectionTuneOk`,
+`SessionAttach`, `MessageTransfer`, and so on, by `BY_NAME` ("message.transfer"), `BY_INDEX` and `METHODS` (by code).
+`structs` has the structs, which are in headers (`properties`: `DeliveryProperties`, `MessageProperties`), in results
+(`QueueQueryResult`) and in arguments (`Xid`), and `domains` the enumerations. All of these go to bytes, and come from
+them, by `wire`, which has the types, and `Map`, `List` and `Array`, which keep the bytes they came from; `sequence` has
+the arithmetic of sequence numbers, and sets of them. What breaks the rules is a `ProtocolError` (`errors`) with a code
+and a scope: the connection, or the session. `protocol_header` has the first bytes of both peers.
 
 `command_ids` is a set of the commands of a session.
+
+Imports: msgspec and the standard library.
 """

@@ -1,0 +1,293 @@
+"""Frames ↔ assemblies: a control, or a command with its header and its body (section 4.4.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.amqp010.errors import FramingError, ProtocolError, ResourceLimitExceeded
+from amqproxy.amqp010.frame import (
+    BODY,
+    COMMAND,
+    CONTROL,
+    FIRST_SEGMENT,
+    HEADER,
+    LAST_SEGMENT,
+    MAX_FRAME,
+    OVERHEAD,
+    Frame,
+    decode_header,
+    decode_method,
+    encode_segment,
+)
+from amqproxy.amqp010.methods import METHODS, Method
+from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+MAX_BODY = 128 * 1024 * 1024
+"""The largest body gathered into one assembly, in bytes, as for 0-9-1."""
+
+MAX_SEGMENT = 1024 * 1024
+"""The largest other segment, in bytes: a control, a command or a header. The protocol bounds none."""
+
+MAX_FRAMES = 131_072
+"""How many frames one assembly may be cut into. Without it a peer could send empty frames for ever."""
+
+NO_DELIVERY_PROPERTIES = DeliveryProperties()
+NO_MESSAGE_PROPERTIES = MessageProperties()
+
+
+@cython.final
+@cython.cclass
+class Assembly:
+    """One control or command on one channel, with its header and body where it has them: None where it has not.
+
+    `frames` are the frames it came in, empty when it was made here. Of those nothing is decoded before it is asked for,
+    and what has not come yet is not there.
+    """
+
+    channel: int = cython.declare(cython.int, visibility="readonly")
+    frames: list[Frame] = cython.declare(list, visibility="readonly")
+    _method: object
+    _header: Header | None
+    _body: bytes | None
+
+    def __init__(self, channel: int, method: Method, header: Header | None = None, body: bytes | None = None) -> None:
+        self.channel = channel
+        self.frames = []
+        self._method = method
+        self._header = header
+        self._body = body
+
+    @staticmethod
+    def received(frames: list[Frame]) -> Assembly:
+        """The assembly that came in `frames`, all of one track; the list may still grow."""
+        assembly: Assembly = Assembly.__new__(Assembly)
+        assembly.channel = frames[0].channel
+        assembly.frames = frames
+        assembly._method = None
+        assembly._header = None
+        assembly._body = None
+        return assembly
+
+    def altered(
+        self, method: Method | None = None, header: Header | None = None, body: bytes | None = None
+    ) -> Assembly:
+        """The assembly with these in place of the old ones; it has no frames, and must be complete."""
+        return Assembly(
+            self.channel,
+            self.method if method is None else method,
+            self.header if header is None else header,
+            (self.body if self.has_body else None) if body is None else body,
+        )
+
+    @property
+    def kind(self) -> int:
+        """CONTROL or COMMAND, which is that of its first segment."""
+        return self.frames[0].kind if self.frames else int(self.method.segment)
+
+    @property
+    def is_command(self) -> bool:
+        return self.kind == COMMAND
+
+    @property
+    def index(self) -> int:
+        """The method's small number; -1 if it is not known."""
+        if self.frames and self.frames[0].index >= 0:
+            return self.frames[0].index
+        if self._method is None:
+            method = METHODS.get(int.from_bytes(self._segment(self.kind)[:2]))
+            return -1 if method is None or method.segment != self.kind else method.index
+        return int(self.method.index)
+
+    @property
+    def method(self) -> Any:
+        """`ProtocolError` when it is malformed."""
+        if self._method is None:
+            first: Frame = self.frames[0]
+            if first.is_whole_segment:
+                self._method = first.method
+            else:
+                self._method = self._decoded(first.kind)
+        return self._method
+
+    @property
+    def header(self) -> Header | None:
+        """`ProtocolError` when it is malformed."""
+        if self._header is None and len(self.frames) > 1:
+            frame: Frame
+            for frame in self.frames:
+                if frame.kind == HEADER:
+                    self._header = frame.header if frame.is_whole_segment else self._decoded(HEADER)
+                    break
+                if frame.kind == BODY:
+                    break
+        return self._header
+
+    @property
+    def properties(self) -> MessageProperties:
+        """What the message has from its publisher; empty where it has none."""
+        header = self.header
+        return (header and header.message) or NO_MESSAGE_PROPERTIES
+
+    @property
+    def delivery_properties(self) -> DeliveryProperties:
+        """What the broker needs of the message; empty where it has none."""
+        header = self.header
+        return (header and header.delivery) or NO_DELIVERY_PROPERTIES
+
+    @property
+    def has_body(self) -> bool:
+        """Whether there is a body, which may be of no bytes."""
+        return self._body is not None or (bool(self.frames) and self.frames[-1].kind == BODY)
+
+    @property
+    def body(self) -> bytes:
+        """The bytes of the body that have come; b"" if there is none."""
+        if self._body is not None:
+            return self._body
+        if not self.has_body:
+            return b""
+        body = self._segment(BODY)
+        if self.is_complete:
+            self._body = body
+        return body
+
+    @property
+    def body_size(self) -> int:
+        """The bytes of the body that have come."""
+        if self._body is not None:
+            return len(self._body)
+        return sum([frame.size for frame in self.frames if frame.kind == BODY])
+
+    @property
+    def is_complete(self) -> bool:
+        """Has all of it come?"""
+        return not self.frames or self.frames[-1].ends_assembly
+
+    def encode(self, frame_max: int = MAX_FRAME) -> bytes:
+        """The assembly's frames, none of them over `frame_max` bytes (0: the most there is), end to end."""
+        segments = [(int(self.method.segment), self.method.encode())]
+        if self.header is not None:
+            segments.append((HEADER, self.header.encode()))
+        if self.has_body:
+            segments.append((BODY, self.body))
+        pieces = []
+        for number, (kind, payload) in enumerate(segments):
+            flags = (0 if number else FIRST_SEGMENT) | (LAST_SEGMENT if number == len(segments) - 1 else 0)
+            pieces.append(encode_segment(flags, kind, self.channel, payload, frame_max))
+        return b"".join(pieces)
+
+    def _segment(self, kind: int) -> bytes:
+        """The bytes of a segment, as much of it as has come."""
+        return b"".join([frame.payload for frame in self.frames if frame.kind == kind])
+
+    def _decoded(self, kind: int) -> Any:
+        """The method or header that came in several frames."""
+        data = self._segment(kind)
+        try:
+            return decode_header(data, 0, len(data)) if kind == HEADER else decode_method(kind, data, 0, len(data))
+        except ProtocolError as error:
+            error.channel = self.channel
+            error.offset = self._place(kind, error.offset or 0)
+            raise
+
+    def _place(self, kind: int, position: int) -> int:
+        """Where in the direction a byte of a segment lies."""
+        offset = 0
+        for frame in self.frames:
+            if frame.kind == kind:
+                offset = frame.offset + OVERHEAD + position
+                if position < frame.size:
+                    break
+                position -= frame.size
+        return offset
+
+    def __repr__(self) -> str:
+        return f"<Assembly {self.method!r} channel={self.channel} body={self.body_size} bytes>"
+
+
+@cython.final
+@cython.cclass
+class AssemblyReader:
+    """One direction of one channel: frames in their legal order in, whole assemblies out.
+
+    Tracks may alternate; the order of the frames on each must have been checked before, by a `FrameReader`. Where a
+    capture begins, or goes on behind a hole, frames whose assembly began before are skipped: `skipped` counts them.
+    """
+
+    max_body: int = cython.declare(cython.longlong, visibility="readonly")
+    skipped: int = cython.declare(cython.longlong, visibility="readonly")
+    _controls: list  # type: ignore[type-arg]
+    _commands: list  # type: ignore[type-arg]
+    _segment_sizes: list  # type: ignore[type-arg]
+
+    def __init__(self, max_body: int = MAX_BODY) -> None:
+        self.max_body = max_body
+        self.skipped = 0
+        self._controls = []
+        self._commands = []
+        self._segment_sizes = [0, 0, 0, 0]
+
+    @property
+    def is_mid_assembly(self) -> bool:
+        """Has an assembly begun that has not ended?"""
+        return bool(self._controls or self._commands)
+
+    def add(self, frame: Frame) -> Assembly | None:
+        """The assembly that `frame` completes, if it does.
+
+        `ProtocolError` when a method or header is malformed, 506 on the session when a command is too large or comes in
+        over `MAX_FRAMES`, 501 on the connection when a control is; what is left of that assembly is skipped.
+        """
+        frames: list[Frame] = self._commands if frame.track else self._controls
+        assembly: Assembly
+        if frame.flags & 10 == 10:
+            if frame.flags & 5 == 5:  # an assembly of one frame
+                if frames:
+                    self._drop(frame.track)
+                assembly = Assembly.received([frame])
+                _ = assembly.method  # what is malformed is detected here, not when it is first used
+                return assembly
+            frames = []
+            if frame.track:
+                self._commands = frames
+            else:
+                self._controls = frames
+            self._segment_sizes[frame.kind] = 0
+        elif not frames:
+            self.skipped += 1
+            return None
+        if frame.flags & 2:
+            self._segment_sizes[frame.kind] = 0
+        frames.append(frame)
+        self._segment_sizes[frame.kind] += frame.size
+        limit: cython.longlong = self.max_body if frame.kind == BODY else MAX_SEGMENT
+        if self._segment_sizes[frame.kind] > limit:
+            raise self._given_up(frame, f"a segment of more than {limit} bytes")
+        if len(frames) >= MAX_FRAMES:
+            raise self._given_up(frame, f"an assembly in more than {MAX_FRAMES} frames")
+        if frame.flags & 5 != 5:
+            return None
+        self._drop(frame.track)
+        assembly = Assembly.received(frames)
+        _ = assembly.method
+        _ = assembly.header
+        return assembly
+
+    def _drop(self, track: int) -> None:
+        if track:
+            self._commands = []
+        else:
+            self._controls = []
+
+    def _given_up(self, frame: Frame, text: str) -> ProtocolError:
+        """The error for an assembly that is too large, the rest of which is skipped from here on."""
+        first: Frame = self._commands[0] if frame.track else self._controls[0]
+        self._drop(frame.track)
+        kind = FramingError if frame.kind == CONTROL else ResourceLimitExceeded
+        start = first.payload[:2].ljust(2, b"\x00")
+        return kind(text, channel=frame.channel, offset=frame.offset, class_code=start[0], method_code=start[1])

@@ -1,0 +1,158 @@
+"""What is wrong as exceptions, with the codes that AMQP 0-10 has for it, and what they end.
+
+A connection ends by connection.close with a `CloseCode`, a session by execution.exception with an `ErrorCode`. For what
+the specification has no code, such as a control that cannot be decoded, framing-error is nearest.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from amqproxy.amqp010.domains import CloseCode, ErrorCode
+
+MAX_REPLY_TEXT = 255
+"""Bytes of the text in connection.close, a str8."""
+
+MAX_DESCRIPTION = 65_535
+"""Bytes of the text in execution.exception, a str16."""
+
+
+class Scope(StrEnum):
+    """What an error ends: one session, or the connection with all of its sessions."""
+
+    SESSION = "session"
+    CONNECTION = "connection"
+
+
+class ProtocolError(Exception):
+    """A peer broke the protocol, or asked for what may not be; carries the code and what it ends.
+
+    `code` and `name` are the code and the specification's name for it, `scope` what is to be ended, `channel` the
+    channel number, `class_code` and `method_code` the control or command at fault (0 when none is), `field_index` which
+    of its fields, from 0 (None when no single one is), `command_id` the command's, where its receiver counts them,
+    `offset` the byte of the direction's stream where the fault lies, or None when the fault is not one of bytes.
+    `received` is what the peer sent there, where that is kept.
+    """
+
+    code: ClassVar[CloseCode | ErrorCode]
+    name: ClassVar[str]
+    usual_scope: ClassVar[Scope]
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        channel: int = 0,
+        class_code: int = 0,
+        method_code: int = 0,
+        field_index: int | None = None,
+        command_id: int | None = None,
+        offset: int | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.channel = channel
+        self.class_code = class_code
+        self.method_code = method_code
+        self.field_index = field_index
+        self.command_id = command_id
+        self.offset = offset
+        self.scope = scope or self.usual_scope
+        self.received: bytes = b""
+
+    @property
+    def reply_text(self) -> str:
+        """The text for a connection.close or an execution.exception: the name, then what happened, cut to what fits."""
+        limit = MAX_REPLY_TEXT if self.scope is Scope.CONNECTION else MAX_DESCRIPTION
+        data = f"{self.name}: {self.text}".encode("utf-8", "replace")
+        return data[:limit].decode("utf-8", "ignore")
+
+    def __str__(self) -> str:
+        place = "" if self.offset is None else f" at byte {self.offset}"
+        return f"{int(self.code)} {self.name}: {self.text}{place}"
+
+
+class _ConnectionError(ProtocolError):
+    usual_scope = Scope.CONNECTION
+
+
+class _SessionError(ProtocolError):
+    usual_scope = Scope.SESSION
+
+
+class ConnectionForced(_ConnectionError):
+    code, name = CloseCode.CONNECTION_FORCED, "connection-forced"
+
+
+class InvalidPath(_ConnectionError):
+    code, name = CloseCode.INVALID_PATH, "invalid-path"
+
+
+class FramingError(_ConnectionError):
+    code, name = CloseCode.FRAMING_ERROR, "framing-error"
+
+
+class UnauthorizedAccess(_SessionError):
+    code, name = ErrorCode.UNAUTHORIZED_ACCESS, "unauthorized-access"
+
+
+class NotFound(_SessionError):
+    code, name = ErrorCode.NOT_FOUND, "not-found"
+
+
+class ResourceLocked(_SessionError):
+    code, name = ErrorCode.RESOURCE_LOCKED, "resource-locked"
+
+
+class PreconditionFailed(_SessionError):
+    code, name = ErrorCode.PRECONDITION_FAILED, "precondition-failed"
+
+
+class ResourceDeleted(_SessionError):
+    code, name = ErrorCode.RESOURCE_DELETED, "resource-deleted"
+
+
+class IllegalState(_SessionError):
+    code, name = ErrorCode.ILLEGAL_STATE, "illegal-state"
+
+
+class CommandInvalid(_SessionError):
+    """The segments of a command cannot be decoded."""
+
+    code, name = ErrorCode.COMMAND_INVALID, "command-invalid"
+
+
+class ResourceLimitExceeded(_SessionError):
+    code, name = ErrorCode.RESOURCE_LIMIT_EXCEEDED, "resource-limit-exceeded"
+
+
+class NotAllowed(_SessionError):
+    code, name = ErrorCode.NOT_ALLOWED, "not-allowed"
+
+
+class IllegalArgument(_SessionError):
+    """A value outside of its domain."""
+
+    code, name = ErrorCode.ILLEGAL_ARGUMENT, "illegal-argument"
+
+
+class NotImplementedByPeer(_SessionError):
+    code, name = ErrorCode.NOT_IMPLEMENTED, "not-implemented"
+
+
+class InternalError(_SessionError):
+    code, name = ErrorCode.INTERNAL_ERROR, "internal-error"
+
+
+class InvalidArgument(_SessionError):
+    """A value within its domain that cannot be here."""
+
+    code, name = ErrorCode.INVALID_ARGUMENT, "invalid-argument"
+
+
+BY_CODE: dict[int, type[ProtocolError]] = {
+    int(error.code): error for family in (_ConnectionError, _SessionError) for error in family.__subclasses__()
+}
+"""The exceptions by their codes, which differ between the two scopes; CloseCode.NORMAL is none."""

@@ -1,0 +1,31 @@
+"""How many frames and bytes of each kind were seen."""
+
+from array import array
+
+# All of them have to be there before they are counted.
+from amqproxy.amqp010 import commands, controls
+from amqproxy.amqp010.methods import BY_INDEX
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+METHOD_COUNT = len(BY_INDEX)
+KINDS = 3 * METHOD_COUNT + 4
+"""How many kinds of frame a `Tally` distinguishes: those of a control or command, those of a header or body that belong
+to one (the second and third `METHOD_COUNT`), and those that belong to none that is known, by type (the last four)."""
+
+DEFINED = (controls, commands)
+
+
+@cython.final
+@cython.cclass
+class Tally:
+    """Frames and bytes seen, by kind of frame; shared by all readers that are given it."""
+
+    def __init__(self) -> None:
+        self.frames = array("Q", bytes(8 * KINDS))
+        self.byte_counts = array("Q", bytes(8 * KINDS))
+        self._frames = self.frames
+        self._byte_counts = self.byte_counts
