@@ -112,6 +112,13 @@ chroot: $(VENV)/.test ## install wheel, package and image, each in a new Debian,
 soak: $(VENV)/.test compile ## the tests that run for long
 	$(BIN)/python -m pytest -m soak $(PYTEST)
 
+# A pump's memory after two hours, and whether a descriptor, a count or a byte was lost meanwhile.
+soak-pump: $(VENV)/.test compile ## random traffic and hand-overs through a proxy with pumps, for MINUTES=120
+	$(BIN)/python -m tests.pump.soak --minutes $(or $(MINUTES),120)
+
+tsan: $(VENV)/.test compile ## the pump under ThreadSanitizer; SANITIZER=address or undefined for another of GCC's
+	$(BIN)/python -m tests.pump.sanitizer $(or $(SANITIZER),thread)
+
 clean: ## remove what was built; environments stay
 	rm -rf build dist dashboard/static .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find amqproxy -name '*.so' -delete
@@ -157,4 +164,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak clean system docs deb chart-apply chroot
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak soak-pump tsan clean system docs deb chart-apply chroot

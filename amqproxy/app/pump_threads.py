@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,9 @@ from amqproxy.log import logger
 from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.pump.pumps import Pumps, are_available
 from amqproxy.taps.metrics import Metrics
+
+TEST_MODE = "AMQPROXY_TEST_PUMP"
+"""In the environment: so many frames after which a connection changes its owner, all the time. For tests alone."""
 
 
 @contextmanager
@@ -24,6 +28,12 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
         logger().warning("no pumps", reason="they are compiled, and for Linux", threads=config.threads)
         yield None
     else:
-        pumps = Pumps(config.threads, STATEFUL, metrics)
+        pumps = Pumps(config.threads, STATEFUL, metrics, **_forced())
         with pumps.started():
             yield pumps
+
+
+def _forced() -> dict[str, int]:
+    """How a test wants connections handed over."""
+    frames = int(os.environ.get(TEST_MODE) or 0)
+    return {"most_frames": frames, "first_chunks": 1, "most_chunks": 1} if frames else {}

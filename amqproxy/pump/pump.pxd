@@ -78,7 +78,8 @@ cdef extern from *:
     /* What one thread writes and the other reads: the bytes of a journal lie there before its end is moved. */
     #define amqproxy_load(place) __atomic_load_n((place), __ATOMIC_ACQUIRE)
     #define amqproxy_store(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
-    /* Counters, which one thread adds to, and another one reads whenever it likes. */
+    /* Counters and states, which one thread changes, and another one reads whenever it likes. */
+    #define amqproxy_put(place, value) __atomic_store_n((place), (value), __ATOMIC_RELAXED)
     #define amqproxy_look(place) __atomic_load_n((place), __ATOMIC_RELAXED)
     #define amqproxy_add(place, value) \\
         __atomic_store_n((place), __atomic_load_n((place), __ATOMIC_RELAXED) + (value), __ATOMIC_RELAXED)
@@ -106,6 +107,9 @@ cdef extern from *:
     void store "amqproxy_store" (unsigned long long *place, unsigned long long value) nogil
     unsigned long long look "amqproxy_look" (unsigned long long *place) nogil
     void add "amqproxy_add" (unsigned long long *place, unsigned long long value) nogil
+    void put "amqproxy_put" (unsigned long long *place, unsigned long long value) nogil
+    int look_int "amqproxy_look" (int *place) nogil
+    void put_int "amqproxy_put" (int *place, int value) nogil
 
 
 cdef extern from "Python.h":

@@ -224,6 +224,7 @@ class PumpedConnection:
         taken: cython.ulonglong = look(cython.address(direction.taken))
         frames: cython.ulonglong = look(cython.address(direction.frames))
         state: ContentState
+        channel: ChannelContentPointer
         place: cython.int
         reader.offset += taken - direction.shown_taken
         reader.frames += frames - direction.shown_frames
@@ -232,10 +233,11 @@ class PumpedConnection:
         for place in range(direction.channel_count):
             state = reader.content_states.get(direction.channels[place].number)
             if state is not None:
-                state.expects = direction.channels[place].expects
-                state.index = direction.channels[place].index
-                state.remaining = direction.channels[place].remaining
-                state.contents = direction.channels[place].contents
+                channel = cython.address(direction.channels[place])
+                state.expects = look_int(cython.address(channel.expects))
+                state.index = look_int(cython.address(channel.index))
+                state.remaining = look(cython.address(channel.remaining))
+                state.contents = look(cython.address(channel.contents))
         return None
 
     # --- once it is back
@@ -901,9 +903,9 @@ class Pump:
                         why = _WRONG
                         break
                     if self._carries[index]:
-                        channel.expects = _HEADER
-                        channel.index = index
-                        channel.contents += 1
+                        put_int(cython.address(channel.expects), _HEADER)
+                        put_int(cython.address(channel.index), index)
+                        add(cython.address(channel.contents), 1)
                     slot = index
                 elif channel == cython.NULL:
                     why = _WRONG
@@ -916,16 +918,16 @@ class Pump:
                     ):
                         why = _WRONG
                         break
-                    channel.remaining = _long_long(p, position + 11)
-                    channel.expects = _BODY if channel.remaining > 0 else _METHOD
+                    put(cython.address(channel.remaining), _long_long(p, position + 11))
+                    put_int(cython.address(channel.expects), _BODY if channel.remaining > 0 else _METHOD)
                     slot = _METHOD_COUNT + channel.index
                 elif kind == _BODY:
                     if channel.expects != _BODY or cython.cast(cython.ulonglong, size) > channel.remaining:
                         why = _WRONG
                         break
-                    channel.remaining -= size
+                    put(cython.address(channel.remaining), channel.remaining - size)
                     if channel.remaining == 0:
-                        channel.expects = _METHOD
+                        put_int(cython.address(channel.expects), _METHOD)
                     slot = 2 * _METHOD_COUNT + channel.index
                 else:
                     why = _WRONG

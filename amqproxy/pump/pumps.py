@@ -9,7 +9,22 @@ from threading import Thread
 import trio
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump, PumpedConnection
+from amqproxy.pump.pump import (
+    CROWDED,
+    ENDED,
+    FORCED,
+    GONE,
+    IS_AVAILABLE,
+    LARGE,
+    METHOD_COMES,
+    RECALLED,
+    STUCK,
+    STUCK_AFTER,
+    TRICKLING,
+    WRONG,
+    Pump,
+    PumpedConnection,
+)
 from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics
 
 READ_EVERY = 0.25
@@ -20,6 +35,20 @@ FIRST_CHUNKS = 8
 
 MOST_CHUNKS = 1024
 """The same, where pumps have given the connection back soon time and again."""
+
+REASONS = {
+    METHOD_COMES: "method",
+    ENDED: "end",
+    GONE: "gone",
+    STUCK: "stuck",
+    RECALLED: "recall",
+    FORCED: "test",
+    LARGE: "large",
+    WRONG: "error",
+    CROWDED: "memory",
+    TRICKLING: "incomplete",
+}
+"""Why pumps give connections back, as metrics call it."""
 
 
 class Pumps:
@@ -57,6 +86,9 @@ class Pumps:
             for _ in range(max(1, threads))
         )
         metrics.before_scrape.append(self.collect)
+        metrics.pumped.set_function(lambda: self.connections)
+        metrics.pump_threads.set(threads)
+        self._returns = {reason: metrics.pump_returns.labels(name) for reason, name in REASONS.items()}
 
     @property
     def connections(self) -> int:
@@ -69,6 +101,10 @@ class Pumps:
         pump.take(connection)
         self.handed_over += 1
         return pump
+
+    def note_return(self, connection: PumpedConnection) -> None:
+        """Count that a connection is back."""
+        self._returns[connection.reason].inc()
 
     def read_journals(self) -> None:
         """Have counted what has passed so far."""

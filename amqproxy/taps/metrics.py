@@ -34,6 +34,9 @@ CONNECT_BUCKETS = (250e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 0.25, 1.0, 
 REFUSALS = ("limit", "resources", "protocol")
 """Why client connections are closed before a session."""
 
+PUMP_RETURNS = ("method", "end", "gone", "stuck", "recall", "test", "large", "error", "memory", "incomplete")
+"""Why pumps give connections back."""
+
 UPSTREAM_FAILURES = ("refused", "timeout", "tls", "unreachable", "lost")
 """What goes wrong with upstreams."""
 
@@ -80,6 +83,11 @@ class Metrics:
             ["by", "code"],
             registry=new,
         )
+        self.pumped = Gauge("amqproxy_connections_pumped", "Client connections that pumps relay.", registry=new)
+        self.pump_threads = Gauge("amqproxy_pump_threads", "Threads that pumps run in.", registry=new)
+        self.pump_returns = Counter(
+            "amqproxy_pump_returns", "Connections that pumps have given back, by why.", ["reason"], registry=new
+        )
         self.channels = Gauge("amqproxy_channels", "Channels that are open.", registry=new)
         self.channels_opened = Counter("amqproxy_channels_opened", "Channels opened.", registry=new)
         self.channel_closes = Counter(
@@ -125,6 +133,8 @@ class Metrics:
         # There from the start, at 0: Prometheus does not see that a counter goes up to its first value.
         for reason in REFUSALS:
             self.refused.labels(reason)
+        for reason in PUMP_RETURNS:
+            self.pump_returns.labels(reason)
         for reason in UPSTREAM_FAILURES:
             self.upstream_failures.labels(reason)
         self.registry.register(_TrafficCollector(self.tallies, self.latency, self.before_scrape))

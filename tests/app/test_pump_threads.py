@@ -29,3 +29,11 @@ def test_none_where_they_cannot_be_and_a_line_says_so(monkeypatch: pytest.Monkey
     with capture_logs() as log, open_pumps(Config(threads=2), Metrics()) as pumps:
         assert pumps is None
     assert [line["event"] for line in log] == ["no pumps"]
+
+
+@pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+def test_connections_change_owner_all_the_time_where_a_test_wants_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(pump_threads.TEST_MODE, "5")
+    with open_pumps(Config(threads=1), Metrics()) as pumps:
+        assert pumps is not None
+        assert (pumps.first_chunks, pumps.most_chunks) == (1, 1)

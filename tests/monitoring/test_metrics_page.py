@@ -5,7 +5,14 @@ from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import REPLIES, Peer
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
 from amqproxy.taps.metering.message_counts import BYTES, SECONDS
-from amqproxy.taps.metrics import CONNECT_BUCKETS, LATENCY_BUCKETS, REFUSALS, UPSTREAM_FAILURES, Metrics
+from amqproxy.taps.metrics import (
+    CONNECT_BUCKETS,
+    LATENCY_BUCKETS,
+    PUMP_RETURNS,
+    REFUSALS,
+    UPSTREAM_FAILURES,
+    Metrics,
+)
 from amqproxy.taps.object_tap import ObjectMetrics
 from tests.monitoring.metrics_page import entries
 
@@ -39,6 +46,7 @@ def test_the_most_series_are_those_of_the_code() -> None:
         "amqproxy_channel_closes_total": len(Peer) * codes,
         "amqproxy_protocol_errors_total": len(Peer) * len(BY_CODE),
         "amqproxy_connections_refused_total": len(REFUSALS),
+        "amqproxy_pump_returns_total": len(PUMP_RETURNS),
         "amqproxy_upstream_failures_total": len(UPSTREAM_FAILURES),
         "amqproxy_copies_dropped_total": len(DropReason),
         "amqproxy_frames_total": len(Peer) * KINDS,

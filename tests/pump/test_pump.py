@@ -18,13 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, encode_frame, encode_method
-from amqproxy.amqp091.methods import BY_NAME, BasicAck, BasicDeliver, BasicPublish
+from amqproxy.amqp091.methods import BY_NAME, BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.tally import METHOD_COUNT, Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.pump import pump as pump_module
 from amqproxy.taps.metering.message_counts import MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
+from tests.pump.random_commands import random_commands
 from tests.pump.rig import BOUNDS, KEEPS, Running, Wire, pump, reader, reset, settle, until
 from tests.transcripts.words import octets, words
 
@@ -285,37 +286,13 @@ def test_a_connection_that_is_back_by_itself_when_it_is_recalled(wire: Wire) -> 
 # ------------------------------------------------------------------------------------------- over and back, many times
 
 
-def _commands(dice: Random, is_server: bool) -> bytes:
-    """A few commands as a peer may send them, on two channels whose contents interleave."""
-    frames: list[list[bytes]] = []
-    for channel in (1, 2):
-        mine = []
-        for _ in range(dice.randint(1, 6)):
-            body = dice.randbytes(dice.choice([0, 1, 10, 700, 5000]))
-            if dice.random() < 0.3:
-                mine.append(encode_method(channel, BasicAck(dice.randint(1, 99))))
-                continue
-            method = BasicDeliver("tag", 1, False, "", "key") if is_server else BasicPublish(routing_key="key")
-            mine += [encode_method(channel, method), encode_frame(HEADER, channel, ContentHeader(len(body)).encode())]
-            half = dice.randint(0, len(body))
-            mine += [encode_frame(BODY, channel, part) for part in (body[:half], body[half:]) if part]
-        frames.append(mine)
-    out = b""
-    while any(frames):
-        mine = dice.choice([each for each in frames if each])
-        out += mine.pop(0)
-        if dice.random() < 0.1:
-            out += octets("heartbeat")
-    return out
-
-
 @settings(max_examples=100)
 @given(seed=st.integers(0, 2**32), most_frames=st.integers(1, 9), cut=st.integers(1, 3000))
 def test_bytes_out_are_bytes_in_however_often_the_owner_changes(seed: int, most_frames: int, cut: int) -> None:
     """Owner by owner, each byte passes once, in its order, and both know the same of contents as one reader would."""
     dice = Random(seed)
     wire = Wire(pump(most_frames=most_frames))
-    data = _commands(dice, False), _commands(dice, True)
+    data = random_commands(dice, is_server=False), random_commands(dice, is_server=True)
     left = list(data)
     peers = wire.client, wire.server
     while any(left) or wire.lease is not None:
@@ -390,7 +367,7 @@ def test_large_bodies_are_left_out() -> None:
 def test_a_meter_counts_by_the_journal_as_by_the_bytes(seed: int) -> None:
     dice = Random(seed)
     opening = octets("1: channel.open, 1: confirm.select"), octets("1: channel.open-ok, 1: confirm.select-ok")
-    data = _commands(dice, False), _commands(dice, True)
+    data = random_commands(dice, is_server=False), random_commands(dice, is_server=True)
     direct, journalled = MessageCounts(), MessageCounts()
     meters = MessageMeter(direct), MessageMeter(journalled)
     for meter in meters:
@@ -512,6 +489,7 @@ def test_relaying_does_not_wait_for_the_interpreter() -> None:
 
 COUNT_DESCRIPTORS = """
 import gc, os
+from tests.pump.random_commands import random_commands
 from tests.pump.rig import Running, Wire
 
 counts = []

@@ -10,8 +10,8 @@ import trio
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.pump.pump import FORCED
-from amqproxy.pump.pumps import Pumps, are_available
-from amqproxy.taps.metrics import Metrics
+from amqproxy.pump.pumps import REASONS, Pumps, are_available
+from amqproxy.taps.metrics import PUMP_RETURNS, Metrics
 from tests.pump.rig import DEADLINE, Wire
 from tests.transcripts.words import octets, words
 
@@ -96,4 +96,25 @@ async def test_the_journal_is_read_now_and_then() -> None:
             await until(lambda: noted)
             assert noted == [octets(PUBLISH)]
             nursery.cancel_scope.cancel()
+    wire.close()
+
+
+def test_every_reason_is_counted_from_the_start() -> None:
+    assert len(REASONS) == len(PUMP_RETURNS)
+    assert set(REASONS.values()) == set(PUMP_RETURNS)
+
+
+async def test_what_pumps_have_and_give_back_is_counted() -> None:
+    metrics = Metrics()
+    pumps = Pumps(1, STATEFUL, metrics)
+    value = metrics.registry.get_sample_value
+    with pumps.started():
+        wire = take(pumps)
+        assert value("amqproxy_connections_pumped") == 1
+        assert value("amqproxy_pump_threads") == 1
+        assert wire.lease is not None
+        wire.pump.recall(wire.lease)
+        pumps.note_return(wire.lease)
+    assert value("amqproxy_connections_pumped") == 0
+    assert value("amqproxy_pump_returns_total", {"reason": "recall"}) == 1
     wire.close()

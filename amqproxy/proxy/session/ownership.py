@@ -185,6 +185,7 @@ class Ownership:
         """The pump has given the connection back: all is as if it had been relayed here."""
         pumped, self._pumped, self._pump = self._pumped, None, None
         assert pumped is not None
+        self._pumps.note_return(pumped)
         self._count_received(pumped)
         for place, peer in enumerate(_PLACES):
             transport = self._legs[peer].transport
