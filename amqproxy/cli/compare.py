@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from amqproxy.cli.capture_files import STANDARD_INPUT, CaptureFiles
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import wanted
+from amqproxy.cli.target_url import target_of
 
 if TYPE_CHECKING:
     from amqproxy.comparison.command_store import CommandStore
@@ -107,7 +108,7 @@ class _Sources:
         self._targets: list[Target] = []
         self._speed = 0.0
         if replay is not None:
-            self._targets = [_target(each) for each in self._names]
+            self._targets = [target_of(url, f"compare: {which} URL") for which, url in (("first", a), ("second", b))]
             self._speed = _speed(speed)
             if not timeout > 0:
                 raise Failure(f"compare: --timeout {timeout:g}: give a number of seconds above 0", MISUSED)
@@ -157,15 +158,6 @@ def print_comparison(reports: Iterable[ComparisonReport], *, limit: int, json: b
 
 
 # --- two brokers
-
-
-def _target(url: str) -> Target:
-    from amqproxy.replay.target import TargetError, parse_target
-
-    try:
-        return parse_target(url)
-    except TargetError as error:
-        raise Failure(f"compare: {url}: {error}", MISUSED) from None
 
 
 def _speed(text: str) -> float:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from amqproxy.cli.capture_files import CaptureFiles
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.target_url import credentials_of
 
 if TYPE_CHECKING:
     from amqproxy.capture.decoded import Decoded
@@ -55,7 +56,8 @@ def mock(
     strict
         Close the connection, and not only the channel, where the recording has no answer.
     user
-        USER:PASSWORD that clients must log in with. By default any user may, with any password.
+        USER:PASSWORD that clients must log in with; the password may be in the variable AMQPROXY_PASSWORD instead. By
+        default any user may, with any password.
     leg
         Of a recording of the proxy's, the leg whose server is played.
     keylog
@@ -81,10 +83,7 @@ def mock(
         raise Failure(f"mock: --listen {listen}: {error}", MISUSED) from None
     credentials = None
     if user is not None:
-        name, colon, password = user.partition(":")
-        if not colon:
-            raise Failure("mock: --user takes USER:PASSWORD", MISUSED)
-        credentials = (name, password)
+        credentials = credentials_of(user, "mock: --user")
     if (tls_cert is None) != (tls_key is None):
         raise Failure("mock: TLS needs both --tls-cert and --tls-key", MISUSED)
     settings = MockSettings(speed=speed, user=credentials, is_strict=strict)

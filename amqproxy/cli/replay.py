@@ -16,6 +16,7 @@ from amqproxy.cli.capture_files import CaptureFiles
 from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
 from amqproxy.cli.printing import wanted
 from amqproxy.cli.progress import INTERVAL
+from amqproxy.cli.target_url import target_of
 
 if TYPE_CHECKING:
     from amqproxy.comparison.difference import Difference
@@ -62,7 +63,8 @@ def replay(
     files
         The captures, which are one: pcap or pcapng files, directories of them, or - for standard input.
     to
-        The broker: amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…; without VHOST, the recorded ones are opened.
+        The broker: amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…; without VHOST, the recorded ones are opened. A
+        PASSWORD may be in the variable AMQPROXY_PASSWORD instead, where no other user of the machine sees it.
     speed
         How many times as fast as it was recorded, such as 10 or 0.5; or max, for as fast as the broker answers.
     loop
@@ -104,16 +106,12 @@ def replay(
     from amqproxy.replay.replayer import DialFailed
     from amqproxy.replay.result import ReplayResult
     from amqproxy.replay.result_text import difference_line, result_lines
-    from amqproxy.replay.target import TargetError, parse_target
 
     captures = CaptureFiles("replay", files, leg=leg, keylog=keylog)
     if loop != 1 and captures.has_standard_input:
         raise Failure("replay: --loop: standard input can be read only once; give a file", MISUSED)
     _check(loop=loop, clients=clients, timeout=timeout, limit=limit)
-    try:
-        target = parse_target(to)
-    except TargetError as error:
-        raise Failure(f"replay: --to: {error}", MISUSED) from None
+    target = target_of(to, "replay: --to")
     if (ca or insecure) and not target.is_tls:
         raise Failure("replay: --ca and --insecure are for amqps://", MISUSED)
     settings = PlaySettings(target=target, speed=_speed(speed, AT_ONCE), order=Order(order), timeout=timeout)

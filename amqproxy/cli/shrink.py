@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from amqproxy.cli.capture_files import CaptureFiles
 from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
 from amqproxy.cli.progress import ERASE, is_terminal
+from amqproxy.cli.target_url import target_of
 
 if TYPE_CHECKING:
     from amqproxy.replay.outcome import OutcomeFilter, ReplayOutcome
@@ -74,7 +75,6 @@ def shrink(
     from amqproxy.replay.outcome import OutcomeFilter
     from amqproxy.replay.replayer import DialFailed
     from amqproxy.replay.shrinking import NotTrue
-    from amqproxy.replay.target import TargetError, parse_target
 
     captures = CaptureFiles("shrink", files, leg=leg, keylog=keylog)
     for option, value in (("--seconds", seconds), ("--timeout", timeout)):
@@ -84,10 +84,7 @@ def shrink(
         expression = OutcomeFilter(until)
     except ValueError as error:
         raise Failure(f"shrink: --until: {error}", MISUSED) from None
-    try:
-        target = None if to is None else parse_target(to)
-    except TargetError as error:
-        raise Failure(f"shrink: --to: {error}", MISUSED) from None
+    target = None if to is None else target_of(to, "shrink: --to")
     steps = _read(captures)
     with log.started(LogConfig(level="error")):
         try:

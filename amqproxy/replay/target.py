@@ -31,8 +31,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return join_address(self.host, self.port)
 
 
-def parse_target(url: str) -> Target:
-    """The target of an amqp:// or amqps:// URL. `TargetError` says what is wrong, without the password."""
+def parse_target(url: str, *, password: str | None = None) -> Target:
+    """The target of an amqp:// or amqps:// URL. `TargetError` says what is wrong, without the password.
+
+    `password` is that of a user for whom the URL has none.
+    """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS:
         raise TargetError("a broker's URL begins with amqp:// or amqps://")
@@ -44,11 +47,15 @@ def parse_target(url: str) -> Target:
         raise TargetError("the URL names no host")
     if parts.query or parts.fragment:
         raise TargetError("the URL has nothing behind the virtual host")
+    if parts.password is not None:
+        password = unquote(parts.password)
+    elif parts.username is None or password is None:
+        password = "guest"
     return Target(
         host=parts.hostname,
         port=_PORTS[parts.scheme] if port is None else port,
         is_tls=parts.scheme == "amqps",
         user="guest" if parts.username is None else unquote(parts.username),
-        password="guest" if parts.password is None else unquote(parts.password),
+        password=password,
         virtual_host=unquote(parts.path[1:]) or None,
     )

@@ -25,6 +25,20 @@ def test_what_a_url_names(url: str, target: Target) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "user", "password"),
+    [
+        ("amqp://orders@broker", "orders", "s3cret"),
+        ("amqp://orders:own@broker", "orders", "own"),
+        ("amqp://orders:@broker", "orders", ""),
+        ("amqp://broker", "guest", "guest"),
+    ],
+)
+def test_a_user_without_a_password_has_the_one_that_is_given(url: str, user: str, password: str) -> None:
+    target = parse_target(url, password="s3cret")
+    assert (target.user, target.password) == (user, password)
+
+
+@pytest.mark.parametrize(
     "url", ["broker:5672", "http://broker", "amqp://", "amqp://broker:70000", "amqp://broker/?a=1"]
 )
 def test_what_names_no_broker(url: str) -> None:
