@@ -105,7 +105,7 @@ chart-apply: $(VENV)/.test ## apply each render of the chart to a real Kubernete
 	cd tests/apiserver && nice -n 19 go build -p 1 -trimpath -o $(CURDIR)/build/apiserver/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	$(BIN)/python -m tests.apiserver.apply build/apiserver
 
-chroot: $(VENV)/.test ## install wheel, package and image, each in a new Debian, and print how long that takes; as root; ONLY=deb
+chroot: $(VENV)/.test ## install wheel, package and image, each in a new Debian, and print how long that takes; as root; ONLY='deb image'
 	@tests/install_system.sh debootstrap gcc libc6-dev python3-dev python3-venv
 	@$(BIN)/python -m tests.packaging.run $(ONLY)
 

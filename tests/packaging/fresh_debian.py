@@ -79,15 +79,15 @@ class Failed(Exception):
 
 
 class FreshDebian:
-    """The one in the directory `root`, which is made if it is not there."""
+    """The one in the directory `root`, which is made of `suite` if it is not there."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, suite: str = SUITE) -> None:
         self.root = root
         self.environment = dict(ENVIRONMENT)
         self._entered: list[str] = []
         if not (root / "etc/debian_version").exists():
             with root.with_suffix(".log").open("w") as log:
-                command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(root), MIRROR]
+                command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", suite, str(root), MIRROR]
                 subprocess.run(command, stdout=log, stderr=log, check=True)
             shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
             shutil.copy(f"/{AUTHORITIES}", root / AUTHORITIES)

@@ -1,6 +1,6 @@
 """Each way of installing, in a new Debian, with how long it takes: `make chroot`, or with ONLY=deb one of them.
 
-    python -m tests.packaging.run [--plain] [--directory DIRECTORY] [wheel deb image]
+    python -m tests.packaging.run [--plain] [--directory DIRECTORY] [wheel deb image sid]
 
 As root. The Debian that all begin with is kept in DIRECTORY, by default build/chroot; without it, another is made.
 With --plain, nothing is compiled for the image, which takes minutes.
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.packaging import deb_run, image_run, wheel_run
+from tests.packaging import deb_run, image_run, sid_run, wheel_run
 from tests.packaging.fresh_debian import Failed, FreshDebian
 from tests.packaging.stopwatch import Stopwatch
 
@@ -32,7 +32,7 @@ BUILDERS = (
 )
 """Installed once: those of an isolated build are new each time, and modules that use their headers are stale then."""
 
-WAYS = ("wheel", "deb", "image")
+WAYS = ("wheel", "deb", "image", "sid")
 
 
 class Dist:
@@ -94,6 +94,7 @@ def main() -> None:
         "wheel": lambda: wheel_run.run(base, dist.wheel(), dist.sdist(), directory),
         "deb": lambda: deb_run.run(base, dist.deb(), directory),
         "image": lambda: image_run.run(base, directory, options.plain),
+        "sid": lambda: sid_run.run(directory, dist.sdist()),
     }
     failed = []
     for way in ways:

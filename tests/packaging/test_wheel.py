@@ -100,6 +100,12 @@ def test_an_sdist_has_all_that_a_wheel_is_built_from(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"hatch_build.py", "packaging/sbom.py", "LICENSE", "README.md", "dashboard/ui/package-lock.json"} <= names
+    known = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert not {each for each in known if not each.startswith((".ci/", "captures/"))} - names, (
+        "pyproject.toml names all"
+    )
     assert {"dashboard/static/index.html", "dashboard/static/.sources"} <= names, "installing would need Node.js"
     assert not [name for name in names if name.endswith((".so", ".c", ".pyc")) or "node_modules" in name]
 
