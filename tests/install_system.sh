@@ -9,7 +9,7 @@ set -euo pipefail
 PYTHON=${PYTHON:-python3}
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # where Debian keeps servers, and a user's PATH does not look
 [ $# -gt 0 ] || set -- rabbitmq-server haproxy tshark amqp-specs gcc libc6-dev python3-dev amqp-tools prometheus \
-    chromium iproute2 openjdk-17-jre-headless
+    chromium iproute2 openjdk-17-jdk-headless
 
 is_there() {
     case $1 in
@@ -17,6 +17,7 @@ is_there() {
     amqp-specs) test -d /usr/share/amqp/specs ;;
     iproute2) command -v ip ;;
     libc6-dev) test -f /usr/include/stdio.h ;;
+    openjdk-*-jdk-headless) command -v javac ;;
     openjdk-*-jre-headless) test -x "${JAVA_HOME:-}/bin/java" || command -v java ;;
     python3-dev) "$PYTHON" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
     python3-venv) "$PYTHON" -c 'import ensurepip' ;;

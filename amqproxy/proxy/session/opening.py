@@ -14,10 +14,11 @@ from amqproxy.sockets.transport import StreamTransport, Transport, TransportBrok
 
 HEADER_SIZE = len(HEADER)
 
-OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)"})
-"""The protocols, as `recognise` names them, after whose headers RabbitMQ speaks 0-8, which we do not read.
+OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)", "0-10", "1.0", "1.0 (TLS)", "1.0 (SASL)"})
+"""The protocols, as `recognise` names them, that pass without being read.
 
-Its frames look the same; but connection.close is another method there, and channel.open-ok has no field, among others.
+After the first two RabbitMQ speaks 0-8. Its frames look like those of 0-9-1; but connection.close is another method
+there, and channel.open-ok has no field, among others.
 """
 
 

@@ -206,8 +206,7 @@ async def test_more_agreed_than_our_own_limit_is_our_own_limit() -> None:
 @pytest.mark.parametrize(
     ("said", "protocol"),
     [
-        (b"AMQP\0\1\0\0", "1.0"),
-        (b"AMQP\1\1\0\x0a", "0-10"),
+        (b"AMQP\0\2\0\0", "AMQP 0.2.0.0"),
         (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
         (b"\x16\x03\x01\0\xc4\1\0\0", "TLS"),
         (b"nonsense", "unknown"),
