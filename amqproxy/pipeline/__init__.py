@@ -7,6 +7,8 @@
     event_reading  the files of a chain → Arrow batches of `events`; needs no Spark: event_rows makes rows of the
                  trace's events, property_values of messages' properties, pending_rows batches with event_columns
     frame_rows   the frames → Arrow batches of `frames`; needs no Spark
+    frame_files  those → files of the table `frames`; needs no Spark
+    frame_table  captures → the table `frames`, whose files Spark's tasks write themselves
     source       the data source `amqp`: captures → the tables `frames` and `events`
     settle       events → messages, deliveries, requests, connections, channels, errors
     rollup       those → `rollup_minute`

@@ -16,22 +16,28 @@ from amqproxy.pipeline.chain_reading import ChainReading, LostPart
 from amqproxy.views.selection import Selection
 
 _ALWAYS = ("type", "chain", "file", "row")
-_OWN = [
-    pa.field("chain", pa.utf8(), nullable=False),
-    pa.field("connection_id", pa.utf8()),
-    pa.field("file", pa.utf8(), nullable=False),
-    pa.field("row", pa.int64(), nullable=False),
-]
+_OWN = ("chain", "connection_id", "file", "row")
 _LISTS = pa.list_(pa.field("element", pa.utf8(), nullable=False))
+_NAMES = pa.dictionary(pa.int32(), pa.utf8())
+"""What few values are encoded by."""
 
 
-def _column(field: pa.Field) -> pa.Field:
-    kind = _LISTS if pa.types.is_list(field.type) else field.type
-    return pa.field(field.name, kind, nullable=field.name not in _ALWAYS)
+def _schema(dictionaries: bool) -> pa.Schema:
+    fields = []
+    for field in schema(arguments=True, body=True, dictionaries=dictionaries):
+        kind = _LISTS if pa.types.is_list(field.type) else field.type
+        fields.append(pa.field(field.name, kind, nullable=field.name not in _ALWAYS))
+    for name in _OWN:
+        kind = pa.int64() if name == "row" else _NAMES if dictionaries else pa.utf8()
+        fields.append(pa.field(name, kind, nullable=name not in _ALWAYS))
+    return pa.schema(fields)
 
 
-SCHEMA = pa.schema([*map(_column, schema(arguments=True, body=True, dictionaries=False)), *_OWN])
+SCHEMA = _schema(False)
 """The columns of a batch."""
+
+ENCODED = _schema(True)
+"""The same where names are encoded by dictionaries, each batch with its own."""
 
 EVERYTHING = Selection()
 
@@ -47,26 +53,28 @@ def frame_batches(
     body: int = 0,
     rows: int = ROWS,
     share: Share | None = None,
+    dictionaries: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The frames of the capture files of a chain, as a `ChainReading` decodes them, and a row for what was lost.
 
     Rows have the first `body` bytes of body frames, and are numbered in each file. With a `share`, by packets, which is
-    the reading's, the numbers only order them.
+    the reading's, the numbers only order them. The columns are `SCHEMA`; with `dictionaries`, `ENCODED`.
     """
+    columns = ENCODED if dictionaries else SCHEMA
     decoded = selection.narrowed(selection.connections(reading.decoded(files)))
     for file, of_file in groupby(decoded, lambda _: reading.file):
         numbered = _Numbered(of_file, share)
         row = 0
-        for batch in record_batches(numbered, rows=rows, arguments=True, body=body, dictionaries=False):
+        for batch in record_batches(numbered, rows=rows, arguments=True, body=body, dictionaries=dictionaries):
             count = batch.num_rows
             numbers = np.arange(row, row + count) if share is None else numbered.take(count)
             row += count
-            yield _completed(batch, reading, file or "", numbers)
+            yield _completed(batch, reading, file or "", numbers, columns)
             reading.forget_ended()
         if reading.lost:
-            yield _lost(reading, row)
+            yield _lost(reading, row, columns)
     if reading.lost:
-        yield _lost(reading, 0)
+        yield _lost(reading, 0, columns)
 
 
 class _Numbered:
@@ -99,32 +107,36 @@ class _Numbered:
 
 
 def _completed(
-    batch: pa.RecordBatch, reading: ChainReading, file: str, numbers: Sequence[int] | np.ndarray
+    batch: pa.RecordBatch, reading: ChainReading, file: str, numbers: Sequence[int] | np.ndarray, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """A batch with the columns of `SCHEMA`."""
+    """A batch with the columns of `schema`."""
     count = batch.num_rows
     streams = batch.column("stream").dictionary_encode()
-    ids = pa.array([reading.connection_id(each) for each in streams.dictionary.to_pylist()], pa.utf8())
+    names = [reading.connection_id(each) for each in streams.dictionary.to_pylist()]
     own = {
-        "chain": pa.repeat(pa.scalar(reading.chain), count),
-        "connection_id": ids.take(streams.indices),
-        "file": pa.repeat(pa.scalar(file), count),
+        "chain": _repeated(reading.chain, count),
+        "connection_id": pa.DictionaryArray.from_arrays(streams.indices, pa.array(names, pa.utf8())),
+        "file": _repeated(file, count),
         "row": pa.array(numbers, pa.int64()),
     }
     columns = {name: batch.column(name) for name in batch.schema.names} | own
     return pa.RecordBatch.from_arrays(
         [
             columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type)
-            for field in SCHEMA
+            for field in schema
         ],
-        schema=SCHEMA,
+        schema=schema,
     )
 
 
-def _lost(reading: ChainReading, row: int) -> pa.RecordBatch:
+def _repeated(text: str, count: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([text], pa.utf8()))
+
+
+def _lost(reading: ChainReading, row: int, schema: pa.Schema) -> pa.RecordBatch:
     """Rows of type error about what could not be read of files."""
     return pa.RecordBatch.from_pylist(
-        [_row(part, reading.chain, row + place) for place, part in enumerate(reading.take_lost())], SCHEMA
+        [_row(part, reading.chain, row + place) for place, part in enumerate(reading.take_lost())], schema
     )
 
 

@@ -22,6 +22,7 @@ from pyspark.sql import functions as fn
 from amqproxy.pipeline import source, storage
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.chains import Mode, chains
+from amqproxy.pipeline.frame_table import stage_frames
 from amqproxy.pipeline.ledger import Capture, Found, Ledger, present
 from amqproxy.pipeline.lost_parts import lost_parts
 from amqproxy.pipeline.schema import TABLES
@@ -121,7 +122,7 @@ def _stage_captures(spark: SparkSession, ledger: Ledger, files: Sequence[str], s
     rows = events[0] if len(events) == 1 else events[0].unionByName(events[1])
     stage(ledger, "events", rows, apart="type = 'state'")
     if settings.has_frames:
-        stage(ledger, "frames", _read(spark, files, **{**options, "table": "frames"}))
+        stage_frames(spark, ledger, files, leg=settings.leg, chains=settings.chains, body=settings.body)
     read = {chain.name for chain in chains(in_order, _mode(settings.chains))}
     _carry_state(spark, ledger, carried, read | ended_chains(ledger.contents.captures.values(), settings.chains))
 

@@ -246,17 +246,25 @@ def _size(file: str) -> int:
 
 def read_part(part: CapturePart, options: SourceOptions, state: ChainState | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of what is read at a time; `state` is what an earlier run has left of the chain."""
-    is_events = options.table == "events"
-    share = None
-    if part.shares > 1:
-        share = Share(part.share, part.shares, by_packet=not is_events)
-    files = [_file(file) for file in part.files]
+    if options.table == "events":
+        yield from _events_of(part, options, state)
+    else:
+        yield from frames_of(part, options)
+
+
+def frames_of(part: CapturePart, options: SourceOptions, **batches: Any) -> Iterator[pa.RecordBatch]:
+    """The frames of what is read at a time; `batches` are how they are put into batches, as `frame_batches` has it."""
+    share = Share(part.share, part.shares, by_packet=True) if part.shares > 1 else None
     with ExitStack() as stack:
-        engine_of = None if share is not None or options.is_carrying else partial(_engine, stack, options.keylog)
-        reading = ChainReading(part.chain, leg=options.leg, engine_of=engine_of, share=share)
-        if not is_events:
-            yield from frame_batches(reading, files, options.selection(), body=options.body, share=share)
-            return
+        reading = _reading(stack, part, options, share)
+        files = [_file(file) for file in part.files]
+        yield from frame_batches(reading, files, options.selection(), body=options.body, share=share, **batches)
+
+
+def _events_of(part: CapturePart, options: SourceOptions, state: ChainState | None) -> Iterator[pa.RecordBatch]:
+    share = Share(part.share, part.shares) if part.shares > 1 else None
+    with ExitStack() as stack:
+        reading = _reading(stack, part, options, share)
         events = EventReading(
             reading,
             body=options.body,
@@ -265,9 +273,15 @@ def read_part(part: CapturePart, options: SourceOptions, state: ChainState | Non
         )
         if state:
             events.resume(state)
+        files = [_file(file) for file in part.files]
         yield from events.batches(files, options.selection(), is_end=not options.is_carrying)
         if options.is_carrying:
             yield from events.state_batches()
+
+
+def _reading(stack: ExitStack, part: CapturePart, options: SourceOptions, share: Share | None) -> ChainReading:
+    engine_of = None if share is not None or options.is_carrying else partial(_engine, stack, options.keylog)
+    return ChainReading(part.chain, leg=options.leg, engine_of=engine_of, share=share)
 
 
 def _file(file: str) -> CaptureFile:

@@ -42,6 +42,7 @@ class Ledger:
         self.path = path.rstrip("/") or path
         self._place = TableFiles(self.path)
         self._lock: DriverLock | None = None
+        self._complete: dict[str, frozenset[str]] = {}
         self.contents = Contents()
 
     def __enter__(self) -> Ledger:
@@ -91,6 +92,11 @@ class Ledger:
     def staged_apart(self, table: str) -> list[str]:
         """The staged files with what is not of the table itself."""
         return [file for file in self._place.files_below(f"{self.staging(table)}/{APART}") if file.endswith(".parquet")]
+
+    def only_complete(self, table: str, files: Iterable[str]) -> None:
+        """Of the files that are staged for a table only these, relative to `staging`, become part of it."""
+        staged = self.staging(table)
+        self._complete[table] = frozenset(f"{staged}/{file}" for file in files)
 
     def size(self, file: str) -> int:
         """The bytes of a file."""
@@ -145,6 +151,7 @@ class Ledger:
         place.write(f"{PRIVATE}/commits/{batch:08}.json", msgspec.json.encode(commit))
         before = {path for each in self.contents.carried.values() for path in each.values()}
         self.contents.add(commit)
+        self._complete.clear()
         after = {path for each in self.contents.carried.values() for path in each.values()}
         self._sweep(batch, commit.removed, before - after)
         if batch % SNAPSHOT_EVERY == 0:
@@ -154,8 +161,11 @@ class Ledger:
     def _moves(self, table: str, newest: Mapping[str, int]) -> list[tuple[str, str]]:
         """Each staged file, and its name in the table."""
         staged = self.staging(table)
+        complete = self._complete.get(table)
         pairs = []
         for number, file in enumerate(self._place.files_below(staged)):
+            if complete is not None and file not in complete:
+                continue
             partition = file.removeprefix(f"{staged}/").removeprefix(f"{TOGETHER}/").rpartition("/")[0]
             if not file.endswith(".parquet") or partition.startswith(APART):
                 continue

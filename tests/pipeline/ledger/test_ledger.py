@@ -165,3 +165,18 @@ def test_commits_are_put_together_from_time_to_time(tmp_path: Path, monkeypatch:
     assert len(list((tmp_path / "_pipeline" / "commits").iterdir())) < 10
     assert len(list((tmp_path / "_pipeline" / "snapshots").iterdir())) == 2
     assert rows(tmp_path, "messages") == sorted(map(str, range(1, 19)))
+
+
+def test_only_what_is_complete_is_committed(tmp_path: Path) -> None:
+    with Ledger(str(tmp_path)) as held:
+        stage(held, "frames", "cut off", f"attempt-1/{HOUR}")
+        stage(held, "frames", "whole", HOUR)
+        stage(held, "events", "all")
+        held.only_complete("frames", [f"{HOUR}/part-00000.parquet"])
+        held.commit("ingest", ["frames", "events"])
+        assert rows(tmp_path, "frames") == ["whole"]
+        assert rows(tmp_path, "events") == ["all"]
+        stage(held, "frames", "of the next batch")
+        held.commit("ingest", ["frames"])
+    assert rows(tmp_path, "frames") == ["of the next batch", "whole"]
+    assert on_disk(tmp_path) == ["all", "of the next batch", "whole"]

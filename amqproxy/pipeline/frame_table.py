@@ -1,0 +1,48 @@
+"""Captures → the table `frames`: Spark shares them out, and each of its tasks writes files of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pyspark.sql.types import StructType
+
+from amqproxy.pipeline.chains import chains
+from amqproxy.pipeline.frame_files import FrameFiles
+from amqproxy.pipeline.schema import FRAMES, STORED
+from amqproxy.pipeline.source import CapturePartition, SourceOptions, frames_of, partitions_of, parts_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from amqproxy.pipeline.ledger import Ledger
+
+BATCH_ROWS = 65_536
+"""Rows that are decoded at a time."""
+
+METADATA = {"org.apache.spark.sql.parquet.row.metadata": StructType([*FRAMES.fields, STORED["batch"]]).json()}
+"""By which Spark knows the comments of columns."""
+
+
+def stage_frames(spark: SparkSession, ledger: Ledger, files: Sequence[str], **options: Any) -> None:
+    """Write the frames of captures for the ledger's next batch; `options` are those of the source.
+
+    A task that is tried again writes other files, so that only those count whose task has come to its end.
+    """
+    chosen = SourceOptions(paths=tuple(files), **options)
+    partitions = partitions_of(parts_of(chains(files, chosen.chains), chosen))  # type: ignore[arg-type]
+    write = partial(_write, chosen, f"{ledger.path}/{ledger.staging('frames')}", ledger.next_batch)
+    written = spark.sparkContext.parallelize(partitions, len(partitions) or 1).mapPartitions(write).collect()
+    ledger.only_complete("frames", written)
+
+
+def _write(options: SourceOptions, root: str, batch: int, partitions: Iterable[CapturePartition]) -> Iterator[str]:
+    """What a task does: the paths of the files that it has written."""
+    with FrameFiles(root, uuid4().hex, batch, METADATA) as files:
+        for partition in partitions:
+            for part in partition.parts:
+                for rows in frames_of(part, options, rows=BATCH_ROWS, dictionaries=True):
+                    files.add(rows)
+        return iter(files.close())
