@@ -35,6 +35,7 @@ _MODULES = (
     "amqproxy.capture.packets",
     "amqproxy.capture.reassembly",
     "amqproxy.capture.stream_events",
+    "amqproxy.peer",
     "amqproxy.pipeline.event_rows",
     "amqproxy.pipeline.pending_rows",
     "amqproxy.taps.findings.",
