@@ -185,6 +185,16 @@ def test_autoscaling_goes_by_the_core_that_a_proxy_has() -> None:
     assert keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == scaler["behavior"]
 
 
+def test_the_example_of_a_route_leads_to_the_service() -> None:
+    """Of the Gateway API, for a release that has the name of the chart."""
+    route = yaml.safe_load((CHART / "examples" / "tcproute.yaml").read_text())
+    assert (route["apiVersion"], route["kind"]) == ("gateway.networking.k8s.io/v1alpha2", "TCPRoute")
+    service = rendered({}, name="amqproxy")["Service amqproxy"]
+    ports = [each["port"] for each in service["spec"]["ports"]]
+    [backend] = [each for rule in route["spec"]["rules"] for each in rule["backendRefs"]]
+    assert (backend["name"], backend["port"] in ports) == ("amqproxy", True)
+
+
 def test_helm_has_nothing_to_complain_of() -> None:
     found = helm.lint(str(CHART))
     assert not found["errors"]

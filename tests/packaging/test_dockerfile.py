@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -87,11 +86,6 @@ def test_an_image_says_what_it_is_and_runs_as_no_root(name: str) -> None:
     assert {value for step, value in stage.steps if step == "ARG"} == {"PYTHON", "VERSION", "REVISION"}
     assert stage.words("ENTRYPOINT")
     assert stage.words("CMD")
-
-
-def test_the_version_is_that_of_the_package() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert read(DOCKERFILE).arguments["VERSION"] == version
 
 
 def test_the_proxy_has_a_health_check_and_no_state_of_its_own() -> None:

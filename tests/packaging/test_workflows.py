@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +63,69 @@ def needed(name: str) -> set[str]:
 @pytest.mark.parametrize("name", MAY_WRITE)
 def test_nothing_is_published_before_the_tests_have_passed(name: str) -> None:
     assert {"version", "test"} <= needed(name)
+
+
+def step(job: str, name: str) -> dict[str, Any]:
+    (found,) = [each for each in RELEASE["jobs"][job]["steps"] if each.get("name", "").startswith(name)]
+    return found  # type: ignore[no-any-return]
+
+
+def run(script: str, directory: Path, tag: str) -> subprocess.CompletedProcess[str]:
+    """What GitHub does with the script of a step; `gh` prints the notes that it is given."""
+    (directory / "bin").mkdir()
+    gh = directory / "bin" / "gh"
+    gh.write_text('#!/bin/sh\nfor last; do :; done\ncat "$last"\n')
+    gh.chmod(0o755)
+    environment = {"PATH": f"{gh.parent}:{os.environ['PATH']}", "GITHUB_REF_NAME": tag, "GITHUB_REPOSITORY": "a/b"}
+    return subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+CHANGES = """# Changelog
+
+## [Unreleased]
+
+- Later.
+
+## [1.2.0] - 2026-12-01
+
+### Added
+
+- Now.
+
+## [1.1.0] - 2026-11-01
+
+- Before.
+"""
+
+
+def test_the_notes_of_a_release_are_its_part_of_the_changelog(tmp_path: Path) -> None:
+    (tmp_path / "CHANGELOG.md").write_text(CHANGES)
+    (tmp_path / "all").mkdir()
+    done = run(step("github", "Its notes")["run"], tmp_path, "v1.2.0")
+    assert (done.returncode, done.stdout.split()) == (0, ["###", "Added", "-", "Now."]), done.stderr
+
+
+@pytest.mark.parametrize(("tag", "code"), [("v1.2.0", 0), ("v1.1.0", 1), ("v1.3.0", 1)])
+def test_a_tag_is_the_version_that_is_written_down(tmp_path: Path, tag: str, code: int) -> None:
+    (tmp_path / "CHANGELOG.md").write_text(CHANGES)
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.0"\n')
+    chart = tmp_path / "helm" / "amqproxy" / "Chart.yaml"
+    chart.parent.mkdir(parents=True)
+    chart.write_text("version: 1.2.0\nappVersion: 1.2.0\n")
+    assert run(step("version", "The tag")["run"], tmp_path, tag).returncode == code
+
+
+def test_wheels_and_images_have_bills_of_materials() -> None:
+    project = tomllib.loads((WORKFLOWS.parents[1] / "pyproject.toml").read_text())
+    assert project["tool"]["cibuildwheel"]["environment"] == {"AMQPROXY_COMPILE": "1", "AMQPROXY_SBOM": "1"}
+    (build,) = [each for each in RELEASE["jobs"]["image"]["steps"] if "build-push" in each.get("uses", "")]
+    assert (build["with"]["sbom"], build["with"]["provenance"]) == (True, "mode=max")
+    (attest,) = [each for each in RELEASE["jobs"]["pypi"]["steps"] if "attest-sbom" in each.get("uses", "")]
+    assert attest["with"]["sbom-path"].endswith(".cdx.json")
