@@ -142,7 +142,7 @@ class Assembly:
     @property
     def has_body(self) -> bool:
         """Whether there is a body, which may be of no bytes."""
-        return self._body is not None or (bool(self.frames) and self.frames[-1].kind == BODY)
+        return self._body is not None or (bool(self.frames) and self._last().kind == BODY)
 
     @property
     def body(self) -> bytes:
@@ -166,7 +166,7 @@ class Assembly:
     @property
     def is_complete(self) -> bool:
         """Has all of it come?"""
-        return not self.frames or self.frames[-1].ends_assembly
+        return not self.frames or self._last().ends_assembly
 
     def encode(self, frame_max: int = MAX_FRAME) -> bytes:
         """The assembly's frames, none of them over `frame_max` bytes (0: the most there is), end to end."""
@@ -180,6 +180,10 @@ class Assembly:
             flags = (0 if number else FIRST_SEGMENT) | (LAST_SEGMENT if number == len(segments) - 1 else 0)
             pieces.append(encode_segment(flags, kind, self.channel, payload, frame_max))
         return b"".join(pieces)
+
+    def _last(self) -> Frame:
+        frames = self.frames
+        return frames[len(frames) - 1]
 
     def _segment(self, kind: int) -> bytes:
         """The bytes of a segment, as much of it as has come."""

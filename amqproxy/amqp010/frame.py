@@ -42,6 +42,7 @@ MAX_FRAME = 65_535
 _CONTROL = cython.declare(cython.int, CONTROL)
 _COMMAND = cython.declare(cython.int, COMMAND)
 _HEADER = cython.declare(cython.int, HEADER)
+_BODY = cython.declare(cython.int, BODY)
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _WHOLE_SEGMENT = cython.declare(cython.int, WHOLE_SEGMENT)
 _DECODERS = cython.declare(tuple, tuple(cls.decoder for cls in BY_INDEX))
@@ -274,6 +275,18 @@ class Frame:
     def header(self) -> Any:
         """The `Header`, decoded; `ProtocolError` when malformed. Only of a frame that holds the whole segment."""
         return self._decoded if self._decoded is not None else self._decode_whole_header()
+
+    @property
+    def value(self) -> Any:
+        """What the frame holds, decoded: a `Method`, a `Header`, or the bytes of a body or of a piece of a segment.
+
+        `ProtocolError` when it is malformed.
+        """
+        if self.kind == _BODY or self.flags & _WHOLE_SEGMENT != _WHOLE_SEGMENT:
+            return self.payload_bytes()
+        if self._decoded is not None:
+            return self._decoded
+        return self._decode_whole_header() if self.kind == _HEADER else self._decode_whole_method()
 
     @cython.cfunc
     def _decode_whole_method(self) -> object:

@@ -441,7 +441,7 @@ class FrameReader:
         what = _KINDS[kind]
         text = {
             -1: f"a {what} begins before the one before it has ended",
-            -2: f"a {what} frame on the track of the others",
+            -2: f"a {what} on the track of the others" if kind < HEADER else f"an assembly that begins with a {what}",
             -3: f"a {what} that has segments behind it, and carries no content",
             -4: f"a {what} frame that is the first of its track and not of an assembly",
             -5: f"a {what} frame that does not belong to the segment before it, which goes on",

@@ -69,6 +69,12 @@ def _width(code: int) -> int:
     return {0xC: 5, 0xD: 9, 0xF: 0}.get(code >> 4, 0xFF)
 
 
+def width_of(code: int) -> int | None:
+    """The bytes of each value of a type; None where they vary, or where the code is reserved."""
+    width = _width(code)
+    return None if width >= 0xFE else width
+
+
 _WIDTHS = cython.declare(bytes, bytes(map(_width, range(256))))
 
 _NUMBERS = {
@@ -458,7 +464,8 @@ def encode_fields(layout: bytes, pack: int, values: Sequence[Any]) -> bytes:
             pieces.append(encode_value(code, value))
         elif not pack:
             raise ValueError("a field is missing in a struct that has all of them")
-    pieces[0] = flags.to_bytes(pack, "little")
+    if pack:
+        pieces[0] = flags.to_bytes(pack, "little")
     return b"".join(pieces)
 
 
