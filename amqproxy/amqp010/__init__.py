@@ -12,9 +12,13 @@ puts them together, for one direction of one channel, whose tracks may alternate
 (`QueueQueryResult`) and in arguments (`Xid`), and `domains` the enumerations. All of these go to bytes, and come from
 them, by `wire`, which has the types, and `Map`, `List` and `Array`, which keep the bytes they came from; `sequence` has
 the arithmetic of sequence numbers, and sets of them. What breaks the rules is a `ProtocolError` (`errors`) with a code
-and a scope: the connection, or the session. `protocol_header` has the first bytes of both peers.
+and a scope: the connection, the session, or its attachment to a channel. `protocol_header` has the first bytes of both
+peers.
 
-`command_ids` is a set of the commands of a session.
+`Connection` (`connection`, with `channel`, `session`, and the tables in `transitions`) knows what both peers have
+agreed and what each may send next. A session has for each peer a `command_stream` (numbers, completion, results;
+`command_ids` are sets of those) and `transfers` (which messages are held); for the client its `subscription`s, with the
+`credit` of each, and its `transaction`. `login` reads who logs in.
 
 Imports: msgspec and the standard library.
 """

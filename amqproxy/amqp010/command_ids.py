@@ -9,19 +9,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-ID_BITS = 32
-_IDS = 1 << ID_BITS
-_HALF = 1 << (ID_BITS - 1)
+from amqproxy.amqp010.sequence import BITS, difference
 
 
 def id_of(position: int) -> int:
     """The command id on the wire."""
-    return position % _IDS
+    return position % (1 << BITS)
 
 
 def position_of(command_id: int, near: int) -> int:
     """The position with this command id that is closest to `near`, as RFC 1982 compares serial numbers."""
-    return near + (command_id - near + _HALF) % _IDS - _HALF
+    return near + difference(command_id, id_of(near))
 
 
 class CommandIds:

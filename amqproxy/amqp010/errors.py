@@ -1,7 +1,8 @@
 """What is wrong as exceptions, with the codes that AMQP 0-10 has for it, and what they end.
 
-A connection ends by connection.close with a `CloseCode`, a session by execution.exception with an `ErrorCode`. For what
-the specification has no code, such as a control that cannot be decoded, framing-error is nearest.
+A connection ends by connection.close with a `CloseCode`, a session by execution.exception with an `ErrorCode`, and its
+attachment to a channel by session.detached with a `DetachCode`. For what the specification has no code, such as a
+control that cannot be decoded, framing-error is nearest.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from amqproxy.amqp010.domains import CloseCode, ErrorCode
+from amqproxy.amqp010.domains import CloseCode, DetachCode, ErrorCode
 
 MAX_REPLY_TEXT = 255
 """Bytes of the text in connection.close, a str8."""
@@ -19,8 +20,9 @@ MAX_DESCRIPTION = 65_535
 
 
 class Scope(StrEnum):
-    """What an error ends: one session, or the connection with all of its sessions."""
+    """What an error ends: a session's attachment to its channel, the session, or the connection with all of them."""
 
+    ATTACHMENT = "attachment"
     SESSION = "session"
     CONNECTION = "connection"
 
@@ -35,7 +37,7 @@ class ProtocolError(Exception):
     `received` is what the peer sent there, where that is kept.
     """
 
-    code: ClassVar[CloseCode | ErrorCode]
+    code: ClassVar[CloseCode | DetachCode | ErrorCode]
     name: ClassVar[str]
     usual_scope: ClassVar[Scope]
 
@@ -50,6 +52,7 @@ class ProtocolError(Exception):
         command_id: int | None = None,
         offset: int | None = None,
         scope: Scope | None = None,
+        section: str = "",
     ) -> None:
         super().__init__(text)
         self.text = text
@@ -60,6 +63,7 @@ class ProtocolError(Exception):
         self.command_id = command_id
         self.offset = offset
         self.scope = scope or self.usual_scope
+        self.section = section
         self.received: bytes = b""
 
     @property
@@ -80,6 +84,10 @@ class _ConnectionError(ProtocolError):
 
 class _SessionError(ProtocolError):
     usual_scope = Scope.SESSION
+
+
+class _AttachmentError(ProtocolError):
+    usual_scope = Scope.ATTACHMENT
 
 
 class ConnectionForced(_ConnectionError):
@@ -152,7 +160,33 @@ class InvalidArgument(_SessionError):
     code, name = ErrorCode.INVALID_ARGUMENT, "invalid-argument"
 
 
+class SessionBusy(_AttachmentError):
+    """The session is attached to another channel."""
+
+    code, name = DetachCode.SESSION_BUSY, "session-busy"
+
+
+class TransportBusy(_AttachmentError):
+    """Another session is attached to the channel."""
+
+    code, name = DetachCode.TRANSPORT_BUSY, "transport-busy"
+
+
+class NotAttached(_AttachmentError):
+    """No session is attached to the channel."""
+
+    code, name = DetachCode.NOT_ATTACHED, "not-attached"
+
+
+class UnknownIds(_AttachmentError):
+    """Commands are sent whose numbering is not known."""
+
+    code, name = DetachCode.UNKNOWN_IDS, "unknown-ids"
+
+
 BY_CODE: dict[int, type[ProtocolError]] = {
-    int(error.code): error for family in (_ConnectionError, _SessionError) for error in family.__subclasses__()
+    int(error.code): error
+    for family in (_ConnectionError, _SessionError, _AttachmentError)
+    for error in family.__subclasses__()
 }
-"""The exceptions by their codes, which differ between the two scopes; CloseCode.NORMAL is none."""
+"""The exceptions by their codes, which differ between the scopes; the two of the name NORMAL are none."""

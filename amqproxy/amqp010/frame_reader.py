@@ -41,6 +41,19 @@ _INDEX_OF = cython.declare(bytes, index_table())
 _SEGMENTS = cython.declare(bytes, bytes([cls.segment for cls in BY_INDEX]))
 _CARRIES_CONTENT = cython.declare(bytes, bytes([cls.carries_content for cls in BY_INDEX]))
 _TUNE_OK = cython.declare(cython.int, BY_NAME["connection.tune-ok"].index)
+_ENDS_COMMAND = 2
+_NUMBERING = ("attach", "attached", "detach", "detached", "command-point", "gap")
+_TURNS = cython.declare(
+    bytes,
+    bytes(
+        [
+            1 if cls.index == _TUNE_OK else _ENDS_COMMAND if cls.name.removeprefix("session.") in _NUMBERING else 0
+            for cls in BY_INDEX
+        ]
+    ),
+)
+"""Controls that change how the frames after them are read: tune-ok, and those after which no command need go on that
+has begun, and one may go on that began on another channel."""
 
 # Where a track is in its assembly, as one number: 0 is between two, and then the flags of the segment (the first two of
 # four), its type, whether it goes on, and the index of the command, plus one. What is not known allows for anything.
@@ -311,6 +324,7 @@ class FrameReader:
         wants: cython.p_const_uchar = self._wants
         index_of: cython.p_const_uchar = _INDEX_OF
         segments: cython.p_const_uchar = _SEGMENTS
+        turns: cython.p_const_uchar = _TURNS
         frames_seen: cython.ulonglong[::1] = self.tally._frames  # type: ignore[type-arg, valid-type, assignment]
         bytes_seen: cython.ulonglong[::1] = self.tally._byte_counts  # type: ignore[type-arg, valid-type, assignment]
         position: cython.Py_ssize_t = start
@@ -394,8 +408,11 @@ class FrameReader:
                 frame.is_in_order = True
                 frames.append(frame)
                 handed_over += 1
-            if index == _TUNE_OK:
-                self._tune(data, position + 12, position + size)
+            if index >= 0 and turns[index]:
+                if index == _TUNE_OK:
+                    self._tune(data, position + 12, position + size)
+                else:
+                    self._states[channel << 1 | 1] = _UNKNOWN
             position += size
             if handed_over >= quantum and position < length:
                 self.is_paused = True

@@ -1,0 +1,115 @@
+"""How many messages and bytes may be sent to one destination. Section 10.2, message.set-flow-mode and message.flow.
+
+Its holder watches both directions at one place between the peers, so that it knows of credit before the sender does,
+and of messages after: what is counted is the most that the sender may have.
+"""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.domains import CreditUnit, FlowMode
+from amqproxy.amqp010.errors import IllegalState, NotAllowed, ResourceLimitExceeded
+
+INFINITE = 0xFFFF_FFFF
+"""The value of a message.flow that lifts a limit."""
+
+MAX_PENDING = 1024
+"""How many message.stop and message.flush of one destination may be incomplete at once."""
+
+MAX_IN_FLIGHT = 65_536
+"""How many messages in window mode may be incomplete at once before they are not counted any longer."""
+
+
+class Credit:
+    """The credit of one destination: `messages` and `size` (bytes), None where there is no limit."""
+
+    __slots__ = ("_in_flight", "_since", "messages", "mode", "size")
+
+    def __init__(self, amount: int | None = 0) -> None:
+        """A subscription begins with no credit; what a client publishes to, without a limit (None)."""
+        self.mode = FlowMode.WINDOW
+        self.messages = amount
+        self.size = amount
+        self._in_flight: dict[int, int] = {}
+        self._since: dict[int, Credit] = {}
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether there is a limit of neither messages nor bytes."""
+        return self.messages is None and self.size is None
+
+    def set_mode(self, mode: int) -> None:
+        """Take a message.set-flow-mode, for which there must be no credit left."""
+        fault = None
+        if mode not in (FlowMode.CREDIT, FlowMode.WINDOW):
+            return  # of no domain: another has to say so
+        if self.messages or self.size:
+            fault = IllegalState(
+                f"the flow mode set while there is credit for {_text(self.messages)} messages"
+                f" and {_text(self.size)} bytes",
+                section="10.2 message.set-flow-mode, mode-switching",
+            )
+        self.mode = FlowMode(mode)
+        if fault:
+            raise fault
+
+    def add(self, unit: int, value: int | None) -> None:
+        """Take a message.flow; None and `INFINITE` lift the limit."""
+        is_infinite = value is None or value == INFINITE
+        for each in (self, *self._since.values()):
+            if unit == CreditUnit.MESSAGE:
+                each.messages = None if is_infinite or each.messages is None else each.messages + (value or 0)
+            else:
+                each.size = None if is_infinite or each.size is None else each.size + (value or 0)
+
+    def stop(self, position: int) -> None:
+        """Take a message.stop or message.flush: when it completes, only what was added since is left."""
+        if len(self._since) >= MAX_PENDING:
+            raise ResourceLimitExceeded(f"more than {MAX_PENDING} message.stop and message.flush incomplete")
+        self._since[position] = Credit()
+
+    def stopped(self, position: int) -> None:
+        """Take the completion of one."""
+        since = self._since.pop(position, None)
+        if since is not None:
+            self.messages, self.size = since.messages, since.size
+
+    def spend(self, position: int, size: int, *, is_first: bool = True) -> None:
+        """Take a transfer of so many bytes; only the first fragment of a message needs credit for a message."""
+        messages, bytes_left = self.messages, self.size
+        if messages is None and bytes_left is None:
+            return
+        if self.mode is FlowMode.WINDOW:
+            self._in_flight[position] = size
+            if len(self._in_flight) > MAX_IN_FLIGHT:
+                self._in_flight.clear()
+                self.messages = self.size = None
+                return
+        is_short = False
+        if messages is not None and is_first:
+            is_short = messages < 1
+            self.messages = max(messages - 1, 0)
+        if bytes_left is not None:
+            is_short = is_short or bytes_left < size
+            self.size = max(bytes_left - size, 0)
+        if is_short:
+            raise NotAllowed(
+                f"a message of {size} bytes where there is credit for {_text(messages)} messages and"
+                f" {_text(bytes_left)} bytes",
+                section="10.2 message.set-flow-mode, byte-accounting",
+            )
+
+    def completed(self, ids: range) -> None:
+        """Take the completion of transfers, which in window mode gives back what they took."""
+        in_flight = self._in_flight
+        if not in_flight:
+            return
+        ended = ids if len(ids) < len(in_flight) else [each for each in in_flight if each in ids]
+        for position in ended:
+            size = in_flight.pop(position, None)
+            if size is not None:
+                self.messages = None if self.messages is None else self.messages + 1
+                self.size = None if self.size is None else self.size + size
+
+
+def _text(amount: int | None) -> str:
+    return "any number of" if amount is None else str(amount)

@@ -1,0 +1,23 @@
+"""Who logs in."""
+
+import pytest
+
+from amqproxy.amqp010.controls import ConnectionStartOk
+from amqproxy.amqp010.login import user_of
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response", "user"),
+    [
+        ("PLAIN", b"\0guest\0secret", "guest"),
+        ("PLAIN", b"\0g\xffst\0secret", "g\udcffst"),
+        ("PLAIN", b"guest", ""),
+        ("PLAIN", None, ""),
+        ("EXTERNAL", b"somebody", "from its certificate"),
+        ("SCRAM-SHA-256", b"n,,n=guest,r=1", ""),
+        (None, None, ""),
+    ],
+)
+def test_user(mechanism: str | None, response: bytes | None, user: str) -> None:
+    start = ConnectionStartOk(mechanism=mechanism, response=response)
+    assert user_of(start, "from its certificate") == user
