@@ -109,6 +109,9 @@ chroot: $(VENV)/.test ## install wheel, package and image, each in a new Debian,
 	@tests/install_system.sh debootstrap gcc libc6-dev python3-dev python3-venv
 	@$(BIN)/python -m tests.packaging.run $(ONLY)
 
+audit: ## ask PyPI what is known against the packages that an installation has
+	PYTHON="$(PYTHON)" packaging/audit.sh
+
 soak: $(VENV)/.test compile ## the tests that run for long
 	$(BIN)/python -m pytest -m soak $(PYTEST)
 
@@ -164,4 +167,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak soak-pump tsan clean system docs deb chart-apply chroot
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak soak-pump tsan clean system docs deb chart-apply chroot audit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.once
 
 WORKFLOWS = Path(__file__).parents[2] / ".github" / "workflows"
 RELEASE: dict[str, Any] = yaml.safe_load((WORKFLOWS / "release.yml").read_text())
+NOT_FOR_USERS = {"bench", "chart", "demo", "dev", "docs", "fuzz", "lint", "pipeline-test", "test"}
 MAY_WRITE = {
     "pypi": {"id-token", "attestations"},
     "github": {"contents"},
@@ -120,6 +122,16 @@ def test_a_tag_is_the_version_that_is_written_down(tmp_path: Path, tag: str, cod
     chart.parent.mkdir(parents=True)
     chart.write_text("version: 1.2.0\nappVersion: 1.2.0\n")
     assert run(step("version", "The tag")["run"], tmp_path, tag).returncode == code
+
+
+def test_what_is_audited_is_what_users_install() -> None:
+    """All extras but those for work on the project; where PyPI does not answer, the audit fails."""
+    script = (WORKFLOWS.parents[1] / "packaging" / "audit.sh").read_text()
+    (extras,) = re.findall("^EXTRAS=(.+)$", script, re.MULTILINE)
+    project = tomllib.loads((WORKFLOWS.parents[1] / "pyproject.toml").read_text())["project"]
+    assert set(extras.split(",")) == set(project["optional-dependencies"]) - NOT_FOR_USERS
+    assert "--strict" in script
+    assert "packaging/audit.sh" in step("sdist", "What is in")["run"]
 
 
 def test_wheels_and_images_have_bills_of_materials() -> None:

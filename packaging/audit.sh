@@ -1,0 +1,21 @@
+#!/bin/bash
+# Asks PyPI what is known against the packages that an installation with all extras for users has. It fails where something
+# is known, and where PyPI cannot be asked about one of them.
+#
+#   packaging/audit.sh [SDIST]      one that is built already; without it, these sources
+#
+# The installation stays in build/audit/installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-python3}
+EXTRAS=analytics,captures,dashboard,otel,pipeline,pytest,top
+
+work=build/audit
+rm -rf "$work"
+mkdir -p "$work"
+"$PYTHON" -m venv "$work/installed"
+AMQPROXY_COMPILE=0 "$work/installed/bin/pip" install -q "${1:-.}[$EXTRAS]"
+"$work/installed/bin/pip" freeze --exclude amqproxy >"$work/requirements.txt"
+"$PYTHON" -m venv "$work/auditor"
+"$work/auditor/bin/pip" install -q "pip-audit>=2.10"
+"$work/auditor/bin/pip-audit" --strict --no-deps --disable-pip --requirement "$work/requirements.txt"
