@@ -58,34 +58,10 @@ def measure_large(rounds: int, scale: float) -> Iterator[Row | str]:
         progress(f"captures: writing {LARGE_BYTES / 1e9:g} GB")
         recording.write(path, MESSAGES // 4)
         figures = {"a small one": [_peak_mib(path)]}
-        _write_large(path)
+        recording.write_large(path, LARGE_BYTES, MESSAGES)
         progress("captures: memory while they are decoded")
         figures[SUBJECT] = [_peak_mib(path)]
         yield Row("Captures", "decode --json of 2 GB, peak", "MiB", figures, goal=LARGE_GOAL, less_is_better=True)
-
-
-def _write_large(path: Path) -> None:
-    """Captures behind one another, of connections of their own."""
-    part = path.with_name("part.pcap")
-    recording.write(part, MESSAGES, first_client=20_000)
-    packets = bytearray(part.read_bytes())
-    with path.open("wb") as file:
-        file.write(packets[: recording.HEADER_BYTES])
-        while file.tell() < LARGE_BYTES:
-            file.write(memoryview(packets)[recording.HEADER_BYTES :])
-            _move_clients(packets)
-
-
-def _move_clients(packets: bytearray) -> None:
-    """Give the clients other ports."""
-    at = recording.HEADER_BYTES
-    while at < len(packets):
-        data = at + 16
-        for port in (data + 34, data + 36):  # behind the headers of Ethernet and IP
-            number = int.from_bytes(packets[port : port + 2])
-            if number != recording.PORT:
-                packets[port : port + 2] = (number + len(recording.SEGMENTS)).to_bytes(2)
-        at = data + int.from_bytes(packets[at + 8 : at + 12], "little")
 
 
 def _peak_mib(path: Path) -> float:

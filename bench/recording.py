@@ -102,6 +102,34 @@ def write(
     return count, streams
 
 
+def write_large(path: Path, size: int, messages: int) -> None:
+    """Write a pcap of at least `size` bytes: captures as `write` makes them, behind one another.
+
+    Each has so many messages, and connections of its own.
+    """
+    part = path.with_name("part.pcap")
+    write(part, messages, first_client=20_000)
+    packets = bytearray(part.read_bytes())
+    part.unlink()
+    with path.open("wb") as file:
+        file.write(packets[:HEADER_BYTES])
+        while file.tell() < size:
+            file.write(memoryview(packets)[HEADER_BYTES:])
+            _move_clients(packets)
+
+
+def _move_clients(packets: bytearray) -> None:
+    """Give the clients other ports."""
+    at = HEADER_BYTES
+    while at < len(packets):
+        data = at + 16
+        for port in (data + 34, data + 36):  # behind the headers of Ethernet and IP
+            number = int.from_bytes(packets[port : port + 2])
+            if number != PORT:
+                packets[port : port + 2] = (number + len(SEGMENTS)).to_bytes(2)
+        at = data + int.from_bytes(packets[at + 8 : at + 12], "little")
+
+
 def _segments(
     client: int, turns: list[tuple[int, bytes]], size: int
 ) -> Iterator[tuple[int, int, list[int], int, bytes]]:

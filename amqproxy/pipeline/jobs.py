@@ -1,6 +1,6 @@
 """What `amqproxy pipeline` does: each job takes what is new since it last ran, and commits what it made of it at once.
 
-    ingest     captures → frames (if wanted) and events, and the state of connections that go on
+    ingest     captures → events, and the state of connections that go on; frames, if wanted
     settle     events → messages, deliveries, requests, connections, channels, errors, and what is still open
     rollup     those → rollup_minute, hour by hour
     findings   events → findings
@@ -65,6 +65,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body: int = 0
     has_frames: bool = False
     """Whether the table `frames` is made: it is larger than all others together."""
+    has_events: bool = True
+    """Whether the table `events` is made, of which all others are."""
     age_ns: int | None = DAY_NS
     """How long something may be open until it is given up as `unknown`; 0: at once, nothing follows."""
     zone: str = "UTC"
@@ -99,16 +101,25 @@ def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: 
     source.register(spark)
     for _ in range(_TRIES):
         files = [present(file) for file in files]
-        _stage_captures(spark, ledger, files, settings)
+        if settings.has_events:
+            _stage_events(spark, ledger, files, settings)
+        if settings.has_frames:
+            stage_frames(spark, ledger, files, leg=settings.leg, chains=settings.chains, body=settings.body)
         if all(present(file) == file for file in files):
             break  # else some were compressed before they were opened, perhaps
-    tables = ["events", "frames"] if settings.has_frames else ["events"]
-    done = _commit(ledger, "ingest", tables, captures=files, carried=["state"], through=ledger.next_batch)
-    added = [file for file in ledger.contents.files.get("events", []) if batch_of(file) == done.batch]
-    return msgspec.structs.replace(done, lost=lost_parts(ledger.path, added))
+    carried = ["state"] if settings.has_events else []
+    tables = [name for name, is_made in _made(settings).items() if is_made]
+    done = _commit(ledger, "ingest", tables, captures=files, carried=carried, through=ledger.next_batch)
+    added = [file for file in ledger.contents.files.get(tables[0], []) if batch_of(file) == done.batch]
+    return msgspec.structs.replace(done, lost=lost_parts(ledger.path, added, tables[0]))
 
 
-def _stage_captures(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> None:
+def _made(settings: Settings) -> dict[str, bool]:
+    """Which tables are made of captures."""
+    return {"events": settings.has_events, "frames": settings.has_frames}
+
+
+def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> None:
     late = _late(ledger, files, settings.chains)
     in_order = [file for file in files if file not in late]
     carried = ledger.carried("ingest", "state")
@@ -121,8 +132,6 @@ def _stage_captures(spark: SparkSession, ledger: Ledger, files: Sequence[str], s
         events.append(_read(spark, sorted(late), **{**options, "chains": "file"}))
     rows = events[0] if len(events) == 1 else events[0].unionByName(events[1])
     stage(ledger, "events", rows, apart="type = 'state'")
-    if settings.has_frames:
-        stage_frames(spark, ledger, files, leg=settings.leg, chains=settings.chains, body=settings.body)
     read = {chain.name for chain in chains(in_order, _mode(settings.chains))}
     _carry_state(spark, ledger, carried, read | ended_chains(ledger.contents.captures.values(), settings.chains))
 

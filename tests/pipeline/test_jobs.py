@@ -139,3 +139,31 @@ def test_the_command_says_what_was_done(
     assert told["rows"]["events"] > 10
     again = amqproxy("pipeline", "ingest", *files, "--tables", str(tmp_path))
     assert (again.code, again.out) == (0, f"ingest     nothing new: all {len(files)} captures are in already\n")
+
+
+def test_frames_alone_are_taken_in_by_the_command(
+    spark: SparkSession, tmp_path: Path, files: list[str], amqproxy: Amqproxy
+) -> None:
+    cut = tmp_path / "cut.pcapng"
+    cut.write_bytes(Path(files[0]).read_bytes()[:-1])
+    arguments = (
+        "pipeline",
+        "ingest",
+        *files,
+        str(cut),
+        "--frames",
+        "--no-events",
+        "--tables",
+        str(tmp_path / "tables"),
+    )
+    ended = amqproxy(*arguments, "--json")
+    told = json.loads(ended.out)
+    assert (ended.code, set(told["rows"])) == (0, {"frames"})
+    assert [each["file"] for each in told["lost"]] == [str(cut)]
+    assert str(cut) in ended.err
+    found = tables(tmp_path / "tables")
+    assert list(found) == ["frames"]
+    assert len(found["frames"]) == told["rows"]["frames"]
+    assert {json.loads(row)["file"] for row in found["frames"]} >= {files[0], str(cut)}
+    again = amqproxy(*arguments)
+    assert (again.code, again.out) == (0, f"ingest     nothing new: all {len(files) + 1} captures are in already\n")

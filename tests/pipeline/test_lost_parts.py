@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from amqproxy.capture.files import files_of
 from amqproxy.cli.pipeline.driver import MAX_WARNINGS, warnings
-from amqproxy.pipeline.chain_reading import LostPart
+from amqproxy.pipeline.chain_reading import ChainReading, LostPart
 from amqproxy.pipeline.event_columns import SCHEMA
 from amqproxy.pipeline.event_reading import event_batches
+from amqproxy.pipeline.frame_rows import SCHEMA as FRAMES
+from amqproxy.pipeline.frame_rows import frame_batches
 from amqproxy.pipeline.jobs import Done
 from amqproxy.pipeline.lost_parts import lost_parts
 from tests.capture import golden
@@ -31,6 +35,12 @@ def test_what_could_not_be_read_is_named(tmp_path: Path) -> None:
         ("b no capture", "file"),
     ]
     assert lost_parts(str(tmp_path), []) == []
+    for name in ("a cut", "b no capture", "c whole"):
+        batches = frame_batches(ChainReading(name), files_of(tmp_path / name))
+        pq.write_table(pa.Table.from_batches(batches, FRAMES), tmp_path / f"{name}.frames.parquet")
+    files = [f"{name}.frames.parquet" for name in ("c whole", "b no capture", "a cut")]
+    of_frames = lost_parts(str(tmp_path), files, "frames")
+    assert of_frames == [msgspec.structs.replace(each, kind="error") for each in found]
     assert warnings(Done(job="ingest", lost=found))[1].startswith(f"amqproxy: {tmp_path}/b no capture: ")
 
 

@@ -34,7 +34,12 @@ Captures = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 
 @app.command
-def ingest(*captures: Captures, where: Where = Where(), how: How = How()) -> None:  # noqa: B008 - they are frozen
+def ingest(
+    *captures: Captures,
+    where: Where = Where(),  # noqa: B008 - they are frozen
+    how: How = How(),  # noqa: B008
+    events: bool = True,
+) -> None:
     """Take in captures that are new: the table events, and with --frames also frames.
 
     What is ingested already is left out, and what is still being written waits until it is closed.
@@ -43,10 +48,12 @@ def ingest(*captures: Captures, where: Where = Where(), how: How = How()) -> Non
     ----------
     captures
         Captures, directories of them, or patterns.
+    events
+        Make the table events, of which all others are made; --frames --no-events is for frames alone.
     """
     from amqproxy.cli.pipeline.driver import driver, report
 
-    settings = settings_of(how)
+    settings = settings_of(how, has_events=events)
     with driver("ingest", where, captures) as running:
         from amqproxy.pipeline import jobs
 

@@ -69,7 +69,7 @@ Zone = Annotated[
 UTC = "UTC"
 
 
-def settings_of(how: How = How(), age: str = DAY, zone: str = UTC) -> Settings:
+def settings_of(how: How = How(), age: str = DAY, zone: str = UTC, *, has_events: bool = True) -> Settings:
     """The settings of the jobs. `Failure`."""
     try:
         from amqproxy.pipeline.jobs import Settings
@@ -78,8 +78,16 @@ def settings_of(how: How = How(), age: str = DAY, zone: str = UTC) -> Settings:
 
     if how.body < 0:
         raise Failure(f"pipeline: --body {how.body} is no number of bytes", MISUSED)
+    if not (has_events or how.frames):
+        raise Failure("pipeline: --no-events makes no table without --frames", MISUSED)
     return Settings(
-        leg=how.leg, chains=how.chains, body=how.body, has_frames=how.frames, age_ns=age_of(age), zone=zone_of(zone)
+        leg=how.leg,
+        chains=how.chains,
+        body=how.body,
+        has_frames=how.frames,
+        has_events=has_events,
+        age_ns=age_of(age),
+        zone=zone_of(zone),
     )
 
 
