@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from amqproxy.amqp010 import transitions as amqp010
 from amqproxy.amqp091.transitions import (
     CHANNEL_CLOSING,
     CLIENT,
@@ -38,6 +39,26 @@ def channel_moves() -> Iterable[Move]:
     for state, moves in CHANNEL_CLOSING.items():
         for (sender, name), then in moves.items():
             yield state, sender, name, then or "[*]"
+
+
+def amqp010_connection_moves() -> Iterable[Move]:
+    closed_by = {CLIENT: amqp010.ConnectionState.CLOSED_BY_CLIENT, SERVER: amqp010.ConnectionState.CLOSED_BY_SERVER}
+    for state, moves in (amqp010.HANDSHAKE | amqp010.CONNECTION_CLOSING).items():
+        for (sender, name), then in moves.items():
+            yield state, sender, name, then
+    for state in amqp010.ConnectionState:
+        if state in amqp010.MAY_CLOSE:
+            for sender, then in closed_by.items():
+                yield state, sender, "connection.close", then
+
+
+def amqp010_session_moves() -> Iterable[Move]:
+    yield "[*]", CLIENT, "session.attach", amqp010.SessionState.ATTACHING_BY_CLIENT
+    yield "[*]", SERVER, "session.attach", amqp010.SessionState.ATTACHING_BY_SERVER
+    for state, moves in amqp010.ATTACHMENT.items():
+        for (sender, name), then in moves.items():
+            if then is not state:
+                yield state, sender, name, then
 
 
 def session_picture() -> str:
@@ -78,6 +99,16 @@ See the [glossary](glossary.md) for the words. Drawn from the tables in `amqprox
 One client and the broker that serves it, in the proxy.
 
 {session_picture()}
+
+## AMQP 0-10: connection
+
+From `amqproxy/amqp010/transitions.py`, as is the next.
+
+{diagram(amqp010_connection_moves())}
+
+## AMQP 0-10: session on a channel
+
+{diagram(amqp010_session_moves())}
 """
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from amqproxy.amqp010 import errors
-from amqproxy.amqp010.domains import CloseCode, ErrorCode
+from amqproxy.amqp010.domains import CloseCode, DetachCode, ErrorCode
 from amqproxy.amqp010.errors import BY_CODE, CommandInvalid, FramingError, Scope
 
 
 def test_there_is_an_error_for_every_code() -> None:
-    assert set(BY_CODE) == {*CloseCode, *ErrorCode} - {CloseCode.NORMAL}
+    assert set(BY_CODE) == {*CloseCode, *DetachCode, *ErrorCode} - {CloseCode.NORMAL, DetachCode.NORMAL}
+    scopes = {CloseCode: Scope.CONNECTION, DetachCode: Scope.ATTACHMENT, ErrorCode: Scope.SESSION}
     for code, error in BY_CODE.items():
         assert error.name == error.code.name.lower().replace("_", "-")
         assert error.code == code
-        assert error.usual_scope is (Scope.CONNECTION if isinstance(error.code, CloseCode) else Scope.SESSION)
+        assert error.usual_scope is scopes[type(error.code)]
 
 
 def test_what_an_error_says() -> None:
