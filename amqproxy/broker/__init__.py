@@ -1,6 +1,7 @@
-"""A whole AMQP 0-9-1 broker in one process, as RabbitMQ is one on the wire. Its rooms, from the top down:
+"""A whole AMQP broker in one process: of 0-9-1, as RabbitMQ is one on the wire, and of 0-10. Its rooms, top down:
 
 - `server`: the broker in trio: sockets, tasks, timers, persistence.
+- `amqp010`: the same for a client of AMQP 0-10, and its sessions.
 - `connection`: one client's connection and its channels: bytes in, bytes out.
 - `definitions`: definitions.json, and the definitions that a restart recovers.
 - `broker`: the broker as a whole. `clients`: what it knows of connections. `vhost`: one virtual host;

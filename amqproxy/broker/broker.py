@@ -13,7 +13,7 @@ from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.refused_logins import RefusedLogins
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
-from amqproxy.broker.clients import ClientChannel, ClientUnacked, ConnectedClient
+from amqproxy.broker.clients import ClientChannel, ClientUnacked, ConnectedClient, NamedSession
 from amqproxy.broker.consumer_timeout import ConsumerTimeout
 from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.topic import TopicExchange
@@ -50,7 +50,8 @@ class Broker:
     and `disk_free_limit` (bytes) are compared with the arguments of `measure`. `events` reports all that happens;
     `vhosts`, `users` and `connections` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
     `mechanisms` are those of SASL that are offered. `refused` has the connections that could not log in, as long as
-    they are kept. `sooner` is called with a time when `next_deadline` may have become that.
+    they are kept. `sessions` has those of AMQP 0-10, by virtual host, user and name. `sooner` is called with a time
+    when `next_deadline` may have become that.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Broker:
         self.global_parameters: list[dict[str, Any]] = []
         self.sooner: Callable[[float], None] = lambda when: None
         self.timed_connections: Schedule[ConnectedClient] = Schedule(self._sooner)
+        self.sessions: dict[tuple[str, str, bytes], NamedSession] = {}
         self._overdue: ConsumerTimeout[ClientChannel] | None = None
         if consumer_timeout is not None:
             self._overdue = ConsumerTimeout(consumer_timeout)

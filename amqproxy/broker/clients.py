@@ -69,3 +69,10 @@ class ConnectedClient(Protocol):
     def give_up(self, now: float, /) -> None: ...
 
     def cut(self) -> None: ...
+
+
+class NamedSession(Protocol):
+    """A session of AMQP 0-10, which has a name that a client may attach to; `amqp010.session` has what it does."""
+
+    def take_over(self, now: float, /) -> None:
+        """Detach it from its connection, and let it end."""

@@ -300,6 +300,14 @@ class ClientConnection:
             self._jobs.popleft()
         self._is_busy = self.is_awaiting
 
+    def step_aside(self) -> None:
+        """The client speaks another protocol, and another connection serves it: forget this one."""
+        self.is_over = self._is_lost = True
+        self.broker.timed_connections.drop(self)
+        self.broker.connections.pop(self, None)
+        self.output.close()
+        self._wake = _do_nothing
+
     def _has_ended(self) -> bool:
         return self.is_over
 
@@ -519,7 +527,7 @@ class ClientConnection:
         able: Table = capabilities if isinstance(capabilities, Table) else Table()
         mechanism = method.mechanism
         try:
-            self._user = self._handshake.log_in(method)
+            self._user = self._handshake.log_in(mechanism, method.response)
         except LoginRefused as error:
             user = self._handshake.user_name or None
             self.log("warning", "login refused", mechanism=mechanism, user=user, reason=str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.errors import NotAllowed
-from amqproxy.amqp091.methods import ConnectionStart, ConnectionStartOk
+from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.broker.access import sasl
 from amqproxy.broker.access.limits import limit
@@ -51,14 +51,19 @@ class Handshake:
         mechanisms = sasl.offered(self._broker.mechanisms, self._certificate_name)
         return ConnectionStart(major, minor, self._broker.properties, mechanisms, b"en_US")
 
-    def log_in(self, method: ConnectionStartOk) -> User:
+    @property
+    def mechanisms(self) -> list[str]:
+        """The mechanisms of SASL that the client may choose from."""
+        return sasl.offered(self._broker.mechanisms, self._certificate_name).decode().split()
+
+    def log_in(self, mechanism: str, response: bytes) -> User:
         """The user that the client logs in as. `LoginRefused`; a `ProtocolError` where the mechanism is not offered."""
-        broker, mechanism = self._broker, method.mechanism
+        broker = self._broker
         sasl.check(mechanism, broker.mechanisms, self._certificate_name)
         if mechanism == sasl.EXTERNAL:
             self.user_name = self._certificate_name or ""
             return broker.log_in_by_certificate(self.user_name, is_loopback=self._is_loopback)
-        self.user_name, password = sasl.credentials(mechanism, method.response)
+        self.user_name, password = sasl.credentials(mechanism, response)
         return broker.log_in(self.user_name, password, is_loopback=self._is_loopback)
 
     def enter(self, name: str, user: User) -> VirtualHost:

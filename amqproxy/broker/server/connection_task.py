@@ -1,18 +1,22 @@
-"""Serves one client: carries bytes between its transport and its `ClientConnection`."""
+"""Serves one client: carries bytes between its transport and its connection, which is that of its protocol."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import TypedDict
 
 import trio
 
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.connection.closing import SocketClosing
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.send_scheduler import SendScheduler
+from amqproxy.broker.server.served_client import ProtocolChoice, ServedClient
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import supervised
 
@@ -38,15 +42,27 @@ READING = 8
 begin anew costs the fastest publishers most."""
 
 
+class _Described(TypedDict):
+    """What both kinds of connections are made with."""
+
+    is_loopback: bool
+    wake: Callable[[], None]
+    name: str
+    certificate_name: str | None
+    now: float
+
+
 class ConnectionTask:
     """One client's. Its one task reads, and what that brings for this client or another is sent there and then.
 
     Only what a socket does not take at once is for a task of its own, in `nursery`. No exception leaves any of them.
-    `is_ended` is set once everything is sent. `tap` is shown all that passes.
+    `is_ended` is set once everything is sent. `tap` is shown all that passes. `first` is the connection of a client of
+    AMQP 0-9-1, which every client is until its protocol header is known.
     """
 
     __slots__ = (
         "_broker",
+        "_choice",
         "_has_failed",
         "_is_listed",
         "_is_sending",
@@ -57,6 +73,7 @@ class ConnectionTask:
         "_tap",
         "_transport",
         "connection",
+        "first",
         "is_ended",
     )
 
@@ -83,14 +100,16 @@ class ConnectionTask:
         self._is_listed = False
         self._is_sending = False
         self.is_ended = trio.Event()
-        self.connection = ClientConnection(
-            broker,
-            is_loopback=is_loopback,
-            wake=self._wake,
-            name=name,
-            certificate_name=certificate_name,
-            now=current_time(),
-        )
+        described: _Described = {
+            "is_loopback": is_loopback,
+            "wake": self._wake,
+            "name": name,
+            "certificate_name": certificate_name,
+            "now": current_time(),
+        }
+        self.first = first = ClientConnection(broker, **described)
+        self.connection: ServedClient = first
+        self._choice: ProtocolChoice | None = ProtocolChoice(first, lambda: Amqp010Connection(broker, **described))
 
     async def run(self) -> None:
         """Serve the client until it is gone, or had to go."""
@@ -123,13 +142,15 @@ class ConnectionTask:
 
     async def _read(self) -> None:
         """Until the client has closed its half, and all output is sent."""
-        receive, connection = self._transport.receive, self.connection
+        receive = self._transport.receive
+        connection = self.connection
         while data := await receive():
             if self._tap is not None:
                 self._tap.received(data)
             # A client may go on after its close, as amqplib does: to be reset for it might cost it our answer.
             if not connection.is_over:
                 self._feed(data)
+                connection = self.connection
                 if (
                     connection.is_blocked
                     or connection.is_behind
@@ -145,10 +166,22 @@ class ConnectionTask:
         self._send_scheduler.hold()
         self._broker.work.quantum.begin(READING)
         try:
-            self.connection.feed(data, now)
+            if self._choice is None:
+                self.connection.feed(data, now)
+            else:
+                self._choose(self._choice, data, now)
         except Exception as error:  # noqa: BLE001
             self._fail(error)
         self._send_scheduler.flush(now)
+
+    def _choose(self, choice: ProtocolChoice, data: bytes, now: float) -> None:
+        """Find out from the first bytes which protocol the client speaks."""
+        try:
+            choice.feed(data, now)
+        finally:
+            self.connection = choice.found
+        if choice.is_made:
+            self._choice = None
 
     def _is_disk_behind(self) -> bool:
         storage = self._broker.storage

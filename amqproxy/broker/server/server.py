@@ -146,7 +146,7 @@ class BrokerServer:
             tap=tap,
         )
         self._connection_tasks.add(connection_task)
-        self.served[number] = ServedConnection(number, connection_task.connection, time.time(), certificate_name, tap)
+        self.served[number] = ServedConnection(number, connection_task.first, time.time(), certificate_name, tap)
         try:
             with contained("connection failed", client=name):
                 await connection_task.run()

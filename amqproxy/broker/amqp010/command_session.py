@@ -1,0 +1,49 @@
+"""What the handlers of commands know of their session; `session` has what its methods do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.structs import Struct
+from amqproxy.broker.amqp010.owners import OwningSession
+from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
+from amqproxy.broker.amqp010.session_publisher import SessionPublisher
+from amqproxy.broker.amqp010.work_unit import WorkUnit
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.work import Job
+
+
+class CommandSession(OwningSession, Protocol):
+    """A session, for what its client asks for. It owns its exclusive queues."""
+
+    transaction: WorkUnit | None
+
+    @property
+    def deliveries(self) -> SessionDeliveries: ...
+
+    @property
+    def publisher(self) -> SessionPublisher: ...
+
+    @property
+    def exclusive_queues(self) -> dict[Queue, None]: ...
+
+    @property
+    def locked_queues(self) -> dict[Queue, None]: ...
+
+    def sync(self, position: int, /) -> bool: ...
+
+    def finish(self, job: Job, position: int, now: float, /) -> bool: ...
+
+    def finish_kept(self, job: Job, position: int, now: float, /, *durables: bool) -> bool: ...
+
+    def kept(self, position: int, /, *durables: bool) -> bool: ...
+
+    def result(self, position: int, value: Struct, /) -> None: ...
+
+    def ranges(self, commands: SequenceSet, /) -> list[range]: ...
+
+
+Handler = Callable[[CommandSession, Any, int, float], bool]
+"""Does what a command at a position asks for; whether it is complete later."""

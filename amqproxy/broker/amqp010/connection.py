@@ -1,0 +1,747 @@
+"""One AMQP 0-10 client's connection as the broker sees it: bytes in, bytes out, and the sessions between.
+
+One class, and so one long file: controls, turns, blocking and closing share one state.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from enum import Enum, auto
+from typing import Any
+
+from amqproxy.amqp010.assembly import AssemblyReader
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionHeartbeat,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    SessionAttach,
+    SessionAttached,
+    SessionDetach,
+    SessionDetached,
+)
+from amqproxy.amqp010.domains import DetachCode
+from amqproxy.amqp010.errors import (
+    ConnectionForced,
+    FramingError,
+    InternalError,
+    InvalidPath,
+    ProtocolError,
+    Scope,
+)
+from amqproxy.amqp010.frame import MAX_FRAME, Frame, encode_method
+from amqproxy.amqp010.frame_reader import FrameReader
+from amqproxy.amqp010.methods import Command, Control, Method
+from amqproxy.amqp010.protocol_header import HEADER, SIZE
+from amqproxy.amqp010.wire import Array, Map
+from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.broker.access.users import LoginRefused, User
+from amqproxy.broker.amqp010.exceptions import translated
+from amqproxy.broker.amqp010.header_tables import map_of
+from amqproxy.broker.amqp010.owners import SessionOfJob
+from amqproxy.broker.amqp010.session import BrokerSession
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
+from amqproxy.broker.connection.handshake import Handshake
+from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.vhost import VirtualHost
+from amqproxy.broker.work import Job, Steps
+
+HANDSHAKE_TIME = 10.0
+"""Seconds that a client has to open its connection."""
+
+COMMAND_COST = 16
+"""Operations that a command counts as, unless it belongs to every message."""
+
+MAX_HEARTBEAT = 65_535
+"""Seconds; the client chooses."""
+
+MECHANISMS = ("PLAIN", "EXTERNAL")
+"""Those of SASL that are offered, of those that the broker has."""
+
+DEFAULT_VHOST = "/"
+
+
+class Stage(Enum):
+    """What the connection waits for."""
+
+    HEADER = auto()
+    LOGIN = auto()
+    TUNING = auto()
+    OPENING = auto()
+    OPEN = auto()
+    CLOSING = auto()
+
+
+class Amqp010Connection:
+    """Plays SERVER to one client. What its owner does with it is as for `connection.client_connection`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        is_loopback: bool,
+        wake: Callable[[], None],
+        name: str = "",
+        certificate_name: str | None = None,
+        now: float | None = None,
+    ) -> None:
+        self.broker = broker
+        self.name = name
+        self.token = secrets.token_urlsafe(12)
+        self.protocol = self
+        """What its owner asks for the heartbeat, and notifies of what passes."""
+        self.heartbeat = 0
+        self.frame_max = MAX_FRAME
+        self.sessions: dict[int, BrokerSession] = {}
+        self.vhost: VirtualHost | None = None
+        self.output = OutputBuffer(MAX_FRAME, wake, broker.waiting)
+        self.client_properties: Mapping[str, Any] = Map()
+        self.is_over = False
+        self.end: SocketClosing | None = None
+        self.patience = 0.0
+        self.is_blocked = False
+        self.is_paused = False
+        self.is_awaiting = False
+        self._user: User | None = None
+        self._handshake = Handshake(broker, is_loopback=is_loopback, certificate_name=certificate_name)
+        self._stage = Stage.HEADER
+        self._header = b""
+        self._is_lost = False
+        self._closing_line: tuple[str, dict[str, Any]] | None = None
+        self._wake = wake
+        self._is_draining = False
+        self._fault: ProtocolError | None = None
+        self._failures: dict[SessionOfJob, ProtocolError] = {}
+        self._unread: list[Frame] = []
+        self._place = 0
+        self._is_busy = self._is_listed = False
+        self._jobs: deque[tuple[Steps, SessionOfJob | None, int]] = deque()
+        self._quantum = broker.work.quantum
+        self._turns: dict[SessionOfJob, None] = {}
+        self._is_in_turn = False
+        self._detaching: set[int] = set()
+        self._assemblies: dict[int, AssemblyReader] = {}
+        self._ends_at: float | None = None
+        self._received_at = self._sent_at = 0.0 if now is None else now
+        self._reader = FrameReader()
+        self._reader.zero_copy = True
+        broker.connections[self] = None
+        if now is not None:
+            self._end_by(now + HANDSHAKE_TIME)
+
+    @property
+    def user(self) -> User:
+        """The user that has logged in."""
+        assert self._user is not None
+        return self._user
+
+    @property
+    def channels(self) -> Mapping[int, BrokerSession]:
+        """The sessions by their channels."""
+        return self.sessions
+
+    @property
+    def address(self) -> str:
+        """The client's address, without its port."""
+        return self.name.partition(" ")[0].rpartition(":")[0]
+
+    def is_of(self, user: User) -> bool:
+        """Has this user logged in?"""
+        return self._user is user
+
+    # --- bytes
+
+    def note_received(self, sender: Peer, now: float) -> None:
+        """Something has come from a peer."""
+        if sender is Peer.CLIENT:
+            self._received_at = now
+        else:
+            self._sent_at = now
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Take what the client sent. Whatever is wrong with it is answered; nothing is raised."""
+        if self.is_over:
+            return
+        self._received_at = now
+        if self._stage is Stage.HEADER:
+            data = self._greet(data)
+        if not data or self._is_draining:
+            return
+        frames = self._reader.feed(data)
+        if self._reader.error is not None:
+            self._is_draining = True
+            self._fault = self._reader.error
+        if self._unread or self._is_busy:
+            self._unread += frames
+        else:
+            self._take(frames, now)
+            if self.is_behind:
+                self._go_on_later()
+
+    def _greet(self, data: bytes) -> bytes:
+        """Answer the protocol header, which is known to be that of 0-10; what is behind it."""
+        if not self._header:
+            self.log("info", "connection accepted")
+        self._header += data
+        if len(self._header) < SIZE:
+            return b""
+        self._stage = Stage.LOGIN
+        self._reader.skip(SIZE)
+        self.output.put(HEADER)
+        mechanisms = [each for each in self._handshake.mechanisms if each in MECHANISMS]
+        properties = map_of(self.broker.properties)
+        self.send_method(0, ConnectionStart(properties, Array("str16", mechanisms), Array("str16", ["en_US"])))
+        return self._header[SIZE:]
+
+    def _take(self, frames: list[Frame], now: float) -> None:
+        """Do what the frames ask for, in their order, as far as this turn goes: the others are `_unread` then."""
+        quantum = self._quantum
+        place, count = self._place, len(frames)
+        while place < count and not self.is_over:
+            if self._is_busy or (quantum.left <= 0 and quantum.is_over()):
+                break
+            frame = frames[place]
+            if self.broker.alarms and frame.index == MessageTransfer.index and self._stage is Stage.OPEN:
+                self.is_blocked = True
+                break
+            place += 1
+            quantum.left -= 1
+            try:
+                self._receive(frame, now)
+            except (ProtocolError, ProtocolError091) as error:
+                self._refuse(frame.channel, error, now)
+        if self.is_over:
+            place = count
+        self._unread, self._place = (frames, place) if place < count else ([], 0)
+        self._end_turns()
+        if self._fault is not None and not self._unread and not self._is_busy:
+            fault, self._fault = self._fault, None
+            self._close(fault, now)
+
+    def to_end_turn(self, session: SessionOfJob) -> None:
+        """Let a session report what is complete at the end of this turn."""
+        self._turns[session] = None
+
+    def _end_turns(self) -> None:
+        while self._turns:
+            turns, self._turns = self._turns, {}
+            for session in turns:
+                session.end_turn()
+
+    def is_costly(self) -> None:
+        """What is done is a command that does not belong to every message."""
+        self._quantum.left -= COMMAND_COST
+        self._quantum.hasten()
+
+    # --- what a turn leaves to later ones
+
+    @property
+    def is_behind(self) -> bool:
+        """Is there something to be done before more is read?"""
+        return self._is_busy or (self._place < len(self._unread) and not self.is_blocked)
+
+    def do(self, job: Job, now: float, session: SessionOfJob | None = None, position: int = 0) -> None:
+        """Do a job before anything more that the client asks for: now, as far as this turn goes, and then later.
+
+        A `ProtocolError` that ends it ends the session whose command asked for it.
+        """
+        self._quantum.hasten()
+        steps = Steps(job)
+        if not self._is_busy and not steps.go_on(now):
+            return
+        self._jobs.append((steps, session, position))
+        self._is_busy = True
+        self._go_on_later()
+
+    def _go_on_later(self) -> None:
+        if not self._is_listed:
+            self._is_listed = True
+            self.broker.work.add(self._go_on)
+
+    def _go_on(self, now: float) -> bool:
+        """Do a turn's part of what is to be done: is there more?"""
+        self._do_jobs(now)
+        if not self._is_busy and not self.is_blocked and not self.is_over:
+            self._take(self._unread, now)
+        self._end_turns()
+        if self.is_behind:
+            return True
+        self._is_listed = False
+        if not self.is_over:
+            self._wake()
+        return False
+
+    def _do_jobs(self, now: float) -> None:
+        while self._jobs:
+            steps, session, position = self._jobs[0]
+            failure: ProtocolError | ProtocolError091 | None = None
+            try:
+                if steps.go_on(now):
+                    return
+            except (ProtocolError, ProtocolError091) as error:
+                failure = error
+            except Exception:
+                self._jobs.popleft()
+                self._is_listed = False
+                self.fail(now)
+                raise
+            self._jobs.popleft()
+            if failure is not None:
+                self._fail_session(session, failure, position, now)
+        self._is_busy = False
+
+    def _fail_session(
+        self, session: SessionOfJob | None, error: ProtocolError | ProtocolError091, position: int | None, now: float
+    ) -> None:
+        try:
+            if session is None:
+                self._close(_of_connection(error), now)
+            else:
+                session.fail(error, position, None, now)
+        except ProtocolError as of_connection:
+            self._close(of_connection, now)
+
+    # --- output
+
+    def send_method(self, channel: int, method: Method) -> None:
+        """Send a control, or a command without content."""
+        self.output.put(encode_method(channel, method, self.frame_max))
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that are not known to be sent."""
+        return self.output.waiting
+
+    def take_output(self) -> bytes:
+        """All that is to be sent now."""
+        return self.output.take_bytes()
+
+    def take_pieces(self) -> list[bytes]:
+        """The same, in pieces: large bodies are not copied."""
+        return self.output.take_pieces()
+
+    def sent(self, now: float) -> None:
+        """What was taken is sent: there is room again."""
+        self._sent_at = now
+        if self.output.sent():
+            for session in list(self.sessions.values()):
+                session.deliveries.pump(now)
+
+    def alarms_changed(self, now: float) -> None:
+        """Let the client go on, if nothing is short any more."""
+        if not self.is_blocked or self.broker.alarms:
+            return
+        self.is_blocked = False
+        if not self._is_busy:
+            self._take(self._unread, now)
+        if self.is_behind:
+            self._go_on_later()
+        self._wake()
+
+    # --- what comes
+
+    def _receive(self, frame: Frame, now: float) -> None:
+        channel = frame.channel
+        if self._stage is not Stage.OPEN and (channel or frame.track):
+            if self._stage is not Stage.CLOSING:
+                raise FramingError("a session's frame before connection.open-ok", channel=channel)
+            return
+        if frame.track and channel not in self.sessions:
+            if frame.ends_assembly:
+                self._refuse_command(channel)
+            return
+        reader = self._assemblies.get(channel)
+        if reader is None:
+            reader = self._assemblies[channel] = AssemblyReader(self.broker.max_message_size)
+        assembly = reader.add(frame)
+        if not frame.track and channel not in self.sessions:
+            del self._assemblies[channel]
+            if assembly is None:
+                raise FramingError("a control in several frames, where no session is attached", channel=channel)
+        if assembly is None:
+            return
+        if assembly.is_command:
+            self.sessions[channel].receive(assembly, now)
+            return
+        control: Control = assembly.method
+        if control.class_code == ConnectionClose.class_code:
+            if channel:
+                raise FramingError(f"{control.name} on channel {channel}", channel=channel)
+            self._handle(control, now)
+        elif self._stage is Stage.OPEN:
+            self._handle_session(channel, control, now)
+        elif self._stage is not Stage.CLOSING:
+            raise FramingError(f"{control.name} before connection.open-ok", channel=channel)
+
+    def _refuse(self, channel: int, error: ProtocolError | ProtocolError091, now: float) -> None:
+        session = self.sessions.get(channel)
+        if session is None or _scope(error) is Scope.CONNECTION:
+            self._close(_of_connection(error), now)
+        else:
+            self._fail_session(session, error, session.last_position, now)
+
+    def _handle(self, control: Control, now: float) -> None:
+        self.is_costly()
+        stage = self._stage
+        match control:
+            case ConnectionHeartbeat():
+                pass
+            case ConnectionClose():
+                self._close_for_client(control, now)
+            case ConnectionCloseOk():
+                if stage is not Stage.CLOSING:
+                    raise FramingError("connection.close-ok, where nothing was closed")
+                self._end(SocketClosing.AGREED)
+            case _ if stage is Stage.CLOSING:
+                pass
+            case ConnectionStartOk() if stage is Stage.LOGIN:
+                self._log_in(control, now)
+            case ConnectionTuneOk() if stage is Stage.TUNING:
+                self._agree(control)
+            case ConnectionOpen() if stage is Stage.OPENING:
+                self._enter(control.virtual_host or DEFAULT_VHOST, now)
+            case _:
+                raise FramingError(f"{control.name}, which does not belong here")
+
+    def _log_in(self, start_ok: ConnectionStartOk, now: float) -> None:
+        self.client_properties = start_ok.client_properties or Map()
+        mechanism = start_ok.mechanism or ""
+        reason = "" if mechanism in MECHANISMS else "the mechanism is not offered"
+        if not reason:
+            try:
+                self._user = self._handshake.log_in(mechanism, start_ok.response or b"")
+            except LoginRefused as error:
+                reason = str(error)
+            except ProtocolError091 as error:
+                reason = error.text
+        if reason:
+            user = self._handshake.user_name or None
+            self.log("warning", "login refused", mechanism=mechanism, user=user, reason=reason)
+            self._closing_line = "debug", {"by": "broker", "reason": "login refused"}
+            self.broker.refused.add(self, self.address)
+            self._send_close(ConnectionForced("Authentication failed"), now + PENALTY)
+            return
+        self._stage = Stage.TUNING
+        largest = self.broker.frame_max or MAX_FRAME
+        heartbeat = MAX_HEARTBEAT if self.broker.heartbeat else 0
+        self.send_method(0, ConnectionTune(self.broker.channel_max, min(largest, MAX_FRAME), 0, heartbeat))
+
+    def _agree(self, tune_ok: ConnectionTuneOk) -> None:
+        offered = min(self.broker.frame_max or MAX_FRAME, MAX_FRAME)
+        wanted = tune_ok.max_frame_size or offered
+        if wanted > offered:
+            raise FramingError(f"a max-frame-size of {wanted}, where {offered} was offered")
+        self.frame_max = self.output.frame_max = wanted
+        self._reader.set_frame_max(wanted)
+        self.heartbeat = tune_ok.heartbeat or 0
+        self._stage = Stage.OPENING
+
+    def _enter(self, name: str, now: float) -> None:
+        try:
+            self.vhost = self._handshake.enter(name, self.user)
+        except ProtocolError091 as error:
+            if name not in self.broker.vhosts:
+                raise InvalidPath(error.text) from None
+            raise ConnectionForced(error.text) from None
+        self._stage = Stage.OPEN
+        self.send_method(0, ConnectionOpenOk())
+        self._ends_at = None
+        self._set_timer(now)
+        product = _text(self.client_properties, "product")
+        self.log("info", "connection open", product=product, heartbeat=self.heartbeat or None, protocol="0-10")
+        self._report("connection.created", self)
+
+    def _close_for_client(self, close: ConnectionClose, now: float) -> None:
+        if self._stage is Stage.CLOSING:  # both have closed
+            self.send_method(0, ConnectionCloseOk())
+            return
+        code = close.reply_code or 0
+        fields = {"by": "client", "code": code or None, "reason": close.reply_text or None}
+        self._closing_line = "info" if code in (0, 200) else "warning", fields
+        self._stage = Stage.CLOSING
+        self.do(self._closed_by_client(now), now)
+
+    def _report(self, name: str, subject: object) -> None:
+        events = self.broker.events
+        if events.observers and self.vhost is not None:
+            events.report(name, self.vhost.name, subject, connection=self)
+
+    # --- sessions
+
+    def _handle_session(self, channel: int, control: Control, now: float) -> None:
+        session = self.sessions.get(channel)
+        match control:
+            case SessionAttach():
+                self.is_costly()
+                self._attach(channel, (control.name_ or b""), is_forced=control.force, now=now)
+            case SessionDetached():
+                self._detaching.discard(channel)
+                if session is not None:
+                    self.end_session(session, now)
+            case SessionDetach():
+                self.is_costly()
+                name = control.name_ or b""
+                if session is None or session.name != name:
+                    # Both sides detach at once where we have ended it by an exception.
+                    code = DetachCode.NORMAL if channel in self._detaching else DetachCode.NOT_ATTACHED
+                    self.send_method(channel, SessionDetached(name, code))
+                else:
+                    self.do(self._detaching_session(session, now), now)
+            case _ if session is not None:
+                session.control(control, now)
+            case _ if channel not in self._detaching:
+                self._refuse_command(channel)
+
+    def _attach(self, channel: int, name: bytes, *, is_forced: bool, now: float) -> None:
+        assert self.vhost is not None
+        attached = self.sessions.get(channel)
+        if attached is not None:
+            if attached.name != name:
+                self.send_method(channel, SessionDetached(name, DetachCode.TRANSPORT_BUSY))
+            else:
+                self.send_method(channel, SessionAttached(name))
+            return
+        registry = self.broker.sessions
+        key = self.vhost.name, self.user.name, name
+        other = registry.get(key)
+        if other is not None:
+            if not is_forced:
+                self.send_method(channel, SessionDetached(name, DetachCode.SESSION_BUSY))
+                return
+            other.take_over(now)
+            registry.pop(key, None)
+        self._detaching.discard(channel)
+        session = self.sessions[channel] = BrokerSession(name, channel, self, self.vhost)
+        registry[key] = session
+        self.send_method(channel, SessionAttached(name))
+        self._report("channel.created", session)
+
+    def detached(self, session: SessionOfJob, code: DetachCode, now: float) -> None:
+        """Detach a session, for a reason that is no exception."""
+        self.send_method(session.number, SessionDetached(session.name, code))
+        self.end_session(session, now)
+
+    def _refuse_command(self, channel: int) -> None:
+        """Something is for a session that is not attached: that is answered once."""
+        if channel not in self._detaching:
+            self._detaching.add(channel)
+            self.send_method(channel, SessionDetached(b"", DetachCode.NOT_ATTACHED))
+
+    def end_session(self, session: SessionOfJob, now: float) -> None:
+        """Let a session end, whose last control is sent: what still comes for it is ignored."""
+        self._detaching.add(session.number)
+        self.do(self._losing_session(session, now), now)
+
+    def _detaching_session(self, session: BrokerSession, now: float) -> Job:
+        session.end_turn()
+        yield from self._losing_session(session, now)
+        self.send_method(session.number, SessionDetached(session.name, DetachCode.NORMAL))
+
+    def _losing_session(self, session: SessionOfJob, now: float) -> Generator[None, float, float]:
+        number = session.number
+        ended = self.sessions.get(number)
+        if ended is not None and ended is session:
+            del self.sessions[number]
+            self._assemblies.pop(number, None)
+            self._turns.pop(session, None)
+            self._failures.pop(session, None)
+            assert self.vhost is not None
+            key = self.vhost.name, self.user.name, session.name
+            if self.broker.sessions.get(key) is session:
+                del self.broker.sessions[key]
+            now = yield from ended.closing(now)
+            self._report("channel.closed", ended)
+        return now
+
+    def fail_session_soon(self, session: SessionOfJob, error: ProtocolError) -> None:
+        """End a session with an exception at the next tick: what has failed did so in the middle of something else."""
+        self._failures.setdefault(session, error)
+        self.broker.timed_connections.set(self, 0.0)
+
+    def log_exception(self, number: int, error: ProtocolError, command: Command | None) -> None:
+        """Write a line about what ends a session."""
+        operation = None if command is None else command.name
+        code = int(error.code)
+        self.log("warning", "session error", channel=number, code=code, operation=operation, reason=error.reply_text)
+
+    # --- time
+
+    def tick(self, now: float) -> None:
+        """Do what is due: hang up on a client that takes too long or has fallen silent, or send a heartbeat."""
+        if self.is_over:
+            return
+        failures, self._failures = self._failures, {}
+        for session, error in failures.items():
+            self._fail_session(session, error, None, now)
+        is_open = self._stage is Stage.OPEN
+        is_read = not self.is_blocked and not self.is_behind and not self.is_paused
+        heartbeat = self.heartbeat
+        if is_open and heartbeat and is_read and now - self._received_at > 2 * heartbeat:
+            self.cut(f"missed heartbeats from client, timeout: {heartbeat}s")
+            return
+        if self._ends_at is not None and self._ends_at <= now:
+            self.cut("" if self._stage is Stage.CLOSING else "handshake timeout")
+            return
+        if is_open and heartbeat and now - self._sent_at >= heartbeat / 2:
+            self.send_method(0, ConnectionHeartbeat())
+            self._sent_at = now
+        self._set_timer(now)
+
+    def _end_by(self, when: float) -> None:
+        self._ends_at = when
+        self.broker.timed_connections.set(self, when)
+
+    def _set_timer(self, now: float) -> None:
+        """Heartbeats are checked four times in each interval."""
+        if self._ends_at is not None:
+            self.broker.timed_connections.set(self, self._ends_at)
+        elif self.heartbeat:
+            self.broker.timed_connections.set(self, now + self.heartbeat / 4)
+        else:
+            self.broker.timed_connections.drop(self)
+
+    # --- the end
+
+    def fail(self, now: float) -> None:
+        """Close the connection: the broker is at fault."""
+        self._close(ConnectionForced("the broker failed; its log says how"), now)
+
+    def give_up(self, now: float) -> None:
+        """The same, also where not even that can be done any more: then only the socket is closed."""
+        try:
+            self.fail(now)
+        except Exception as error:  # noqa: BLE001
+            self.broker.events.fail("connection failed", error, client=self.name)
+            self.cut()
+
+    def end_channel(self, number: int, error: ProtocolError091, now: float) -> None:
+        """End one session, with no command at fault."""
+        session = self.sessions.get(number)
+        if session is not None:
+            session.fail(translated(error), None, None, now)
+
+    def close(self, reason: str, now: float) -> None:
+        """Close the connection with 320 and a reason."""
+        self._close(ConnectionForced(reason), now)
+
+    def _close(self, error: ProtocolError, now: float) -> None:
+        if self._stage is Stage.CLOSING:
+            return
+        code = int(error.code)
+        self.log("info" if code == 320 else "warning", "connection error", code=code, reason=error.reply_text)
+        self._closing_line = "info", {"by": "broker", "code": code}
+        if self._stage in (Stage.HEADER, Stage.LOGIN):
+            self._stage = Stage.CLOSING
+            self._end(SocketClosing.REFUSED, PENALTY)
+            return
+        self._stage = Stage.CLOSING
+        self.do(self._closing(error, now), now)
+
+    def _closing(self, error: ProtocolError, now: float) -> Job:
+        now = yield from self._losing_sessions(now)
+        if not self.is_over:
+            self._send_close(error, now + closing_time(self.heartbeat))
+
+    def _send_close(self, error: ProtocolError, ends_at: float) -> None:
+        self._stage = Stage.CLOSING
+        self.send_method(0, ConnectionClose(error.code, error.reply_text))
+        self.is_blocked = False
+        self._unread, self._place = [], 0
+        self._end_by(ends_at)
+
+    def _closed_by_client(self, now: float) -> Job:
+        yield from self._losing_sessions(now)
+        self.send_method(0, ConnectionCloseOk())
+        self._end(SocketClosing.CLOSED, closing_time(self.heartbeat))
+
+    def cut(self, reason: str = "") -> None:
+        """Have the socket reset at once, whatever is still to be sent. A reason is logged as a warning."""
+        if reason:
+            self._closing_line = "warning", {"by": "broker", "reason": reason}
+        self._end(SocketClosing.LOST)
+
+    def _end(self, end: SocketClosing, patience: float = CLOSING_TIME) -> None:
+        self.is_over = True
+        self.end = end
+        self.patience = patience
+        self._wake()
+
+    def lose(self, now: float, *, is_gone: bool = True) -> None:
+        """The client is gone, or as good as: its sessions end. `is_gone` is true when it has closed the socket."""
+        if not self._is_lost:
+            self._is_lost = True
+            self._log_end(is_gone=is_gone)
+        self.is_over = True
+        self._unread, self._place = [], 0
+        self.broker.timed_connections.drop(self)
+        self.do(self._losing(now), now)
+
+    def _losing(self, now: float) -> Job:
+        yield from self._losing_sessions(now)
+        if self.broker.connections.pop(self, self) is None:
+            self._report("connection.closed", self)
+        self._unread = []
+        self.output.close()
+        self._wake = _do_nothing
+
+    def _losing_sessions(self, now: float) -> Generator[None, float, float]:
+        self.output.has_room = False  # what one session gives back is not for another
+        for session in list(self.sessions.values()):
+            with self.broker.events.contained("a session's end failed", client=self.name, channel=session.number):
+                now = yield from self._losing_session(session, now)
+        return now
+
+    # --- the log
+
+    def log(self, level: str, event: str, **fields: Any) -> None:
+        """Write a line that is about this client. One within this process is its owner's, who logs it too."""
+        if not self.name and level == "info":
+            level = "debug"
+        known = {
+            "client": self.name or None,
+            "name": _text(self.client_properties, "clientName"),
+            "user": self._user.name if self._user is not None else None,
+            "vhost": self.vhost.name if self.vhost is not None else None,
+        }
+        self.broker.events.log(level, event, self.address, **{**known, **fields})
+
+    def _log_end(self, *, is_gone: bool) -> None:
+        level, fields = self._closing_line or ("info", {})
+        if self._closing_line is None and is_gone:
+            level, fields = "warning", {"by": "client", "reason": "client unexpectedly closed TCP connection"}
+        self.log(level, "connection closed", **fields)
+
+
+def _do_nothing() -> None:
+    """In place of `wake`, once the connection is over."""
+
+
+def _scope(error: ProtocolError | ProtocolError091) -> Scope:
+    return error.scope if isinstance(error, ProtocolError) else Scope.SESSION
+
+
+def _of_connection(error: ProtocolError | ProtocolError091) -> ProtocolError:
+    """An error that closes the connection."""
+    if isinstance(error, ProtocolError091):
+        error = translated(error)
+    if error.scope is Scope.CONNECTION:
+        return error
+    if isinstance(error, InternalError):
+        return ConnectionForced(error.text)
+    return FramingError(error.text, channel=error.channel, offset=error.offset)
+
+
+def _text(properties: Mapping[str, Any], name: str) -> str | None:
+    """A client's property, where it is a text."""
+    value = properties.get(name)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,205 @@
+"""What the commands of class message do, but for message.transfer. Section 10.2."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.commands import (
+    MessageAccept,
+    MessageAcquire,
+    MessageCancel,
+    MessageFlow,
+    MessageFlush,
+    MessageReject,
+    MessageRelease,
+    MessageSetFlowMode,
+    MessageStop,
+    MessageSubscribe,
+)
+from amqproxy.amqp010.domains import AcceptMode, AcquireMode, CreditUnit, FlowMode
+from amqproxy.amqp010.errors import (
+    IllegalArgument,
+    IllegalState,
+    NotAllowed,
+    NotFound,
+    NotImplementedByPeer,
+    ResourceLocked,
+)
+from amqproxy.amqp010.methods import Command
+from amqproxy.amqp010.results import Acquired
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.access.permissions import READ
+from amqproxy.broker.amqp010.command_session import CommandSession, Handler
+from amqproxy.broker.amqp010.header_tables import table_of
+from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
+from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.queues.consumer import ACK, REJECT, REQUEUE, UNLIMITED, Consumer
+from amqproxy.broker.queues.queue_arguments import check_consume
+from amqproxy.broker.work import Job
+
+MAX_SUBSCRIPTIONS = 65_536
+"""Subscriptions of one session."""
+
+SELECTOR = "x-filter-jms-selector"
+
+
+def _subscribe(session: CommandSession, command: MessageSubscribe, position: int, now: float) -> bool:
+    destination, name = command.destination or "", command.queue or ""
+    vhost, deliveries = session.vhost, session.deliveries
+    if destination in deliveries.subscriptions:
+        raise NotAllowed(f"the session has a subscription with the destination '{destination}'")
+    if len(deliveries.subscriptions) >= MAX_SUBSCRIPTIONS:
+        raise NotAllowed(f"a session may have {MAX_SUBSCRIPTIONS} subscriptions")
+    session.user.check(vhost.name, READ, "queue", name)
+    queue = vhost.queue(name, session)
+    arguments = table_of(command.arguments) if command.arguments is not None else Table()
+    if arguments.get(SELECTOR):
+        raise NotImplementedByPeer("selectors of JMS")
+    accepts = (command.accept_mode or AcceptMode.EXPLICIT) == AcceptMode.EXPLICIT
+    acquires = (command.acquire_mode or AcquireMode.PRE_ACQUIRED) == AcquireMode.PRE_ACQUIRED
+    if not acquires:
+        raise NotImplementedByPeer("message.subscribe with acquire-mode not-acquired")
+    check_consume(str(queue), queue.type, arguments)
+    prefetch = UNLIMITED - 1 if queue.type == "stream" else 0
+    try:
+        queue.check_consumer(exclusive=command.exclusive, no_ack=not accepts, prefetch=prefetch, is_limited=False)
+    except AccessRefused as error:
+        raise ResourceLocked(error.text) from None
+    subscription = Subscription(destination, queue, accepts_explicitly=accepts, acquires=acquires)
+    subscription.consumer = Consumer(
+        destination,
+        queue,
+        deliveries,
+        no_ack=not accepts,
+        exclusive=command.exclusive,
+        prefetch=prefetch,
+        arguments=arguments,
+    )
+    deliveries.subscriptions[destination] = subscription
+    queue.subscribe(subscription.consumer, now)
+    if vhost.events.observers:
+        vhost.events.report("consumer.created", vhost.name, subscription.consumer)
+    return False
+
+
+def _subscription(session: CommandSession, destination: str | None) -> Subscription:
+    found = session.deliveries.subscriptions.get(destination or "")
+    if found is None:
+        raise NotFound(f"the session has no subscription with the destination '{destination or ''}'")
+    return found
+
+
+def _cancel(session: CommandSession, command: MessageCancel, position: int, now: float) -> bool:
+    _subscription(session, command.destination)
+    session.deliveries.cancel(command.destination or "", now)
+    return False
+
+
+def _set_flow_mode(session: CommandSession, command: MessageSetFlowMode, position: int, now: float) -> bool:
+    subscription = _subscription(session, command.destination)
+    mode = command.flow_mode or FlowMode.CREDIT
+    if mode not in (FlowMode.CREDIT, FlowMode.WINDOW):
+        raise IllegalArgument(f"a flow-mode of {mode}", field_index=1)
+    if subscription.messages != 0 and subscription.size != 0:
+        raise IllegalState("the flow mode cannot be changed while there is credit")
+    subscription.is_window = mode == FlowMode.WINDOW
+    return False
+
+
+def _flow(session: CommandSession, command: MessageFlow, position: int, now: float) -> bool:
+    subscription = _subscription(session, command.destination)
+    unit = command.unit or CreditUnit.MESSAGE
+    if unit not in (CreditUnit.MESSAGE, CreditUnit.BYTE):
+        raise IllegalArgument(f"a credit-unit of {unit}", field_index=1)
+    subscription.add(unit, command.value)
+    _pump(subscription, now)
+    return False
+
+
+def _pump(subscription: Subscription, now: float) -> None:
+    """Let a subscription be sent what waits for it."""
+    consumer = subscription.consumer
+    if consumer is not None and consumer.is_blocked:
+        consumer.queue.rejoin(consumer)
+    subscription.queue.pump(now)
+
+
+def _flush(session: CommandSession, command: MessageFlush, position: int, now: float) -> bool:
+    subscription = _subscription(session, command.destination)
+    return session.finish(_flushing(subscription, now), position, now)
+
+
+def _flushing(subscription: Subscription, now: float) -> Job:
+    """Send what waits, as far as there is credit for it."""
+    queue, consumer = subscription.queue, subscription.consumer
+    _pump(subscription, now)
+    while queue.message_count and not queue.is_deleted and consumer is not None and consumer.is_ready():
+        now = yield
+        _pump(subscription, now)
+    subscription.clear()
+
+
+def _stop(session: CommandSession, command: MessageStop, position: int, now: float) -> bool:
+    _subscription(session, command.destination).clear()
+    return False
+
+
+def _accept(session: CommandSession, command: MessageAccept, position: int, now: float) -> bool:
+    return _settle(session, command.transfers or SequenceSet(), ACK, position, now)
+
+
+def _reject(session: CommandSession, command: MessageReject, position: int, now: float) -> bool:
+    return _settle(session, command.transfers or SequenceSet(), REJECT, position, now)
+
+
+def _release(session: CommandSession, command: MessageRelease, position: int, now: float) -> bool:
+    transfers, redelivered = command.transfers or SequenceSet(), command.set_redelivered
+    return _settle(session, transfers, REQUEUE, position, now, redelivered=redelivered)
+
+
+def _settle(
+    session: CommandSession,
+    transfers: SequenceSet,
+    outcome: str,
+    position: int,
+    now: float,
+    *,
+    redelivered: bool = True,
+) -> bool:
+    deliveries, ids = session.deliveries, session.ranges(transfers)
+    if outcome is ACK and session.transaction is not None:
+        return session.finish(_accepting(session, ids, now), position, now)
+    if sum(map(len, ids)) <= AT_ONCE:
+        for part in deliveries.taking(ids):
+            deliveries.apply(part, outcome, now, redelivered=redelivered)
+        return False
+    return session.finish(deliveries.settling(ids, outcome, now, redelivered=redelivered), position, now)
+
+
+def _accepting(session: CommandSession, ids: list[range], now: float) -> Job:
+    """Accept in a transaction."""
+    for part in session.deliveries.taking(ids):
+        if session.transaction is not None:
+            session.transaction.accept(part)
+        if session.vhost.work.quantum.spend(len(part)):
+            yield
+
+
+def _acquire(session: CommandSession, command: MessageAcquire, position: int, now: float) -> bool:
+    """What was sent pre-acquired is its receiver's already."""
+    session.result(position, Acquired(SequenceSet()))
+    return False
+
+
+HANDLERS: dict[type[Command], Handler] = {
+    MessageAccept: _accept,
+    MessageReject: _reject,
+    MessageRelease: _release,
+    MessageAcquire: _acquire,
+    MessageSubscribe: _subscribe,
+    MessageCancel: _cancel,
+    MessageSetFlowMode: _set_flow_mode,
+    MessageFlow: _flow,
+    MessageFlush: _flush,
+    MessageStop: _stop,
+}

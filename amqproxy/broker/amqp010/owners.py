@@ -1,0 +1,117 @@
+"""What a session knows of its connection, and what the parts of a session know of it: the way back up."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from amqproxy.amqp010.domains import DetachCode
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.methods import Command, Method
+from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.access.users import User
+from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.clients import ConnectedClient
+from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.message import Message
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.vhost import VirtualHost
+from amqproxy.broker.work import Job
+
+
+class Transaction(Protocol):
+    """What takes the messages of a transaction; `work_unit` has it."""
+
+    def publish(self, message: Message, queues: tuple[Queue, ...], /) -> None: ...
+
+
+class OwningSession(Protocol):
+    """The session of deliveries and of a publisher; `session` has what its methods do."""
+
+    @property
+    def broker(self) -> Broker: ...
+
+    @property
+    def vhost(self) -> VirtualHost: ...
+
+    @property
+    def user(self) -> User: ...
+
+    @property
+    def client(self) -> str: ...
+
+    @property
+    def place(self) -> Table: ...
+
+    @property
+    def may_send(self) -> bool: ...
+
+    @property
+    def open_transaction(self) -> Transaction | None: ...
+
+    def id_of(self, position: int, /) -> int: ...
+
+    def send(self, command: Command, /) -> int: ...
+
+    def send_transfer(self, subscription: Subscription, header: bytes, body: bytes, /) -> int: ...
+
+    def do(self, job: Job, now: float, /) -> None: ...
+
+    def complete(self, position: int, /) -> None: ...
+
+    def complete_range(self, positions: range, /) -> None: ...
+
+    def expects_accept(self, position: int, /) -> None: ...
+
+    def end_turn(self) -> None: ...
+
+    def fail_soon(self) -> None: ...
+
+    def queue_deleted(self, name: str, /) -> None: ...
+
+
+class OwningConnection(ConnectedClient, Protocol):
+    """The connection of a session; `connection` has what its methods do."""
+
+    @property
+    def broker(self) -> Broker: ...
+
+    @property
+    def user(self) -> User: ...
+
+    @property
+    def output(self) -> OutputBuffer: ...
+
+    @property
+    def frame_max(self) -> int: ...
+
+    def send_method(self, channel: int, method: Method, /) -> None: ...
+
+    def is_costly(self) -> None: ...
+
+    def do(self, job: Job, now: float, session: SessionOfJob, position: int, /) -> None: ...
+
+    def to_end_turn(self, session: SessionOfJob, /) -> None: ...
+
+    def detached(self, session: SessionOfJob, code: DetachCode, now: float, /) -> None: ...
+
+    def end_session(self, session: SessionOfJob, now: float, /) -> None: ...
+
+    def fail_session_soon(self, session: SessionOfJob, error: ProtocolError, /) -> None: ...
+
+    def log_exception(self, number: int, error: ProtocolError, command: Command | None, /) -> None: ...
+
+
+class SessionOfJob(OwningSession, Protocol):
+    """A session as its connection knows it."""
+
+    @property
+    def name(self) -> bytes: ...
+
+    @property
+    def number(self) -> int: ...
+
+    def fail(
+        self, error: ProtocolError | ProtocolError091, position: int | None, command: Command | None, now: float, /
+    ) -> None: ...

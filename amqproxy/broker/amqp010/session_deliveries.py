@@ -1,0 +1,287 @@
+"""What a session is sent, and has not settled: the receiver of all of its subscriptions.
+
+A transfer's delivery tag is the position of its command, plus one: there is no tag 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
+
+from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
+from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.amqp091.properties import PROPERTIES
+from amqproxy.broker import firehose
+from amqproxy.broker.amqp010.message_conversion import expiration, structs_of
+from amqproxy.broker.amqp010.owners import OwningSession
+from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.connection.deliveries import by_queue
+from amqproxy.broker.connection.unacked import UnackedDeliveries
+from amqproxy.broker.queues.consumer import (
+    ACK,
+    GIVE_BACK,
+    REJECT,
+    REQUEUE,
+    ConsumedQueue,
+    Consumer,
+    QueueEntry,
+    Receiver,
+)
+
+MAX_IN_FLIGHT = 65_536
+"""Transfers in window mode that the client has not completed, above which it is sent no more."""
+
+AT_ONCE = 64
+"""Commands up to which a set is gone through at once."""
+
+ENDING = 4
+"""What it costs of a turn to end a subscription."""
+
+EVERY_TAG = 1 << 62
+
+
+class SessionDeliveries(Receiver):
+    """Of one session: its subscriptions by their destinations, and what they were sent and have not settled."""
+
+    def __init__(self, session: OwningSession) -> None:
+        super().__init__()
+        self.session = session
+        self.subscriptions: dict[str, Subscription] = {}
+        self.unacked = UnackedDeliveries()
+        self.last_tag = 0
+        self._in_flight: dict[int, tuple[Subscription, int]] = {}
+        self._header_key: tuple[bytes, str, str, bool] | None = None
+        self._header = b""
+        self._quantum = session.vhost.work.quantum
+
+    # --- what goes out
+
+    def takes(self, consumer: Consumer) -> bool:
+        """May the subscription be sent one more message?"""
+        session = self.session
+        if not session.may_send or self.held >= self.global_prefetch or len(self._in_flight) >= MAX_IN_FLIGHT:
+            return False
+        subscription = self.subscriptions.get(consumer.tag)
+        return subscription is not None and subscription.consumer is consumer and subscription.has_credit()
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
+        """Send a message to a subscription."""
+        subscription = self.subscriptions[consumer.tag]
+        try:
+            header = self._header_of(entry)
+        except Exception as error:  # noqa: BLE001
+            self._cannot_deliver(subscription, entry, error)
+            return
+        size = len(header) + len(entry.message.body)
+        if subscription.size is not None and size > subscription.size and entry.queue.takes_back:
+            self._put_back(subscription, consumer, entry, size, now)
+            return
+        position = self.session.send_transfer(subscription, header, entry.message.body)
+        self.last_tag = position + 1
+        if not consumer.no_ack:
+            self.unacked.add(position + 1, entry)
+        if subscription.is_window and (subscription.messages is not None or subscription.size is not None):
+            self._in_flight[position] = subscription, size
+        subscription.spend(size)
+        vhost = self.session.vhost
+        if vhost.events.observers or vhost.is_traced:
+            self._delivered(entry, now)
+
+    def _put_back(
+        self, subscription: Subscription, consumer: Consumer, entry: QueueEntry, size: int, now: float
+    ) -> None:
+        """There is not enough credit for a message of so many bytes: it stays where it was."""
+        subscription.needs = size
+        queue, was_redelivered = entry.queue, entry.is_redelivered
+        if consumer.no_ack:
+            subscription.queue.hold(entry, consumer)  # which it has not done
+        queue.hold_back()
+        queue.requeue([entry], now)
+        entry.is_redelivered = was_redelivered
+        queue.hold_no_more(now)
+
+    def _header_of(self, entry: QueueEntry) -> bytes:
+        """The header segment of a transfer; one as the one before it is known."""
+        message = entry.message
+        key = (entry.header, message.exchange, message.routing_key, entry.is_redelivered)
+        if key == self._header_key:
+            return self._header
+        if entry.header is message.header:
+            properties = message.properties
+        else:
+            properties = PROPERTIES.of_flagged(entry.header, 12, len(entry.header))
+        delivery, described, others = structs_of(properties)
+        given = {name: getattr(delivery, name) for name in DeliveryProperties.fields}
+        given |= {"exchange": message.exchange, "routing_key": message.routing_key}
+        given["redelivered"] = entry.is_redelivered or delivery.redelivered
+        is_timed = delivery.ttl is not None
+        if is_timed:
+            given["expiration"] = expiration(entry.expires_at)
+        known = {name: getattr(described, name) for name in MessageProperties.fields}
+        known["content_length"] = len(message.body)
+        structs = (DeliveryProperties(**given), MessageProperties(**known), *others)
+        data = b"".join([each.encode() for each in structs])
+        if not is_timed:
+            self._header_key, self._header = key, data
+        return data
+
+    def _cannot_deliver(self, subscription: Subscription, entry: QueueEntry, error: Exception) -> None:
+        """A message cannot be written, as with properties that are malformed: that costs its receiver's session."""
+        self.session.vhost.events.fail("delivery failed", error, queue=str(entry.queue), client=self.session.client)
+        self.global_prefetch = 0
+        self.session.fail_soon()
+
+    def _delivered(self, entry: QueueEntry, now: float) -> None:
+        """Report it to observers."""
+        session, vhost, message = self.session, self.session.vhost, entry.message
+        if vhost.is_traced and message.exchange != firehose.EXCHANGE:
+            with vhost.events.contained("tracing failed", vhost=vhost.name):
+                trace = firehose.traced_delivery(message, session.place, entry.queue.name, entry.is_redelivered)
+                vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
+        if vhost.events.observers:
+            details = {"queue": entry.queue, "channel": session, "tag": self.last_tag}
+            vhost.events.report("message.delivered", vhost.name, message, **details)
+
+    def queue_deleted(self, consumer: Consumer) -> None:
+        """The queue of a subscription is gone, and so its session is to go: resource-deleted."""
+        subscription = self.subscriptions.get(consumer.tag)
+        if subscription is not None and subscription.consumer is consumer:
+            del self.subscriptions[consumer.tag]
+            self.session.queue_deleted(consumer.queue.name)
+
+    # --- what the client says of it
+
+    def completed(self, ids: Iterable[range], now: float) -> None:
+        """Take the completion of transfers, which in window mode gives back what they took."""
+        in_flight = self._in_flight
+        queues: dict[ConsumedQueue, None] = {}
+        for each in ids:
+            ended = each if len(each) <= len(in_flight) else [position for position in in_flight if position in each]
+            for position in ended:
+                found = in_flight.pop(position, None)
+                if found is not None:
+                    subscription, size = found
+                    subscription.give_back(size)
+                    queues[subscription.queue] = None
+        if queues:
+            self.pump(now)
+
+    def pump(self, now: float) -> None:
+        """Let the subscriptions be sent what waits for them."""
+        queues: dict[ConsumedQueue, None] = {}
+        for subscription in list(self.subscriptions.values()):
+            consumer = subscription.consumer
+            if consumer is not None and consumer.is_blocked and consumer.queue.rejoin(consumer):
+                queues[consumer.queue] = None
+        for queue in queues:
+            queue.pump(now)
+
+    def taking(self, ids: Iterable[range]) -> Iterator[list[QueueEntry]]:
+        """Take out what is held of these positions, in parts, between which a turn may end. What is not is ignored, as
+        Qpid does.
+        """
+        for each in ids:
+            if not len(self.unacked):
+                return
+            start = max(each.start, self.unacked.oldest - 1)
+            stop = min(each.stop, self.last_tag)
+            part: list[QueueEntry] = []
+            for position in range(start, stop):
+                with suppress(PreconditionFailed):
+                    part += self.unacked.settle(position + 1, False)
+                if self._quantum.spend(1) or len(part) >= AT_ONCE:
+                    yield part
+                    part = []
+            if part:
+                yield part
+
+    def apply(self, entries: list[QueueEntry], outcome: str, now: float, *, redelivered: bool = True) -> None:
+        """Let an outcome be that of these few."""
+        vhost = self.session.vhost
+        if vhost.events.observers:
+            for entry in entries:
+                details = {"queue": entry.queue, "channel": self.session, "outcome": outcome}
+                vhost.events.report("message.settled", vhost.name, entry.message, **details)
+        for queue, mine in by_queue(entries):
+            if outcome is ACK:
+                queue.ack(mine, now)
+            elif outcome is REJECT:
+                queue.reject(mine, now)
+            elif redelivered:
+                queue.requeue(mine, now)
+            else:
+                self._release(queue, mine, now)
+
+    def _release(self, queue: ConsumedQueue, entries: list[QueueEntry], now: float) -> None:
+        """Put messages back that keep the mark that they had."""
+        marks = [entry.is_redelivered for entry in entries]
+        queue.hold_back()
+        queue.requeue(entries, now)
+        for entry, mark in zip(entries, marks, strict=True):
+            entry.is_redelivered = mark
+        queue.hold_no_more(now)
+
+    def settling(
+        self, ids: Iterable[range], outcome: str, now: float, *, redelivered: bool = True
+    ) -> Generator[None, float, float]:
+        """Let an outcome be that of these positions, in steps. What comes back is back as a whole before any of it is
+        handed out again.
+        """
+        held_back: dict[ConsumedQueue, None] = {}
+        try:
+            for part in self.taking(ids):
+                if outcome is REQUEUE:
+                    for entry in part:
+                        if entry.queue not in held_back:
+                            held_back[entry.queue] = None
+                            entry.queue.hold_back()
+                self.apply(part, outcome, now, redelivered=redelivered)
+                if self._quantum.spend(len(part)):
+                    now = yield
+        finally:
+            for queue in held_back:
+                queue.hold_no_more(now)
+        return now
+
+    # --- the end
+
+    def cancel(self, destination: str, now: float) -> Subscription | None:
+        """End a subscription; what it was sent stays as it is. None where there is none."""
+        subscription = self.subscriptions.pop(destination, None)
+        if subscription is not None:
+            self._end(subscription, now)
+        return subscription
+
+    def _end(self, subscription: Subscription, now: float) -> None:
+        consumer = subscription.consumer
+        if consumer is not None:
+            consumer.queue.unsubscribe(consumer, now)
+            events = self.session.vhost.events
+            if events.observers:
+                events.report("consumer.deleted", self.session.vhost.name, consumer)
+
+    def closing(self, now: float) -> Generator[None, float, float]:
+        """What was not settled goes back, and all subscriptions end; in steps."""
+        self.global_prefetch = 0
+        self._in_flight.clear()
+        contained = self.session.vhost.events.contained
+        queues: dict[ConsumedQueue, list[QueueEntry]] = {}
+        for some in self.unacked.parts(EVERY_TAG, min(AT_ONCE, self._quantum.step)):
+            for entry in some:
+                if entry.queue not in queues:
+                    queues[entry.queue] = []
+                    entry.queue.hold_back()
+                queues[entry.queue].append(entry)
+            if self._quantum.spend(len(some)):
+                now = yield
+        while queues:
+            queue = next(iter(queues))
+            with contained("requeueing failed", queue=str(queue)):
+                now = yield from queue.settling(queues.pop(queue), GIVE_BACK, now)
+        while self.subscriptions:
+            _, subscription = self.subscriptions.popitem()
+            with contained("a subscription's end failed", queue=str(subscription.queue)):
+                self._end(subscription, now)
+            if self._quantum.spend(ENDING):
+                now = yield
+        return now

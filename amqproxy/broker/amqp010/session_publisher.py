@@ -1,0 +1,205 @@
+"""What a client transfers on one session: checked, routed, and completed once it is safe."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator
+from functools import partial
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.command_ids import CommandIds
+from amqproxy.amqp010.commands import MessageReject
+from amqproxy.amqp010.domains import AcceptMode, RejectCode
+from amqproxy.amqp010.errors import (
+    InvalidArgument,
+    NotAllowed,
+    NotFound,
+    NotImplementedByPeer,
+    ResourceLimitExceeded,
+    UnauthorizedAccess,
+)
+from amqproxy.amqp010.properties import NO_PROPERTIES as NO_HEADER
+from amqproxy.amqp010.properties import Header
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
+from amqproxy.broker import firehose
+from amqproxy.broker.access.permissions import WRITE
+from amqproxy.broker.amqp010.message_conversion import properties_of
+from amqproxy.broker.amqp010.owners import OwningSession
+from amqproxy.broker.connection.publish_checks import MAX_EXPIRATION
+from amqproxy.broker.exchanges.exchange import Exchange
+from amqproxy.broker.message import Message, published
+from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.storage.batch import DurabilityTicket
+
+Queues = tuple[Queue, ...]
+
+AT_ONCE = 64
+"""Queues up to which a message is given to all in one turn."""
+
+_SIZE = struct.Struct(">Q")
+
+
+class SessionPublisher:
+    """Of one session. A `ProtocolError` of either protocol ends the session."""
+
+    def __init__(self, session: OwningSession) -> None:
+        self.session = session
+        self.vhost = session.vhost
+        self._journal = None if self.vhost.storage is None else self.vhost.storage.journal
+        self._ticket = DurabilityTicket()
+        self._waiting = CommandIds()
+        self._quantum = self.vhost.work.quantum
+        self._known: Header | None = None
+        self._properties: Properties = NO_PROPERTIES
+        self._content_header = b""
+
+    def transfer(self, assembly: Assembly, position: int, now: float) -> bool:
+        """Take a message.transfer; False where it is not complete yet."""
+        method = assembly.method
+        exchange = self._exchange(method.destination or "", assembly.delivery_properties.routing_key or "")
+        header = assembly.header or NO_HEADER
+        if header.fragment is not None and not (header.fragment.first and header.fragment.last):
+            raise NotImplementedByPeer("messages in fragments")
+        body = assembly.body
+        message = self._message(exchange, header, body)
+        queues = self._route(exchange, message, now)
+        if not queues and method.accept_mode == AcceptMode.EXPLICIT and not self._discards(header):
+            self._return(message, position)
+            return True
+        if method.accept_mode == AcceptMode.EXPLICIT:
+            self.session.expects_accept(position)
+        transaction = self.session.open_transaction
+        if transaction is not None:
+            transaction.publish(message, queues)
+        elif len(queues) > AT_ONCE or len(queues) > self._quantum.step:
+            self.session.do(self._enqueueing_many(message, queues, position, now), now)
+            return False
+        else:
+            self.enqueue(message, queues, now)
+            return not self._is_waiting(position)
+        return True
+
+    def _exchange(self, name: str, routing_key: str) -> Exchange:
+        """The exchange that a message is for, if the client may publish there."""
+        vhost, user = self.vhost, self.session.user
+        user.check(vhost.name, WRITE, "exchange", name)
+        exchange = vhost.exchanges.get(name)
+        if exchange is None:
+            raise NotFound(f"there is no exchange '{name}' in the virtual host '{vhost.name}'")
+        if exchange.internal:
+            raise NotAllowed(f"the exchange '{name}' is internal")
+        if exchange.type == "topic":
+            user.check_topic(vhost.name, WRITE, name, routing_key)
+        return exchange
+
+    def _message(self, exchange: Exchange, header: Header, body: bytes) -> Message:
+        largest = self.session.broker.max_message_size
+        if len(body) > largest:
+            raise ResourceLimitExceeded(f"a message of {len(body)} bytes, where {largest} are allowed")
+        if header is not self._known:
+            self._known = None
+            properties = properties_of(header.entries)
+            self._check(properties)
+            self._content_header = ContentHeader(0, properties).encode()
+            self._known, self._properties = header, properties
+        known = self._content_header
+        content_header = known[:4] + _SIZE.pack(len(body)) + known[12:]
+        delivery = header.delivery
+        key = "" if delivery is None or delivery.routing_key is None else delivery.routing_key
+        return published(exchange.name, key, content_header, body, self._properties)
+
+    def _check(self, properties: Properties) -> None:
+        user = self.session.user
+        if properties.user_id is not None and properties.user_id != user.name and "impersonator" not in user.tags:
+            raise UnauthorizedAccess(f"the user-id is '{properties.user_id}' and the client's '{user.name}'")
+        if properties.expiration is not None and int(properties.expiration) > MAX_EXPIRATION:
+            raise InvalidArgument(f"a ttl of {properties.expiration} ms, where {MAX_EXPIRATION} are the most")
+
+    def _discards(self, header: Header) -> bool:
+        return header.delivery is not None and header.delivery.discard_unroutable
+
+    def _route(self, exchange: Exchange, message: Message, now: float) -> Queues:
+        vhost = self.vhost
+        route = vhost.router.route(exchange, message, now)
+        queues = route.queues
+        if vhost.is_traced:
+            with vhost.events.contained("tracing failed", vhost=vhost.name):
+                names = [queue.name for queue in queues] if exchange.name else [message.routing_key]
+                trace = firehose.traced_publish(message, self.session.place, names)
+                vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
+        if vhost.events.observers:
+            vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
+        if not exchange.name and message.routing_key.startswith("amq."):
+            asking = vhost.reply_consumers.get(message.routing_key)
+            if asking is not None:
+                asking.deliver_reply(message.routing_key, message)
+        return queues
+
+    def _return(self, message: Message, position: int) -> None:
+        """Reject a message that no queue is to have."""
+        ids = SequenceSet.of([self.session.id_of(position)], self.session.id_of(position))
+        self.session.send(MessageReject(ids, RejectCode.UNROUTABLE, "no queue is bound for it"))
+        if self.vhost.events.observers:
+            self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.session)
+
+    # --- where it goes
+
+    def enqueue(self, message: Message, queues: Queues, now: float) -> None:
+        """Give a message to its few queues."""
+        if len(queues) > 1:
+            self._quantum.left -= len(queues)
+        refusal: Queue | None = None
+        for queue in queues:
+            if not queue.is_deleted and not queue.publish(message, now, self._ticket):
+                refusal = queue
+        message.forget_properties()
+        if refusal is not None:
+            raise ResourceLimitExceeded(f"{refusal} is full")
+
+    def enqueuing(self, message: Message, queues: Queues, now: float) -> Generator[None, float, float]:
+        """The same in steps, for any number of queues."""
+        size = min(AT_ONCE, self._quantum.step)
+        for start in range(0, len(queues), size):
+            self.enqueue(message, queues[start : start + size], now)
+            if self._quantum.spend(size):
+                now = yield
+        return now
+
+    def _enqueueing_many(
+        self, message: Message, queues: Queues, position: int, now: float
+    ) -> Generator[None, float, float]:
+        now = yield from self.enqueuing(message, queues, now)
+        if not self._is_waiting(position):
+            self.session.complete(position)
+        return now
+
+    def _is_waiting(self, position: int) -> bool:
+        """Does the last message have to be on the disk before it is complete?"""
+        if not self._ticket.left:
+            return False
+        self._waiting.add(range(position, position + 1))
+        return True
+
+    def take_ticket(self) -> DurabilityTicket:
+        """What of a transaction is to be safe before that is committed."""
+        ticket, self._ticket = self._ticket, DurabilityTicket()
+        return ticket
+
+    def end_turn(self) -> None:
+        """Have what was transferred in this turn completed once it is safe."""
+        if not self._waiting:
+            return
+        ticket, waiting = self.take_ticket(), self._waiting
+        self._waiting = CommandIds()
+        assert self._journal is not None
+        self._journal.when_safe(ticket, partial(self._safe, ticket, waiting), self.session.fail_soon)
+
+    def _safe(self, ticket: DurabilityTicket, positions: CommandIds) -> None:
+        """These are safe, which another connection's turn may have found out, or the store."""
+        if ticket.is_refused:
+            self.session.fail_soon()
+            return
+        for each in positions:
+            self.session.complete_range(each)
+        self.session.end_turn()

@@ -1,0 +1,77 @@
+"""One subscription of a session: what it asks for, and how much it may be sent. Section 10.2, message.set-flow-mode."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.domains import CreditUnit
+from amqproxy.broker.queues.consumer import Consumer
+from amqproxy.broker.queues.queue import Queue
+
+INFINITE = 0xFFFF_FFFF
+"""The value of a message.flow that lifts a limit."""
+
+
+class Subscription:
+    """`destination` is its name. `messages` and `size` (bytes) are its credit, None where there is no limit.
+
+    In window mode, what is sent is credit again once its receiver has completed it. `needs` is how many bytes the next
+    message has that was too large for the credit; 0 where none was.
+    """
+
+    __slots__ = (
+        "accepts_explicitly",
+        "acquires",
+        "consumer",
+        "destination",
+        "head",
+        "is_window",
+        "messages",
+        "needs",
+        "queue",
+        "size",
+    )
+
+    def __init__(self, destination: str, queue: Queue, *, accepts_explicitly: bool, acquires: bool) -> None:
+        self.destination = destination
+        self.queue = queue
+        self.accepts_explicitly = accepts_explicitly
+        self.acquires = acquires
+        self.is_window = True
+        self.messages: int | None = 0
+        self.size: int | None = 0
+        self.needs = 0
+        self.head = b""
+        """The frame of the command that each transfer begins with."""
+        self.consumer: Consumer | None = None
+
+    def has_credit(self) -> bool:
+        """Is there credit for one more message?"""
+        if self.messages == 0 or self.size == 0:
+            return False
+        return self.size is None or self.size >= self.needs
+
+    def add(self, unit: int, value: int | None) -> None:
+        """Take a message.flow; None and `INFINITE` lift the limit."""
+        is_infinite = value is None or value == INFINITE
+        if unit == CreditUnit.MESSAGE:
+            self.messages = None if is_infinite or self.messages is None else self.messages + (value or 0)
+        else:
+            self.size = None if is_infinite or self.size is None else self.size + (value or 0)
+
+    def clear(self) -> None:
+        """There is no credit left: message.stop."""
+        self.messages = self.size = 0
+
+    def spend(self, size: int) -> None:
+        """Take a message of so many bytes from the credit."""
+        self.needs = 0
+        if self.messages is not None:
+            self.messages -= 1
+        if self.size is not None:
+            self.size = max(0, self.size - size)
+
+    def give_back(self, size: int) -> None:
+        """A message of so many bytes is completed."""
+        if self.messages is not None:
+            self.messages += 1
+        if self.size is not None:
+            self.size += size

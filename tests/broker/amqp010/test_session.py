@@ -1,0 +1,108 @@
+"""A session from attach to detach, as its client sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp010.commands import (
+    ExecutionSync,
+    FileQos,
+    MessageAccept,
+    MessageCancel,
+    MessageFlow,
+    MessageReject,
+    MessageRelease,
+    QueueDelete,
+    QueueQuery,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+)
+from amqproxy.amqp010.controls import SessionAttach, SessionDetach, SessionDetached, SessionFlush
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.broker.broker import Broker
+from tests.broker.amqp010.client import Client010, Session010
+
+
+@pytest.fixture
+def session() -> Session010:
+    return Client010(Broker()).open().session()
+
+
+def test_a_message_goes_from_one_end_to_the_other(session: Session010) -> None:
+    session.declare("q")
+    session.transfer(b"hello")
+    session.subscribe("q", "d")
+    ((position, transfer),) = session.messages
+    assert (transfer.method.destination, transfer.body) == ("d", b"hello")
+    assert transfer.properties.content_length == 5
+    assert transfer.delivery_properties.routing_key == "q"
+    assert session.client.broker.vhosts["/"].queues["q"].unacked == 1
+    session.call(MessageAccept(SequenceSet.of([position])))
+    assert session.client.broker.vhosts["/"].queues["q"].unacked == 0
+
+
+def test_a_message_that_has_to_be_accepted_is(session: Session010) -> None:
+    session.declare("q")
+    command_id = session.transfer(b"x", accept_mode=0)
+    session.take()
+    assert session.others == [MessageAccept(SequenceSet.of([command_id]))]
+    assert command_id in session.completed
+
+
+def test_an_exception_ends_the_session_and_no_other(session: Session010) -> None:
+    other = session.client.session(2, b"other")
+    code, text = session.fault(QueueDelete("none"))
+    assert code == 404
+    assert "none" in text
+    session.control(SessionDetached(session.name, 0))
+    other.declare("q")
+    again = session.client.session(1, session.name)
+    again.declare("q2")
+
+
+def test_what_is_not_implemented_is_540(session: Session010) -> None:
+    assert session.fault(FileQos())[0] == 540
+
+
+def test_release_and_reject_and_cancel(session: Session010) -> None:
+    session.declare("q")
+    session.transfer(b"one")
+    session.subscribe("q", "d", messages=1)
+    ((first, _),) = session.messages
+    session.messages = []
+    session.call(MessageRelease(SequenceSet.of([first]), True))
+    session.send(MessageFlow("d", 0, 1))
+    session.take()
+    ((second, again),) = session.messages
+    assert again.delivery_properties.redelivered
+    session.call(MessageReject(SequenceSet.of([second]), 0))
+    session.call(MessageCancel("d"))
+    assert session.call(QueueQuery("q")).message_count == 0
+
+
+def test_tx(session: Session010) -> None:
+    session.declare("q")
+    session.call(TxSelect())
+    session.transfer(b"lost")
+    session.call(TxRollback())
+    session.transfer(b"kept")
+    assert session.call(QueueQuery("q")).message_count == 0
+    session.call(TxCommit())
+    assert session.call(QueueQuery("q")).message_count == 1
+
+
+def test_sync_and_flush(session: Session010) -> None:
+    session.declare("q")
+    session.call(ExecutionSync())
+    session.control(SessionFlush(True, True, True))
+    assert session.client.names() == ["session.expected", "session.confirmed", "session.completed"]
+
+
+def test_detach_and_attach(session: Session010) -> None:
+    session.control(SessionAttach(b"s"))
+    assert session.client.names() == ["session.attached"]
+    session.control(SessionDetach(b"s"))
+    assert session.client.names() == ["session.detached"]
+    session.control(SessionDetach(b"s"))
+    assert session.client.names() == ["session.detached"]
