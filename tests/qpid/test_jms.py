@@ -1,20 +1,11 @@
 """The Qpid JMS client over AMQP 0-10: what it does straight, it does through the proxy."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.qpid.broker_j import BrokerJ, run_scenarios
 from tests.real.proxy import Proxy
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def broker_j(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerJ]:
-    broker = BrokerJ(tmp_path_factory.mktemp("broker-j"))
-    yield broker
-    broker.kill()
 
 
 @pytest.mark.once
