@@ -162,6 +162,8 @@ def _settings(master: str | None, name: str, *, has_ui: bool, is_archived: bool)
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",  # joins without sorts
+        # Settling has 150 generated classes. Of Spark's 100, the next batch would find none: each is compiled again.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         # Python is not asked where each expression stands: in a small query that would take longest of all.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.log.level": "WARN",

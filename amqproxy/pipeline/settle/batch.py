@@ -40,11 +40,11 @@ class Batch:
         return self._spark.sql(text.replace("{hint}", hint), events=self.events, carried=self.carried, **tables)
 
     def kept(self, table: DataFrame) -> DataFrame:
-        """Have a table computed once.
+        """Have a table computed once, at once; how is forgotten, so that plans of what is made of it stay short.
 
-        Of a small batch that is at once, and how it was computed is forgotten: plans of what is made of it stay short.
+        It is not persisted: `SparkSession.sql` drops the view that it makes of a table, and what is cached with it.
         """
-        kept = table.localCheckpoint() if self.is_small else table.persist()
+        kept = table.localCheckpoint()
         self._kept.append(kept)
         return kept
 
@@ -55,10 +55,7 @@ class Batch:
     def release(self) -> None:
         """Nothing more is computed from what is kept."""
         for each in self._kept:
-            if self.is_small:
-                each._jdf.queryExecution().logical().rdd().unpersist(False)
-            else:
-                each.unpersist()
+            each._jdf.queryExecution().logical().rdd().unpersist(False)
         self._kept.clear()
 
 

@@ -191,8 +191,6 @@ class Lives:
         if has_late:
             counts = batch.kept(counts)
         self._connections = batch.kept(batch.sql(_CONNECTIONS, seen=seen, counts=counts))
-        if not batch.is_small:
-            self._connections.count()  # so that Spark knows whether they are so few that joins need no exchange
         self._channels = batch.sql(_CHANNELS, seen=seen, counts=counts, connections=self._connections)
         if not batch.is_last:
             self._channels = batch.kept(self._channels)
