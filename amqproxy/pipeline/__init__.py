@@ -13,7 +13,7 @@
     settle       events → messages, deliveries, requests, connections, channels, errors
     rollup       those → `rollup_minute`
     findings     events → findings
-    anomalies    rollups → anomalies
+    anomalies    what each hour is measured to be → anomalies; anomaly_history keeps that from one search to the next
     questions    tables → answers, a file a question; `report` shows them
     session      the Spark session that all of it runs in
     small_input  little to work on, in one partition

@@ -1,7 +1,9 @@
 """What is far from what it was at that hour of earlier days: `anomalies`, ranked, each with the question to ask for it.
 
-    messages, deliveries, connections, errors → `hourly` ─┐
-    events → `recorded_hours` ────────────────────────────┴─▶ `anomalies`
+    messages, deliveries, connections, errors → `hourly` ─────────┐
+    events → `recorded_minutes` → `recorded_hours` ───────────────┴─▶ `anomalies`
+
+`anomaly_history` keeps the measures of hours that have no new rows.
 
 What is measured, an hour: messages (rate), latency, errors, opened connections (churn), and clients and routes that
 were never seen before (new). What is expected is the median of the same hour of the day, by the local clock, on earlier
@@ -77,21 +79,33 @@ class AnomalySettings(msgspec.Struct, frozen=True, kw_only=True):
     score: float = 5.0
     """How far off an anomaly is at least, in standard deviations."""
 
+    @property
+    def history_days(self) -> int:
+        """How many days back all is needed: those of the baseline, each with the baseline of its own."""
+        return 2 * self.days + 1
+
 
 USUAL = AnomalySettings()
 
 
-def recorded_hours(events: DataFrame) -> DataFrame:
-    """What was recorded: `hour_start` and `seconds` of that hour. A minute counts if any file goes over it."""
-    minutes = (
+def recorded_minutes(events: DataFrame) -> DataFrame:
+    """What was recorded: `hour_start`, and `minutes`, a bit for each. A minute counts if any file goes over it."""
+    recorded = (
         events.where("ts_ns IS NOT NULL")
         .groupBy("chain", "file")
         .agg(fn.min("ts_ns").alias("first"), fn.max("ts_ns").alias("last"))
         .select(fn.explode(fn.sequence(_minute("first"), _minute("last"))).alias("minute"))
-        .distinct()
     )
-    hour = fn.timestamp_seconds((fn.col("minute") / 60).cast("long") * HOUR)
-    return minutes.groupBy(hour.alias("hour_start")).agg((fn.count("*") * MINUTE).alias("seconds"))
+    hour = fn.timestamp_seconds(fn.floor(fn.col("minute") / 60) * HOUR).alias("hour_start")
+    found: DataFrame = recorded.groupBy(hour).agg(
+        fn.expr("bit_or(shiftleft(1L, int(pmod(minute, 60))))").alias("minutes")
+    )
+    return found
+
+
+def recorded_hours(minutes: DataFrame) -> DataFrame:
+    """How much of each hour was recorded, `seconds`, of what `recorded_minutes` found."""
+    return minutes.select("hour_start", (fn.bit_count("minutes") * MINUTE).alias("seconds"))
 
 
 def _minute(column: str) -> Column:
@@ -171,15 +185,24 @@ def anomalies(
 ) -> DataFrame:
     """The anomalies of the hours from `start_ns` on, and before `end_ns`; `measured` and `recorded` reach further back.
 
-    Rows of the table `anomalies`, the furthest off first.
+    Rows of the table `anomalies`, the furthest off first. Of the hours more than `history_days` before `start_ns` only
+    when something was seen first matters.
     """
     used = recorded.where(fn.col("seconds") >= settings.least_recorded)
     seen = measured.where("name IS NOT NULL")
-    found = _union([_changed(_complete(seen, used, settings), settings), _new(seen, used, settings)])
-    for bound, keeps in ((start_ns, ">="), (end_ns, "<")):
-        if bound is not None:
-            found = found.where(f"hour_start {keeps} timestamp_micros({bound // 1000})")
+    new = _new(seen, used, settings)
+    if start_ns is not None:
+        used = used.where(_since(start_ns - settings.history_days * DAY * 1_000_000_000))
+    found = _union([_changed(_complete(seen, used, settings), settings), new])
+    if start_ns is not None:
+        found = found.where(_since(start_ns))
+    if end_ns is not None:
+        found = found.where(~_since(end_ns))
     return found.select(*_columns()).orderBy(fn.abs("score").desc(), "hour_start", *SUBJECT, "measure")
+
+
+def _since(ns: int) -> Column:
+    return fn.expr(f"hour_start >= timestamp_micros({ns // 1000})")
 
 
 def _complete(seen: DataFrame, used: DataFrame, settings: AnomalySettings) -> DataFrame:

@@ -45,9 +45,6 @@ SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "err
 CONTENTS = ("messages", "deliveries", "errors")
 """What all minutes of an hour are counted from."""
 
-COUNTED = ("messages", "deliveries", "connections", "errors")
-"""What rollups and anomalies are made of."""
-
 COMPACT_BYTES = 128 * 1024 * 1024
 """Files of this size are left as they are."""
 
@@ -242,19 +239,21 @@ def rollup(spark: SparkSession, ledger: Ledger) -> Done:
 def anomalies(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
     """Judge the hours from the first one on that has new rows, again."""
     from amqproxy.pipeline import anomalies as found
+    from amqproxy.pipeline.anomaly_history import COUNTED, MEASURED, RECORDED, history
 
-    hours = _touched(ledger, "anomalies")
+    hours = _touched(ledger, "anomalies", COUNTED)
     if not hours:
         return Done(job="anomalies")
     tables = Tables.of(ledger)
-    measured = found.hourly(*(tables.read(spark, name) for name in COUNTED))
-    recorded = found.recorded_hours(tables.read(spark, "events"))
     first = min(hours)
     judged = found.AnomalySettings(zone=settings.zone)
+    starts = [_start_ns(hour) // SECOND_NS for hour in sorted(hours)]
+    measured, recorded = history(spark, ledger, starts, judged)
     rows = found.anomalies(measured, recorded, start_ns=_start_ns(first), settings=judged)
     stage(ledger, "anomalies", rows)
     replaced = [file for file in tables.files("anomalies") if hour_of(file) >= first]
-    return _commit(ledger, "anomalies", ["anomalies"], removed=replaced, through=ledger.contents.batch)
+    carried, through = [MEASURED, RECORDED], ledger.contents.batch
+    return _commit(ledger, "anomalies", ["anomalies"], removed=replaced, through=through, carried=carried)
 
 
 def findings(spark: SparkSession, ledger: Ledger, lookback_ns: int = DAY_NS) -> Done:
@@ -307,7 +306,7 @@ def _small(ledger: Ledger, files: list[str]) -> list[str]:
     return small if len(small) > 1 else []
 
 
-def _touched(ledger: Ledger, job: str, names: Iterable[str] = COUNTED) -> Hours:
+def _touched(ledger: Ledger, job: str, names: Iterable[str]) -> Hours:
     """The hours that got rows since a job last ran."""
     done = ledger.contents.through.get(job, 0)
     tables = Tables.of(ledger)

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from amqproxy.pipeline.anomalies import AnomalySettings, anomalies, hourly, recorded_hours
+from amqproxy.pipeline.anomalies import AnomalySettings, anomalies, hourly, recorded_hours, recorded_minutes
 from amqproxy.pipeline.schema import ANOMALIES
 from tests.pipeline.rows import SECOND, at, frame_of, row
 
@@ -224,5 +224,7 @@ def test_what_was_recorded_is_known_by_the_minute(spark: SparkSession) -> None:
             for time in times
         ],
     )
-    found = {each.hour_start.strftime("%H"): each.seconds for each in recorded_hours(events).collect()}
+    found = {
+        each.hour_start.strftime("%H"): each.seconds for each in recorded_hours(recorded_minutes(events)).collect()
+    }
     assert found == {"10": 10 * 60, "11": 7 * 60, "13": 60}

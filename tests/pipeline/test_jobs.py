@@ -105,7 +105,7 @@ def test_what_is_only_put_together_is_not_new(tmp_path: Path) -> None:
             for hour in hours:
                 staged(held, hour)
             held.commit("settle", ["messages"])
-        assert jobs._touched(held, "rollup") == {("2026-11-23", 7), ("2026-11-23", 8)}
+        assert jobs._touched(held, "rollup", jobs.CONTENTS) == {("2026-11-23", 7), ("2026-11-23", 8)}
         held.commit("rollup", [], through=2)
         small = held.contents.files["messages"]
         for hour in (7, 8):
@@ -113,7 +113,7 @@ def test_what_is_only_put_together_is_not_new(tmp_path: Path) -> None:
         newest = {f"messages/date=2026-11-23/hour={hour}": batch for hour, batch in ((7, 2), (8, 3))}
         held.commit("compact", ["messages"], removed=small, newest=newest)
         assert [batch_of(file) for file in sorted(held.contents.files["messages"])] == [2, 3]
-        assert jobs._touched(held, "rollup") == {("2026-11-23", 8)}, "of which batch 3 is new"
+        assert jobs._touched(held, "rollup", jobs.CONTENTS) == {("2026-11-23", 8)}, "of which batch 3 is new"
 
 
 def test_a_chain_ends_when_nothing_came_of_it_for_long() -> None:
