@@ -15,14 +15,22 @@ CHART = ROOT / "helm" / "amqproxy"
 Object = dict[str, Any]
 
 
-def rendered(values: Object, name: str = "demo") -> dict[str, Object]:
-    """All objects, by kind and name."""
+def _files(values: Object, name: str) -> dict[str, str]:
     helm = require_module("helm_python", package="helm-python-sdk")
     with helm.Chart.load(str(CHART)) as chart:
         chart.validate_schema(chart.merge_values(values))
-        files = chart.render(values, name=name, namespace="prod")
+        return dict(chart.render(values, name=name, namespace="prod"))
+
+
+def notes(values: Object) -> str:
+    """What Helm says when it has installed the chart."""
+    return _files(values, "demo")["amqproxy/templates/NOTES.txt"]
+
+
+def rendered(values: Object, name: str = "demo") -> dict[str, Object]:
+    """All objects, by kind and name."""
     found = {}
-    for path, text in files.items():
+    for path, text in _files(values, name).items():
         if not path.endswith(".txt"):
             for each in yaml.safe_load_all(text):
                 if each:

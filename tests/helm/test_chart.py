@@ -6,6 +6,7 @@ After a change that is meant: python -m tests.helm.test_chart, and look at the d
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,9 @@ if os.environ.get("CI") != "true":
 import helm_python as helm
 import kubernetes_validate
 
+from amqproxy.cli.command import app
 from amqproxy.config_file import load
-from tests.helm.chart import CHART, ROOT, Object, rendered, workload
+from tests.helm.chart import CHART, ROOT, Object, notes, rendered, workload
 from tests.helm.matrix import VALUES
 
 pytestmark = pytest.mark.once
@@ -110,6 +112,28 @@ def mentioned_files(config: Any) -> Iterator[str]:
         yield config.record.directory
     if config.dashboard and config.dashboard.token_file:
         yield config.dashboard.token_file
+
+
+def test_secrets_are_only_referred_to(objects: dict[str, Object]) -> None:
+    assert not [name for name in objects if name.startswith("Secret ")]
+    volumes = workload(objects)["spec"]["template"]["spec"]["volumes"]
+    assert all(set(each["secret"]) <= {"secretName", "defaultMode"} for each in volumes if "secret" in each)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_notes_name_what_there_is(name: str) -> None:
+    objects, text = rendered(VALUES[name]), notes(VALUES[name])
+    controller = workload(objects)
+    resource = f"{controller['kind'].lower()}/{controller['metadata']['name']}"
+    commands = re.findall(r"kubectl (?:exec|port-forward) -n prod (\S+) ", text)
+    assert set(commands) == {resource}
+    (followed,) = re.findall(r" -- amqproxy (.+)", text)
+    app.parse_args(followed.split(), print_error=False)
+    if services := [each for each in objects.values() if each["kind"] == "Service"]:
+        addresses = {
+            f"{each['metadata']['name']}.prod:{port['port']}" for each in services for port in each["spec"]["ports"]
+        }
+        assert any(f"connect to {address}," in text for address in addresses)
 
 
 def test_every_mount_has_its_volume(objects: dict[str, Object]) -> None:

@@ -8,6 +8,14 @@ from pathlib import Path
 from tests.packaging.fresh_debian import FreshDebian
 from tests.packaging.stopwatch import Stopwatch
 
+EXTRAS = "analytics,captures,otel,pytest,top"
+"""Those for users, besides that of the dashboard; the pipeline's is in its image."""
+
+MODULES = (
+    "amqproxy.export.parquet, amqproxy.telemetry.span_export, amqproxy.testing.plugin, amqproxy.top.app, duckdb, lz4"
+)
+"""What needs them."""
+
 
 def run(base: FreshDebian, wheel: Path, sdist: Path, directory: Path) -> None:
     """See all of it; an AssertionError or Failed says what is wrong. The wheel is for Debian's own Python."""
@@ -25,6 +33,13 @@ def run(base: FreshDebian, wheel: Path, sdist: Path, directory: Path) -> None:
     version = debian.run("/wheel/bin/amqproxy version").strip()
     assert version.endswith("(compiled)"), version
     watch.say(f"pip install {wheel.name}[dashboard]: {version}")
+
+    (debian.root / "root/otel.toml").write_text("[opentelemetry]\n")
+    check = "/wheel/bin/amqproxy config check /root/otel.toml"
+    assert "amqproxy[otel]" in debian.run(f"! {check} 2>&1")
+    debian.run(f"/wheel/bin/pip install -q --only-binary :all: '/root/{wheel.name}[{EXTRAS}]'")
+    debian.run(f"{check} && /wheel/bin/python -c 'import {MODULES}'")
+    watch.say(f"further extras: {EXTRAS}")
 
     said = debian.run(f"python3 -m venv /sdist && /sdist/bin/pip install -v /root/{sdist.name}")
     assert "amqproxy: built without compiled modules (there is no C compiler: " in said
