@@ -68,10 +68,18 @@ class ReplyTarget(Protocol):
         """Send it the answer that was published to this name."""
 
 
+class DistributedBranch(Protocol):
+    """A branch of a distributed transaction of AMQP 0-10; `amqp010.transaction_branch` has what it does."""
+
+    def tick(self, now: float, /) -> None:
+        """Its time is over."""
+
+
 class VirtualHost:
     """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
 
     `sooner` is called when `next_deadline` may have become earlier. `work` is for what does not fit into a turn.
+    `branches` are those of distributed transactions, by their names.
     """
 
     def __init__(
@@ -101,6 +109,8 @@ class VirtualHost:
         self.deleted: Callable[[Queue], None] = lambda queue: None
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
+        self.branches: dict[bytes, DistributedBranch] = {}
+        self.timed_branches: Schedule[DistributedBranch] = Schedule(sooner)
         self.delayed = DelayedMessages(name, sooner)
         self.router = Router(self.exchanges, self.queues, self.delayed)
         self._dead_letters = DeadLetterPublisher(name, self.exchanges, self.router, self.events, self.work)
@@ -361,12 +371,16 @@ class VirtualHost:
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
-        return min(self.timed_queues.next, self.delayed.next)
+        return min(self.timed_queues.next, self.timed_branches.next, self.delayed.next)
 
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, and delayed messages go on."""
         self.release(now)
         quantum = self.work.quantum
+        while not quantum.is_over() and (branch := self.timed_branches.take_first(now)) is not None:
+            quantum.left -= 1
+            with self.events.contained("a branch's tick failed", vhost=self.name):
+                branch.tick(now)
         while not quantum.is_over() and (queue := self.timed_queues.take_first(now)) is not None:
             quantum.left -= 1
             with self.events.contained("a queue's tick failed", vhost=self.name, queue=queue.name):

@@ -10,6 +10,7 @@ from amqproxy.amqp010.structs import Struct
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
+from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.amqp010.work_unit import WorkUnit
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.work import Job
@@ -19,6 +20,14 @@ class CommandSession(OwningSession, Protocol):
     """A session, for what its client asks for. It owns its exclusive queues."""
 
     transaction: WorkUnit | None
+    branch: TransactionBranch | None
+    is_distributed: bool
+
+    @property
+    def branches(self) -> dict[TransactionBranch, None]: ...
+
+    @property
+    def is_over(self) -> bool: ...
 
     @property
     def deliveries(self) -> SessionDeliveries: ...

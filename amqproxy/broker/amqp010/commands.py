@@ -8,6 +8,7 @@ from __future__ import annotations
 from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, ExecutionSync
 from amqproxy.amqp010.methods import Command
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
+from amqproxy.broker.amqp010.dtx_commands import HANDLERS as DTX
 from amqproxy.broker.amqp010.message_commands import HANDLERS as MESSAGE
 from amqproxy.broker.amqp010.model_commands import HANDLERS as MODEL
 from amqproxy.broker.amqp010.tx_commands import HANDLERS as TX
@@ -28,6 +29,7 @@ HANDLERS: dict[type[Command], Handler] = {
     ExecutionException: _nothing,
     **MESSAGE,
     **TX,
+    **DTX,
     **MODEL,
 }
 """Those that are implemented: to any other, not-implemented is the answer."""

@@ -44,7 +44,7 @@ SELECTOR = "x-filter-jms-selector"
 
 
 def _subscribe(session: CommandSession, command: MessageSubscribe, position: int, now: float) -> bool:
-    destination, name = command.destination or "", command.queue or ""
+    destination, name = command.destination or "", queue_name(command.queue)
     vhost, deliveries = session.vhost, session.deliveries
     if destination in deliveries.subscriptions:
         raise NotAllowed(f"the session has a subscription with the destination '{destination}'")
@@ -82,6 +82,13 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     return False
 
 
+def queue_name(name: str | None) -> str:
+    """The name of a queue; illegal-argument where it is missing, as with Broker-J."""
+    if not name:
+        raise IllegalArgument("the name of the queue is missing", field_index=0)
+    return name
+
+
 def _subscription(session: CommandSession, destination: str | None) -> Subscription:
     found = session.deliveries.subscriptions.get(destination or "")
     if found is None:
@@ -90,9 +97,8 @@ def _subscription(session: CommandSession, destination: str | None) -> Subscript
 
 
 def _cancel(session: CommandSession, command: MessageCancel, position: int, now: float) -> bool:
-    _subscription(session, command.destination)
-    session.deliveries.cancel(command.destination or "", now)
-    return False
+    subscription = _subscription(session, command.destination)
+    return session.finish(session.deliveries.cancelling(subscription, now), position, now)
 
 
 def _set_flow_mode(session: CommandSession, command: MessageSetFlowMode, position: int, now: float) -> bool:

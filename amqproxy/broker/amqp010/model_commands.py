@@ -14,7 +14,7 @@ from amqproxy.amqp010.commands import (
     QueuePurge,
     QueueQuery,
 )
-from amqproxy.amqp010.errors import InvalidArgument, NotAllowed, NotFound
+from amqproxy.amqp010.errors import InvalidArgument, NotAllowed, NotFound, ResourceLocked
 from amqproxy.amqp010.methods import Command
 from amqproxy.amqp010.results import ExchangeBoundResult, ExchangeQueryResult, QueueQueryResult
 from amqproxy.amqp091.wire import Table
@@ -22,6 +22,8 @@ from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
 from amqproxy.broker.amqp010.declare_arguments import exchange_arguments, queue_arguments, shown_arguments
 from amqproxy.broker.amqp010.header_tables import table_of
+from amqproxy.broker.amqp010.message_commands import queue_name
+from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
 from amqproxy.broker.exchanges.exchange_types import EXCHANGE_TYPES
 from amqproxy.broker.queues.queue import Queue
@@ -30,9 +32,6 @@ from amqproxy.broker.work import Job
 
 RESERVED = ("amq.", "qpid.")
 """Names that begin so are the broker's."""
-
-LETTER = 8
-"""What it costs of a turn to let a message of a deleted queue go."""
 
 MOST_COUNT = 0xFFFF_FFFF
 
@@ -55,9 +54,7 @@ def _exchange(vhost: VirtualHost, name: str) -> Exchange:
 
 
 def _queue(session: CommandSession, name: str | None) -> Queue:
-    if not name:
-        raise InvalidArgument("the name of the queue is missing")
-    return session.vhost.queue(name, session)
+    return session.vhost.queue(queue_name(name), session)
 
 
 def _alternate(session: CommandSession, kind: str, name: str, alternate: str | None) -> None:
@@ -247,11 +244,18 @@ def _declare_queue(session: CommandSession, command: QueueDeclare, position: int
         raise InvalidArgument("the name of the queue is missing")
     queue = vhost.queues.get(name)
     alternate = command.alternate_exchange or None
-    if queue is not None or command.passive:
+    if command.passive:
+        if queue is None:
+            raise vhost.queue_not_found(name)
+        if command.exclusive and queue.exclusive_to is not session:
+            raise ResourceLocked(f"the {queue} is not exclusive to the session")
+        queue.touch(now)
+        return False
+    if queue is not None:
         queue = vhost.queue(name, session)
-        if command.exclusive and queue.exclusive_to is not session and not command.passive:
-            raise NotAllowed(f"the {queue} is not exclusive")
-        if alternate is not None and alternate != queue.settings.dead_letter_exchange and not command.passive:
+        if command.exclusive and queue.exclusive_to is not session:
+            raise ResourceLocked(f"the {queue} is there, and is not exclusive")
+        if alternate is not None and alternate != queue.settings.dead_letter_exchange:
             raise NotAllowed(f"the {queue} has another alternate exchange")
         queue.touch(now)
         return False
@@ -286,18 +290,11 @@ def _delete_queue(session: CommandSession, command: QueueDelete, position: int, 
 
 
 def _deleting_queue(session: CommandSession, queue: Queue, command: QueueDelete, now: float) -> Job:
-    vhost, quantum = session.vhost, session.vhost.work.quantum
+    vhost = session.vhost
     while not (queue.is_deleted or queue.is_settled(now)):
         now = yield
     queue.check_delete(if_unused=command.if_unused, if_empty=command.if_empty)
-    while queue.settings.dead_letter_exchange is not None and queue.takes_back and not queue.is_deleted:
-        entry = queue.get(now)  # what is orphaned goes to the alternate exchange
-        if entry is None:
-            break
-        queue.forget(entry)
-        vhost.dead_letter(queue, entry.message, "deleted", now)
-        if quantum.spend(LETTER):
-            now = yield
+    yield from orphaning(vhost, queue, now)
     vhost.remove_queue(queue)
     while vhost.is_unbinding:
         yield

@@ -27,7 +27,6 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.domains import AcceptMode, AcquireMode, DetachCode
 from amqproxy.amqp010.errors import (
     InternalError,
-    InvalidArgument,
     NotImplementedByPeer,
     ProtocolError,
     ResourceDeleted,
@@ -42,10 +41,12 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker import firehose
 from amqproxy.broker.amqp010.commands import HANDLERS
 from amqproxy.broker.amqp010.exceptions import translated
+from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningConnection
 from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
 from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.amqp010.work_unit import WorkUnit
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
@@ -64,8 +65,8 @@ LARGE = 16 * 1024
 class BrokerSession:
     """One session of a client, on channel `number` of its connection.
 
-    `transaction` has what is published and accepted in a transaction, None where the session has none. `owned` are the
-    queues that only it may use.
+    `transaction` has what is published and accepted in a transaction, None where the session has none; it is that of
+    `branch`, where the session is associated with a branch of dtx. `is_distributed` is whether it may be.
     """
 
     def __init__(self, name: bytes, number: int, connection: OwningConnection, vhost: VirtualHost) -> None:
@@ -80,6 +81,10 @@ class BrokerSession:
         self.locked_queues: dict[Queue, None] = {}
         """Those that stay, and are free again then."""
         self.transaction: WorkUnit | None = None
+        self.branch: TransactionBranch | None = None
+        self.branches: dict[TransactionBranch, None] = {}
+        """Those whose work it has begun, and not ended."""
+        self.is_distributed = False
         self.is_over = False
         self.deliveries = SessionDeliveries(self)
         self.publisher = SessionPublisher(self)
@@ -158,9 +163,6 @@ class BrokerSession:
                 self._incomplete[position] = None
             return
         self.connection.is_costly()
-        for field in command.absent:
-            if (command.name, field) not in _MAY_BE_ABSENT:
-                raise InvalidArgument(f"{command.name} without {field}", field_index=command.fields.index(field))
         handler = HANDLERS.get(type(command))
         if handler is None:
             raise NotImplementedByPeer(command.name)
@@ -403,7 +405,10 @@ class BrokerSession:
         """The session is over: what it holds goes back, and its subscriptions and queues end; in steps."""
         self.is_over = True
         contained = self.vhost.events.contained
-        if self.transaction is not None:
+        if self.is_distributed:
+            for branch in self.branches:
+                branch.leave(self)
+        elif self.transaction is not None:
             now = yield from self.transaction.rolling_back(self.deliveries, now)
         now = yield from self.deliveries.closing(now)
         for queue in self.locked_queues:
@@ -414,20 +419,11 @@ class BrokerSession:
         while queues:
             queue = queues.pop()
             with contained("an exclusive queue's end failed", client=self.client, queue=queue.name):
+                now = yield from orphaning(self.vhost, queue, now)
                 self.vhost.remove_queue(queue)
             if quantum.spend(REMOVING):
                 now = yield
         return now
-
-
-_MAY_BE_ABSENT = {
-    ("message.subscribe", "accept_mode"),
-    ("message.subscribe", "acquire_mode"),
-    ("message.set-flow-mode", "flow_mode"),
-    ("message.flow", "unit"),
-    ("message.reject", "code"),
-}
-"""Required fields that clients leave out where they mean 0, as Qpid's do."""
 
 
 def _set(ids: Iterable[range]) -> SequenceSet:

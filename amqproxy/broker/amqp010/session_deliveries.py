@@ -13,6 +13,7 @@ from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import PROPERTIES
 from amqproxy.broker import firehose
 from amqproxy.broker.amqp010.message_conversion import expiration, structs_of
+from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.connection.deliveries import by_queue
@@ -49,7 +50,7 @@ class SessionDeliveries(Receiver):
         self.subscriptions: dict[str, Subscription] = {}
         self.unacked = UnackedDeliveries()
         self.last_tag = 0
-        self._in_flight: dict[int, tuple[Subscription, int]] = {}
+        self._in_flight: dict[int, tuple[Subscription, int, int]] = {}
         self._header_key: tuple[bytes, str, str, bool] | None = None
         self._header = b""
         self._quantum = session.vhost.work.quantum
@@ -81,7 +82,7 @@ class SessionDeliveries(Receiver):
         if not consumer.no_ack:
             self.unacked.add(position + 1, entry)
         if subscription.is_window and (subscription.messages is not None or subscription.size is not None):
-            self._in_flight[position] = subscription, size
+            self._in_flight[position] = subscription, size, subscription.window
         subscription.spend(size)
         vhost = self.session.vhost
         if vhost.events.observers or vhost.is_traced:
@@ -159,8 +160,10 @@ class SessionDeliveries(Receiver):
             ended = each if len(each) <= len(in_flight) else [position for position in in_flight if position in each]
             for position in ended:
                 found = in_flight.pop(position, None)
-                if found is not None:
-                    subscription, size = found
+                if found is None:
+                    continue
+                subscription, size, window = found
+                if window == subscription.window:
                     subscription.give_back(size)
                     queues[subscription.queue] = None
         if queues:
@@ -245,12 +248,15 @@ class SessionDeliveries(Receiver):
 
     # --- the end
 
-    def cancel(self, destination: str, now: float) -> Subscription | None:
-        """End a subscription; what it was sent stays as it is. None where there is none."""
-        subscription = self.subscriptions.pop(destination, None)
-        if subscription is not None:
-            self._end(subscription, now)
-        return subscription
+    def cancelling(self, subscription: Subscription, now: float) -> Generator[None, float, float]:
+        """End a subscription; what it was sent stays as it is. In steps, as its queue may go with it."""
+        if self.subscriptions.get(subscription.destination) is subscription:
+            del self.subscriptions[subscription.destination]
+        queue = subscription.queue
+        if queue.auto_delete and len(queue.consumers) == 1:
+            now = yield from orphaning(self.session.vhost, queue, now)
+        self._end(subscription, now)
+        return now
 
     def _end(self, subscription: Subscription, now: float) -> None:
         consumer = subscription.consumer
@@ -281,7 +287,7 @@ class SessionDeliveries(Receiver):
         while self.subscriptions:
             _, subscription = self.subscriptions.popitem()
             with contained("a subscription's end failed", queue=str(subscription.queue)):
-                self._end(subscription, now)
+                now = yield from self.cancelling(subscription, now)
             if self._quantum.spend(ENDING):
                 now = yield
         return now

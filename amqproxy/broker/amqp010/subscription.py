@@ -28,6 +28,7 @@ class Subscription:
         "needs",
         "queue",
         "size",
+        "window",
     )
 
     def __init__(self, destination: str, queue: Queue, *, accepts_explicitly: bool, acquires: bool) -> None:
@@ -39,6 +40,8 @@ class Subscription:
         self.messages: int | None = 0
         self.size: int | None = 0
         self.needs = 0
+        self.window = 0
+        """How often the credit was cleared."""
         self.head = b""
         """The frame of the command that each transfer begins with."""
         self.consumer: Consumer | None = None
@@ -58,8 +61,9 @@ class Subscription:
             self.size = None if is_infinite or self.size is None else self.size + (value or 0)
 
     def clear(self) -> None:
-        """There is no credit left: message.stop."""
+        """There is no credit left, and what was sent before gives none back: message.stop."""
         self.messages = self.size = 0
+        self.window += 1
 
     def spend(self, size: int) -> None:
         """Take a message of so many bytes from the credit."""

@@ -14,7 +14,7 @@ from amqproxy.broker.work import Job
 
 
 def _select(session: CommandSession, command: TxSelect, position: int, now: float) -> bool:
-    if session.transaction is not None:
+    if session.transaction is not None or session.is_distributed:
         raise IllegalState("the session is transactional already")
     session.transaction = WorkUnit(session.vhost.work.quantum)
     return False
@@ -48,7 +48,7 @@ def _rollback(session: CommandSession, command: TxRollback, position: int, now: 
 
 
 def _transaction(session: CommandSession) -> WorkUnit:
-    if session.transaction is None:
+    if session.transaction is None or session.is_distributed:
         raise IllegalState("the session is not transactional")
     return session.transaction
 

@@ -1,0 +1,238 @@
+"""What the commands of class dtx do. Section 10.4; where Broker-J has other error codes, those."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from amqproxy.amqp010.commands import (
+    DtxCommit,
+    DtxEnd,
+    DtxForget,
+    DtxGetTimeout,
+    DtxPrepare,
+    DtxRecover,
+    DtxRollback,
+    DtxSelect,
+    DtxSetTimeout,
+    DtxStart,
+)
+from amqproxy.amqp010.domains import XaStatus
+from amqproxy.amqp010.errors import (
+    CommandInvalid,
+    IllegalState,
+    InvalidArgument,
+    NotAllowed,
+    NotFound,
+    ResourceLimitExceeded,
+)
+from amqproxy.amqp010.methods import Command
+from amqproxy.amqp010.results import GetTimeoutResult, RecoverResult, XaResult, Xid
+from amqproxy.amqp010.wire import Array
+from amqproxy.broker.amqp010.command_session import CommandSession, Handler
+from amqproxy.broker.amqp010.transaction_branch import BranchState, TransactionBranch
+from amqproxy.broker.storage.batch import DurabilityTicket
+from amqproxy.broker.work import Job
+
+MAX_BRANCHES = 65_536
+"""Branches of one virtual host."""
+
+SHOWN = 10_000
+"""Branches that a dtx.recover lists."""
+
+
+def _select(session: CommandSession, command: DtxSelect, position: int, now: float) -> bool:
+    if session.transaction is not None and session.branch is None:
+        raise IllegalState("dtx.select on a session with tx.select")
+    session.is_distributed = True
+    return False
+
+
+def _start(session: CommandSession, command: DtxStart, position: int, now: float) -> bool:
+    _check_selected(session)
+    if command.join and command.resume:
+        raise CommandInvalid("dtx.start with join and resume")
+    xid = _xid(command.xid)
+    if session.branch is not None:
+        raise IllegalState("dtx.start on a session that is associated with a branch")
+    vhost, key = session.vhost, xid.encode()
+    branch = _branch_of(session, xid)
+    if command.join or command.resume:
+        if branch is None:
+            raise NotAllowed("dtx.start for a branch that is not known")
+        if command.resume and not branch.sessions.get(session):
+            raise IllegalState("dtx.start for a branch that the session has not suspended")
+        if branch.state is BranchState.PREPARED:
+            raise IllegalState("dtx.start for a branch that is prepared")
+    elif branch is not None:
+        raise NotAllowed("dtx.start for a branch that is known")
+    else:
+        if len(vhost.branches) >= MAX_BRANCHES:
+            raise ResourceLimitExceeded(f"{MAX_BRANCHES} branches of transactions")
+        branch = vhost.branches[key] = TransactionBranch(vhost, xid)
+    status = branch.status
+    if status == XaStatus.XA_OK:
+        branch.sessions[session] = False
+        session.branches[branch] = None
+        session.branch, session.transaction = branch, branch.unit
+    session.result(position, XaResult(status))
+    return False
+
+
+def _end(session: CommandSession, command: DtxEnd, position: int, now: float) -> bool:
+    _check_selected(session)
+    if command.fail and command.suspend:
+        raise CommandInvalid("dtx.end with fail and suspend")
+    branch = _branch_of(session, _xid(command.xid))
+    if branch is None or branch.sessions.get(session) is None:
+        raise IllegalState("dtx.end for a branch that the session is not associated with")
+    if branch is session.branch:
+        session.branch = session.transaction = None
+    if command.suspend:
+        branch.sessions[session] = True
+    else:
+        del branch.sessions[session]
+        session.branches.pop(branch, None)
+    if command.fail:
+        branch.fail()
+    session.result(position, XaResult(branch.status))
+    return False
+
+
+def _prepare(session: CommandSession, command: DtxPrepare, position: int, now: float) -> bool:
+    branch = _ended(session, command.xid)
+    if branch.state is BranchState.ACTIVE:
+        branch.set_timeout(0, now)
+        branch.state = BranchState.PREPARED
+    session.result(position, XaResult(branch.status))
+    return False
+
+
+def _commit(session: CommandSession, command: DtxCommit, position: int, now: float) -> bool:
+    branch = _ended(session, command.xid)
+    if branch.status != XaStatus.XA_OK:
+        return _roll_back(session, branch, position, now)
+    if command.one_phase and branch.state is BranchState.PREPARED:
+        raise IllegalState("dtx.commit in one phase of a branch that is prepared")
+    if not command.one_phase and branch.state is not BranchState.PREPARED:
+        raise IllegalState("dtx.commit in two phases of a branch that is not prepared")
+    session.do(_committing(session, branch, position, now), now)
+    return True
+
+
+def _committing(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> Job:
+    now = yield from branch.committing(session.publisher, now)
+    ticket = session.publisher.take_ticket()
+    storage = session.vhost.storage
+    if storage is None:
+        _answer(session, position, XaStatus.XA_OK)
+    else:
+        storage.journal.when_committed(partial(_kept, session, ticket, position), session.fail_soon)
+
+
+def _kept(session: CommandSession, ticket: DurabilityTicket, position: int) -> None:
+    if ticket.is_refused:
+        session.fail_soon()
+    elif not session.is_over:
+        _answer(session, position, XaStatus.XA_OK)
+        session.end_turn()
+
+
+def _answer(session: CommandSession, position: int, status: XaStatus) -> None:
+    session.result(position, XaResult(status))
+    session.complete(position)
+
+
+def _rollback(session: CommandSession, command: DtxRollback, position: int, now: float) -> bool:
+    return _roll_back(session, _ended(session, command.xid), position, now)
+
+
+def _roll_back(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> bool:
+    """Roll a branch back, as its owner wants, or has to."""
+    session.do(_rolling_back(session, branch, position, now), now)
+    return True
+
+
+def _rolling_back(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> Job:
+    is_late = branch.state is BranchState.TIMED_OUT
+    yield from branch.rolling_back(now)
+    _answer(session, position, XaStatus.XA_RBTIMEOUT if is_late else XaStatus.XA_OK)
+
+
+def _forget(session: CommandSession, command: DtxForget, position: int, now: float) -> bool:
+    _ended(session, command.xid)
+    raise IllegalState("dtx.forget for a branch that no heuristic has completed")
+
+
+def _get_timeout(session: CommandSession, command: DtxGetTimeout, position: int, now: float) -> bool:
+    session.result(position, GetTimeoutResult(_known(session, command.xid).timeout))
+    return False
+
+
+def _set_timeout(session: CommandSession, command: DtxSetTimeout, position: int, now: float) -> bool:
+    branch = _known(session, command.xid)
+    if branch.state is not BranchState.PREPARED:
+        branch.set_timeout(command.timeout or 0, now)
+    return False
+
+
+def _recover(session: CommandSession, command: DtxRecover, position: int, now: float) -> bool:
+    return session.finish(_recovering(session, position), position, now)
+
+
+def _recovering(session: CommandSession, position: int) -> Job:
+    found: list[Xid] = []
+    for branch in list(session.vhost.branches.values()):
+        if isinstance(branch, TransactionBranch) and branch.state is BranchState.PREPARED and len(found) < SHOWN:
+            found.append(branch.xid)
+        if session.vhost.work.quantum.spend(1):
+            yield
+    session.result(position, RecoverResult(Array("struct32", found)))
+
+
+# --- finding
+
+
+def _check_selected(session: CommandSession) -> None:
+    if not session.is_distributed:
+        raise CommandInvalid("the session has no dtx.select")
+
+
+def _xid(xid: Xid | None) -> Xid:
+    """A name as it is kept: whichever form on the wire it came in."""
+    if xid is None:
+        raise InvalidArgument("the xid is missing")
+    return Xid(xid.format, xid.global_id, xid.branch_id)
+
+
+def _branch_of(session: CommandSession, xid: Xid) -> TransactionBranch | None:
+    branch = session.vhost.branches.get(xid.encode())
+    return branch if isinstance(branch, TransactionBranch) else None
+
+
+def _known(session: CommandSession, xid: Xid | None) -> TransactionBranch:
+    branch = _branch_of(session, _xid(xid))
+    if branch is None:
+        raise NotFound("the branch is not known")
+    return branch
+
+
+def _ended(session: CommandSession, xid: Xid | None) -> TransactionBranch:
+    """A branch that no session is associated with."""
+    branch = _known(session, xid)
+    if branch.is_associated:
+        raise IllegalState("a session is still associated with the branch")
+    return branch
+
+
+HANDLERS: dict[type[Command], Handler] = {
+    DtxSelect: _select,
+    DtxStart: _start,
+    DtxEnd: _end,
+    DtxPrepare: _prepare,
+    DtxCommit: _commit,
+    DtxRollback: _rollback,
+    DtxForget: _forget,
+    DtxGetTimeout: _get_timeout,
+    DtxSetTimeout: _set_timeout,
+    DtxRecover: _recover,
+}

@@ -1,0 +1,87 @@
+"""A branch of a distributed transaction: its work, the sessions that do it, and what state it is in. Section 10.4."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from enum import Enum, auto
+
+from amqproxy.amqp010.domains import XaStatus
+from amqproxy.amqp010.results import Xid
+from amqproxy.broker.amqp010.session_publisher import SessionPublisher
+from amqproxy.broker.amqp010.work_unit import WorkUnit
+from amqproxy.broker.vhost import VirtualHost
+
+
+class BranchState(Enum):
+    """What may become of a branch."""
+
+    ACTIVE = auto()
+    PREPARED = auto()
+    ROLLBACK_ONLY = auto()
+    TIMED_OUT = auto()
+    """It was rolled back since its time was over, and waits for its owner to find out."""
+
+
+class TransactionBranch:
+    """One branch, named `xid`. `sessions` are those associated with it, and whether each has suspended that.
+
+    `timeout` is in seconds, 0 for none; a branch that is prepared has no time any more.
+    """
+
+    def __init__(self, vhost: VirtualHost, xid: Xid) -> None:
+        self.vhost = vhost
+        self.xid = xid
+        self.unit = WorkUnit(vhost.work.quantum)
+        self.state = BranchState.ACTIVE
+        self.timeout = 0
+        self.sessions: dict[object, bool] = {}
+
+    @property
+    def is_associated(self) -> bool:
+        """Is there a session whose work is part of it just now?"""
+        return not all(self.sessions.values())
+
+    @property
+    def status(self) -> XaStatus:
+        """What a command that goes on with it is answered."""
+        return _STATUS.get(self.state, XaStatus.XA_OK)
+
+    def set_timeout(self, timeout: int, now: float) -> None:
+        """Have it rolled back after so many seconds from now."""
+        self.timeout = timeout
+        self.vhost.timed_branches.set(self, now + timeout if timeout else math.inf)
+
+    def fail(self) -> None:
+        """Let it be rolled back, whatever its owner wants."""
+        if self.state is BranchState.ACTIVE:
+            self.state = BranchState.ROLLBACK_ONLY
+
+    def leave(self, session: object) -> None:
+        """A session ends: work that it has begun, and not ended, is not to be committed."""
+        if self.sessions.pop(session, None) is not None:
+            self.fail()
+
+    def tick(self, now: float) -> None:
+        """Its time is over."""
+        if self.state in (BranchState.ACTIVE, BranchState.ROLLBACK_ONLY):
+            self.state = BranchState.TIMED_OUT
+            self.vhost.work.do(self.unit.giving_back(now), now)
+
+    def forget(self) -> None:
+        """It is complete."""
+        self.vhost.branches.pop(self.xid.encode(), None)
+        self.vhost.timed_branches.drop(self)
+
+    def committing(self, publisher: SessionPublisher, now: float) -> Generator[None, float, float]:
+        """Let all of it happen, in steps."""
+        self.forget()
+        return (yield from self.unit.committing(publisher, now))
+
+    def rolling_back(self, now: float) -> Generator[None, float, float]:
+        """Let nothing of it happen, in steps."""
+        self.forget()
+        return (yield from self.unit.giving_back(now))
+
+
+_STATUS = {BranchState.ROLLBACK_ONLY: XaStatus.XA_RBROLLBACK, BranchState.TIMED_OUT: XaStatus.XA_RBTIMEOUT}

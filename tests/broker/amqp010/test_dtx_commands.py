@@ -1,0 +1,158 @@
+"""Distributed transactions, as a transaction manager drives them. Section 10.4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp010.commands import (
+    DtxCommit,
+    DtxEnd,
+    DtxForget,
+    DtxGetTimeout,
+    DtxPrepare,
+    DtxRecover,
+    DtxRollback,
+    DtxSelect,
+    DtxSetTimeout,
+    DtxStart,
+    MessageAccept,
+    MessageCancel,
+    QueueQuery,
+    TxSelect,
+)
+from amqproxy.amqp010.domains import XaStatus
+from amqproxy.amqp010.methods import Command
+from amqproxy.amqp010.results import Xid
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.broker.broker import Broker
+from tests.broker.amqp010.client import Client010, Session010
+
+XID = Xid(4, b"global", b"branch")
+
+
+@pytest.fixture
+def session() -> Session010:
+    session = Client010(Broker()).open().session()
+    session.declare("q")
+    session.call(DtxSelect())
+    return session
+
+
+def count(session: Session010) -> int:
+    return int(session.call(QueueQuery("q")).message_count)
+
+
+def status(session: Session010, command: Command) -> Any:
+    return session.call(command).status
+
+
+def work(session: Session010) -> None:
+    """Take a message and publish another, in a branch."""
+    session.transfer(b"before")
+    session.subscribe("q", "d", messages=1)
+    assert status(session, DtxStart(XID)) == XaStatus.XA_OK
+    ((position, _),) = session.messages
+    session.messages = []
+    session.call(MessageAccept(SequenceSet.of([position])))
+    session.call(MessageCancel("d"))
+    session.transfer(b"after")
+    assert status(session, DtxEnd(XID)) == XaStatus.XA_OK
+    assert count(session) == 0
+
+
+def test_two_phases(session: Session010) -> None:
+    work(session)
+    assert status(session, DtxPrepare(XID)) == XaStatus.XA_OK
+    assert [each.global_id for each in session.call(DtxRecover()).in_doubt] == [b"global"]
+    assert status(session, DtxCommit(XID)) == XaStatus.XA_OK
+    session.subscribe("q", "d")
+    assert session.got() == [b"after"]
+    assert len(session.call(DtxRecover()).in_doubt) == 0
+
+
+def test_one_phase_from_another_session(session: Session010) -> None:
+    work(session)
+    other = session.client.session(2, b"other")
+    assert status(other, DtxCommit(XID, True)) == XaStatus.XA_OK
+    assert count(session) == 1
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_a_rollback_puts_back_what_was_taken(session: Session010, is_prepared: bool) -> None:
+    work(session)
+    if is_prepared:
+        session.call(DtxPrepare(XID))
+    assert status(session, DtxRollback(XID)) == XaStatus.XA_OK
+    session.subscribe("q", "d")
+    assert session.got() == [b"before"]
+
+
+def test_time_that_is_over_rolls_back(session: Session010) -> None:
+    session.call(DtxStart(XID))
+    session.call(DtxSetTimeout(XID, 5))
+    assert session.call(DtxGetTimeout(XID)).timeout == 5
+    session.transfer(b"late")
+    session.client.now += 6
+    session.client.tick()
+    assert status(session, DtxEnd(XID)) == XaStatus.XA_RBTIMEOUT
+    assert status(session, DtxRollback(XID)) == XaStatus.XA_RBTIMEOUT
+    assert count(session) == 0
+
+
+def test_a_session_that_ends_leaves_a_branch_that_is_only_rolled_back(session: Session010) -> None:
+    other = Client010(session.client.broker).open().session(1, b"other")
+    other.call(DtxSelect())
+    other.call(DtxStart(XID))
+    other.transfer(b"x")
+    other.client.connection.lose(other.client.now)
+    assert status(session, DtxPrepare(XID)) == XaStatus.XA_RBROLLBACK
+    session.call(DtxRollback(XID))
+    assert count(session) == 0
+
+
+def test_suspend_resume_and_join(session: Session010) -> None:
+    session.call(DtxStart(XID))
+    session.transfer(b"in")
+    session.call(DtxEnd(XID, suspend=True))
+    session.transfer(b"beside")
+    assert count(session) == 1
+    session.call(DtxStart(XID, resume=True))
+    session.call(DtxEnd(XID))
+    other = session.client.session(2, b"other")
+    other.call(DtxSelect())
+    other.call(DtxStart(XID, join=True))
+    other.transfer(b"joined")
+    assert status(other, DtxEnd(XID, fail=True)) == XaStatus.XA_RBROLLBACK
+    assert status(other, DtxCommit(XID, True)) == XaStatus.XA_OK
+    assert count(session) == 1
+
+
+@pytest.mark.parametrize(
+    ("commands", "code"),
+    [
+        ([DtxStart(XID, True, True)], 503),
+        ([DtxStart(XID, True)], 530),
+        ([DtxStart(XID), DtxStart(XID)], 409),
+        ([DtxStart(XID), DtxEnd(XID), DtxStart(XID)], 530),
+        ([DtxEnd(XID)], 409),
+        ([DtxStart(XID), DtxEnd(XID, True, True)], 503),
+        ([DtxPrepare(XID)], 404),
+        ([DtxStart(XID), DtxPrepare(XID)], 409),
+        ([DtxStart(XID), DtxEnd(XID), DtxCommit(XID)], 409),
+        ([DtxStart(XID), DtxEnd(XID), DtxPrepare(XID), DtxCommit(XID, True)], 409),
+        ([DtxStart(XID), DtxEnd(XID), DtxForget(XID)], 409),
+        ([DtxStart()], 542),
+        ([TxSelect()], 409),
+    ],
+)
+def test_what_does_not_belong_there_is_refused(session: Session010, commands: list[Command], code: int) -> None:
+    for command in commands[:-1]:
+        session.call(command)
+    assert session.fault(commands[-1])[0] == code
+
+
+def test_dtx_wants_to_be_selected() -> None:
+    session = Client010(Broker()).open().session()
+    assert session.fault(DtxStart(XID))[0] == 503
