@@ -71,6 +71,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     paths: tuple[str, ...]
     table: str = "frames"
+    columns: tuple[str, ...] = ()
     chains: str = "auto"
     leg: str = "client"
     body: int = 0
@@ -87,6 +88,10 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"option {name}: {getattr(self, name)!r} is none of {', '.join(allowed)}")
+        unknown = [name for name in self.columns if name not in _TABLES[self.table].names]
+        if unknown or len(set(self.columns)) < len(self.columns):
+            what = f"{self.table} has no {', '.join(unknown)}" if unknown else "each only once"
+            raise ValueError(f"option columns: {what}")
         if not 1 <= self.shares <= MAX_SHARES:
             raise ValueError(f"option shares: {self.shares} is not from 1 to {MAX_SHARES}")
         if self.body < 0:
@@ -106,6 +111,12 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("option shares is without follow, start, end, keylog, and leg both")
 
     @property
+    def schema(self) -> StructType:
+        """The columns that are read."""
+        table = _TABLES[self.table]
+        return StructType([table[name] for name in self.columns]) if self.columns else table
+
+    @property
     def is_carrying(self) -> bool:
         """Is what is open at the end given to the next run?"""
         return self.carry or self.state is not None
@@ -118,8 +129,9 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
         return Selection(None if self.follow is None else Conversation(self.follow), window)
 
 
+_TABLES = {"frames": FRAMES, "events": EVENTS}
 _CHOICES = {
-    "table": ("frames", "events"),
+    "table": tuple(_TABLES),
     "leg": ("client", "upstream", "both"),
     "chains": ("auto", "directory", "file"),
     "findings": ("reported", "counted", "none"),
@@ -142,6 +154,8 @@ def options_of(given: Mapping[str, str]) -> SourceOptions:
             raise ValueError(f"option {name}: {values[name]!r} is no number")
         if name in values:
             values[name] = int(values[name])
+    if "columns" in values:
+        values["columns"] = tuple(name.strip() for name in values["columns"].split(","))
     if "carry" in values:
         if values["carry"].lower() not in _BOOLEANS:
             raise ValueError(f"option carry: {values['carry']!r} is neither true nor false")
@@ -178,7 +192,7 @@ class CaptureSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        return EVENTS if options_of(self.options).table == "events" else FRAMES
+        return options_of(self.options).schema
 
     def reader(self, schema: StructType) -> CaptureReader:
         return CaptureReader(options_of(self.options))
@@ -206,7 +220,8 @@ class CaptureReader(DataSourceReader):
         if options.state is not None:
             states = states_of(options.state, {part.chain for part in partition.parts})
         for part in partition.parts:
-            yield from read_part(part, options, states.get(part.chain))
+            rows = read_part(part, options, states.get(part.chain))
+            yield from (batch.select(options.columns) for batch in rows) if options.columns else rows
 
 
 def parts_of(found: Sequence[Chain], options: SourceOptions) -> list[CapturePart]:

@@ -28,12 +28,13 @@ QUICK = {
 
 
 TIMEOUT = 900
-"""Seconds for each test: a query takes seconds for any rows, and one that is cut off breaks the session of all."""
+"""Seconds for each test that has no limit of its own: a query takes seconds for any rows, and one that is cut off
+breaks the session of all."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUT), append=False)
 
 

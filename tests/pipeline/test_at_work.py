@@ -19,10 +19,11 @@ from tests.capture import golden
 from tests.pipeline.known_tables import write_known_tables
 from tests.real.require import missing, require, require_module
 
-pytestmark = [pytest.mark.once, pytest.mark.soak, pytest.mark.real]
+# Some start Spark ten times, or read ten thousand files: an hour on a machine that is busy otherwise.
+pytestmark = [pytest.mark.once, pytest.mark.soak, pytest.mark.real, pytest.mark.timeout(3600)]
 
 JOBS = ("settle", "rollup", "findings", "anomalies", "compact")
-CAPTURES = [str(golden.FOLDER / f"{name}.pcapng") for name in ("confirms", "publish-get-ack", "all-methods")]
+CAPTURES = [str(golden.FOLDER / f"{name}.pcapng") for name in ("confirms", "publish-get-ack", "transactions")]
 
 
 @pytest.fixture(autouse=True)

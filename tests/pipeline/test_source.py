@@ -112,9 +112,19 @@ def test_what_is_selected_is_what_decode_selects(amqp: Any) -> None:
     assert {(row["channel"], row["ts_ns"] < middle) for row in events} == {(1, True)}
 
 
+def test_columns_are_those_that_are_named(amqp: Any) -> None:
+    path = golden.FOLDER / "confirms.pcapng"
+    for table in ("frames", "events"):
+        whole = amqp(path, table=table).toArrow()
+        found = amqp(path, table=table, columns="type, ts_ns,rules").toArrow()
+        assert found.column_names == ["type", "ts_ns", "rules"]
+        assert found.to_pylist() == whole.select(found.column_names).to_pylist()
+
+
 def test_shares_together_are_the_whole(amqp: Any) -> None:
-    path = golden.FOLDER / "all-methods.pcapng"
+    path = golden.FOLDER / "every-type.pcapng"
     whole = amqp(path).toArrow().to_pylist()
+    assert len(whole) == len(golden.decoded(path))
     shared = sorted(amqp(path, shares="3").toArrow().to_pylist(), key=lambda row: row["row"])
     assert [{**row, "row": 0} for row in shared] == [{**row, "row": 0} for row in whole]
     captures = [path for path in CAPTURES if "confirms" in path.name or "deepflow" in path.name]
@@ -191,6 +201,9 @@ def test_each_chain_goes_on_with_its_own_state(tmp_path: Path) -> None:
     [
         ({"table": "messages"}, "option table: 'messages' is none of frames, events"),
         ({"tables": "events"}, "unknown option tables; there are table"),
+        ({"columns": "type,size,kind,place"}, "option columns: frames has no kind, place"),
+        ({"columns": "type,size,type"}, "option columns: each only once"),
+        ({"columns": ""}, "option columns: frames has no "),
         ({"shares": "0"}, "option shares"),
         ({"shares": "two"}, "option shares: 'two' is no number"),
         ({"body": "-1"}, "option body"),
