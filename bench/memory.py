@@ -1,39 +1,81 @@
-"""Memory of connections that are open and idle."""
+"""Memory of connections that are open and idle, with a pump, without one, and beside HAProxy."""
 
 from __future__ import annotations
 
+import resource
+import socket
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import psutil
 
 from bench import talk
 from bench.load import fork_open
-from bench.peers import contenders, listener
-from bench.report import Goal, Row, progress
+from bench.peers import Proxy, amqproxy, haproxy, listener
+from bench.report import Goal, Missing, Row, progress
 
-CONNECTIONS = 1000
+CONNECTIONS = (1000, 10_000)
+FIRST = 50
+"""Connections that are there before: what the first ones bring is not of those that are counted."""
+
+SPARE = 200
+"""Descriptors that a proxy needs besides two for each connection."""
+
 KIB = 1024
-GOAL = Goal(20.0, is_most=True)
+WITHOUT = "no pump"
+GOAL = Goal(6.0, is_most=True)
+SETTLED = 1.0
+"""Seconds in which what is resident does not change any more."""
+
+PATIENCE = 30.0
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """One row: resident KiB for each connection, both its legs."""
-    count = max(100, int(CONNECTIONS * min(1.0, 2 * scale)))
-    with listener() as listening, contenders(listening.getsockname()[1], with_threads=False) as (proxies, missing):
-        yield from missing
-        progress(f"memory: {count} idle connections")
-        figures: dict[str, list[float]] = {}
-        for proxy in proxies:
-            if proxy.pid is None:
-                continue
-            process = psutil.Process(proxy.pid)
-            with ExitStack() as stack:
-                stack.enter_context(fork_open(listening, count + 50))
-                for _ in range(50):  # what the first connections bring is not theirs
-                    stack.enter_context(talk.connect(proxy.port))
-                before = process.memory_info().rss
-                for _ in range(count):
-                    stack.enter_context(talk.connect(proxy.port))
-                figures[proxy.name] = [(process.memory_info().rss - before) / count / KIB]
-        yield Row("Memory", f"{count} idle connections, each", "KiB", figures, goal=GOAL, less_is_better=True)
+    """A row for each number of connections: resident KiB for each, both its legs."""
+    most = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE) // 2 - FIRST
+    with ExitStack() as stack:
+        listening = stack.enter_context(listener())
+        port = listening.getsockname()[1]
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        limit = f"limits.connections = {max(CONNECTIONS) + FIRST}\n"
+        directory.joinpath("plain.toml").write_text(limit)
+        directory.joinpath("pump.toml").write_text(f"threads = 1\n{limit}")
+        proxies = []
+        try:
+            proxies.append(stack.enter_context(haproxy(port, threads=1, connections=most + FIRST)))
+        except Missing as lack:
+            yield str(lack)
+        proxies.append(stack.enter_context(amqproxy(port, directory / "plain.toml"))._replace(name=WITHOUT))
+        proxies.append(stack.enter_context(amqproxy(port, directory / "pump.toml")))
+        for number in CONNECTIONS:
+            count = min(most, max(100, int(number * min(1.0, 2 * scale))))
+            progress(f"memory: {count} idle connections")
+            figures = {proxy.name: [resident(listening, proxy, count)] for proxy in proxies}
+            yield Row("Memory", f"{count:,} idle connections, each", "KiB", figures, goal=GOAL, less_is_better=True)
+
+
+def resident(listening: socket.socket, proxy: Proxy, count: int) -> float:
+    """Resident KiB of the proxy for each of so many connections that are open, once that changes no more."""
+    process = psutil.Process(proxy.pid)
+    with ExitStack() as stack:
+        stack.enter_context(fork_open(listening, count + FIRST))
+        for _ in range(FIRST):
+            stack.enter_context(talk.connect(proxy.port))
+        before = _settled(process)
+        for _ in range(count):
+            stack.enter_context(talk.connect(proxy.port))
+        return (_settled(process) - before) / count / KIB
+
+
+def _settled(process: psutil.Process) -> int:
+    found = process.memory_info().rss
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        time.sleep(SETTLED)
+        before, found = found, process.memory_info().rss
+        if found == before:
+            break
+    return found

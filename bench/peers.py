@@ -55,15 +55,15 @@ def contenders(upstream: int, *, with_threads: bool = True) -> Iterator[tuple[li
 
 
 @contextmanager
-def haproxy(upstream: int, *, threads: int | None = None) -> Iterator[Proxy]:
-    """HAProxy in TCP mode; its default is one thread a core."""
+def haproxy(upstream: int, *, threads: int | None = None, connections: int = 2000) -> Iterator[Proxy]:
+    """HAProxy in TCP mode, for so many connections; its default is one thread a core."""
     path = program("haproxy", "haproxy")
     with tempfile.TemporaryDirectory() as directory, listener() as listening:
         config = Path(directory, "haproxy.cfg")
         config.write_text(
             "global\n"
             f"{f' nbthread {threads}' if threads else ''}\n"
-            " maxconn 2000\n"
+            f" maxconn {connections}\n"
             "defaults\n"
             " mode tcp\n"
             " timeout connect 10s\n timeout client 1h\n timeout server 1h\n"

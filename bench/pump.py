@@ -21,7 +21,7 @@ import psutil
 
 from bench import load, peers, relay, talk
 from bench.latency import MESSAGE, MICROSECOND, added, round_trips
-from bench.memory import KIB
+from bench.memory import resident
 from bench.peers import Proxy
 from bench.report import Goal, Missing, Row, in_turns, progress
 
@@ -73,7 +73,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
             yield from _paced(listening, proxies, count, rounds, max(1.0, 4 * scale))
 
         progress(f"pump: {IDLE} idle connections")
-        idle = {proxy.name: [_idle(listening, proxy)] for proxy in proxies if proxy.pid is not None}
+        idle = {proxy.name: [resident(listening, proxy, IDLE)] for proxy in proxies if proxy.pid is not None}
         yield Row(SECTION, "idle connection", "KiB", idle, goal=Goal(6.0, True), less_is_better=True)
 
 
@@ -151,16 +151,3 @@ def _answer_all(listening: socket.socket, count: int) -> list[float]:
                 left[key.fd] = len(MESSAGE)
                 sock.send(acknowledgement)
     return []
-
-
-def _idle(listening: socket.socket, proxy: Proxy) -> float:
-    """Resident KiB of the proxy for a connection that is open."""
-    process = psutil.Process(proxy.pid)
-    with ExitStack() as stack:
-        stack.enter_context(load.fork_open(listening, IDLE + 50))
-        for _ in range(50):
-            stack.enter_context(talk.connect(proxy.port))
-        before = process.memory_info().rss
-        for _ in range(IDLE):
-            stack.enter_context(talk.connect(proxy.port))
-        return (process.memory_info().rss - before) / IDLE / KIB

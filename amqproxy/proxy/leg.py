@@ -81,6 +81,15 @@ class Leg:
             return f"missed its heartbeats, of which there is one in {heartbeat} s"
         return ""
 
+    def heard(self, now: float) -> float:
+        """When the peer was heard last, as far as that is known; `now` where it may be since that was asked last."""
+        return self.connection.heard(self.peer, now) if self._received == self.transport.received else now
+
+    def note_heard(self, at: float) -> None:
+        """The last that has been received came at that time."""
+        self._received = self.transport.received
+        self.connection.note_received(self.peer, at)
+
     async def turn_away(self, timeout: float) -> None:
         """Answer a client of another protocol with the header that we take, and let it close the connection."""
         with trio.move_on_after(timeout):

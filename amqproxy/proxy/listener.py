@@ -18,6 +18,7 @@ from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.rule_log import RuleLog
 from amqproxy.proxy.session.session import Session
+from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.sessions import for_each
 from amqproxy.proxy.tap_brake import TapBrake
@@ -71,24 +72,34 @@ class ProxyServer:
     ) -> None:
         """`upstream` is its address as rules know it, `mirrors` takes the copies that they make."""
         self.sessions: dict[int, Session] = {}
+        self._unparked: dict[int, Session] = {}
         self.rules = rules or RuleSet(())
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self.lag = LoopLag()
         self.topology = topology
         self._pumps = pumps
+        self._nursery: trio.Nursery | None = None
         self._upstream = upstream
-        self._mirrors = mirrors
-        self._memory = MemoryBudget(limits.memory, limits.session_memory)
         self._dial = dial
         self._limits = limits
         self._metrics = metrics
-        self._tap_budget = TapBudget()
         self.brake = TapBrake()
         self._tap = tap
         self._numbers = count(1)
         self._log = logger()
         self._is_empty = trio.Event()
         self._rule_log = RuleLog(trio.current_time)
+        self._services = SessionServices(
+            limits,
+            metrics,
+            mirrors=mirrors,
+            memory=MemoryBudget(limits.memory, limits.session_memory),
+            rule_log=self._rule_log,
+            tap_budget=TapBudget(),
+            brake=self.brake,
+            topology=topology,
+            pumps=pumps,
+        )
         self._to_move: deque[Session] = deque()
         self._replaced = trio.Event()
 
@@ -134,24 +145,31 @@ class ProxyServer:
         self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]], drain: trio.Event
     ) -> None:
         """Accept clients until `drain` is set; then end every session in good order, and return."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(kept_up, "sessions not watched", watchdog.watch, self.sessions, self._limits)
+        async with trio.open_nursery() as self._nursery:
+            nursery = self._nursery
+            watched = self._unparked, self._limits, self._silent
+            nursery.start_soon(kept_up, "sessions not watched", watchdog.watch, *watched)
             nursery.start_soon(kept_up, "sessions not counted", self._keep_count)
             nursery.start_soon(kept_up, "rules not replaced", self._keep_moving)
             if self._pumps is not None:
                 nursery.start_soon(kept_up, "pumps not served", self._pumps.run)
-            async with trio.open_nursery() as accepting:
-                for listener, context in listeners:
-                    accepting.start_soon(self._accept, listener, context, nursery)
-                await drain.wait()
-                accepting.cancel_scope.cancel()
-            for listener, _ in listeners:
-                with contained("cannot close a listener"):
-                    await listener.aclose()
-            with contained("not drained"):
-                await self._drain()
-            with contained("rules not reported"):
-                self._report_rules()
+            try:
+                async with trio.open_nursery() as accepting:
+                    for listener, context in listeners:
+                        accepting.start_soon(self._accept, listener, context, nursery)
+                    await drain.wait()
+                    accepting.cancel_scope.cancel()
+                for listener, _ in listeners:
+                    with contained("cannot close a listener"):
+                        await listener.aclose()
+                with contained("not drained"):
+                    await self._drain()
+                with contained("rules not reported"):
+                    self._report_rules()
+            finally:
+                for session in list(self.sessions.values()):
+                    if session.is_parked:  # so that it has a task which is cancelled, and closes it
+                        session.recall()
             nursery.cancel_scope.cancel()
 
     async def _keep_count(self) -> None:
@@ -160,7 +178,7 @@ class ProxyServer:
             due = trio.current_time() + COUNT_INTERVAL
             await trio.sleep_until(due)
             self.lag.note(trio.current_time() - due)
-            await self._for_each(lambda session: session.count_unseen())
+            await for_each(self._unparked, lambda session: session.count_unseen(), SESSIONS_A_TURN)
             with contained("rules not reported"):
                 self._report_rules()
 
@@ -247,35 +265,46 @@ class ProxyServer:
                 transport,
                 name,
                 dial,
-                self._limits,
-                self._metrics,
+                self._services,
                 self._tap,
                 rules=self.rules,
                 client=client,
-                mirrors=self._mirrors,
-                memory=self._memory,
-                on_hold=lambda session, number: self.on_hold(session, number),
-                rule_log=self._rule_log,
-                topology=self.topology,
-                tap_budget=self._tap_budget,
-                brake=self.brake,
-                pumps=self._pumps,
+                on_hold=self._note_hold,
+                resume=self._resume,
             )
             stack.pop_all()  # the session closes it
         self._metrics.accepted.inc()
         self._metrics.connections.inc()
-        self.sessions[session.number] = session
+        self.sessions[session.number] = self._unparked[session.number] = session
         return session
 
+    def _note_hold(self, session: Session, number: int) -> None:
+        self.on_hold(session, number)
+
     async def _serve(self, session: Session) -> None:
+        """Run a session until it is over, or is parked: then it is in `sessions` only."""
         try:
             with session.contained():
                 await session.run()
         finally:
-            del self.sessions[session.number]
-            self._metrics.connections.dec()
-            if not self.sessions:
-                self._is_empty.set()
+            if session.is_over:
+                del self.sessions[session.number]
+                self._metrics.connections.dec()
+                if not self.sessions:
+                    self._is_empty.set()
+            if session.is_over or session.is_parked:
+                self._unparked.pop(session.number, None)
+
+    def _resume(self, session: Session) -> None:
+        """A session is no longer parked."""
+        assert self._nursery is not None
+        self._unparked[session.number] = session
+        self._nursery.start_soon(supervised, "session failed", self._serve, session)
+
+    def _silent(self, now: float) -> list[Session]:
+        """The sessions that are parked of which a peer has been silent for too long."""
+        found = self._pumps.silent(now) if self._pumps is not None else []
+        return [session for session in found if isinstance(session, Session)]
 
 
 async def listen(address: str) -> list[trio.SocketListener]:

@@ -7,7 +7,7 @@ connection.close (320). `Session.lose` does both.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import trio
 
@@ -24,13 +24,26 @@ SESSIONS_A_TURN = 200
 """Sessions looked at in one turn of the loop."""
 
 
-async def watch(sessions: Mapping[int, Session], limits: Limits) -> None:
-    """Watch `sessions`, which may come and go, until cancelled."""
+def _none(now: float) -> Iterable[Session]:
+    return ()
+
+
+async def watch(
+    sessions: Mapping[int, Session], limits: Limits, silent: Callable[[float], Iterable[Session]] = _none
+) -> None:
+    """Watch `sessions`, which may come and go, until cancelled.
+
+    Of those that are parked, the pumps know which are `silent`.
+    """
     watchdog = Watchdog(limits)
     while True:
         await trio.sleep(INTERVAL)
         watchdog.begin_round()
-        await for_each(sessions, lambda session: watchdog.look(session, trio.current_time()), SESSIONS_A_TURN)
+        await for_each(
+            sessions, lambda session: watchdog.look_unless_parked(session, trio.current_time()), SESSIONS_A_TURN
+        )
+        found = {session.number: session for session in silent(trio.current_time())}
+        await for_each(found, lambda session: watchdog.look(session, trio.current_time()), SESSIONS_A_TURN)
 
 
 class Watchdog:
@@ -44,6 +57,11 @@ class Watchdog:
     def begin_round(self) -> None:
         """Compare what the coming looks find with what the last ones have found."""
         self._stalled_before, self._stalled = self._stalled, {}
+
+    def look_unless_parked(self, session: Session, now: float) -> None:
+        """The same for a session that a pump does not watch."""
+        if not session.is_parked:
+            self.look(session, now)
 
     def look(self, session: Session, now: float) -> None:
         """End a session one of whose peers has been silent for too long, or does not take what is sent to it.

@@ -166,6 +166,9 @@ cdef struct PumpedDirection:
     ChannelContent *channels
     int channel_count
     int recent
+    unsigned long long looked_received
+    double heard_at
+    double patience
 
 
 ctypedef PumpedDirection *DirectionPointer
@@ -207,12 +210,15 @@ ctypedef JournalHead *JournalHeadPointer
 cdef class PumpedConnection:
     cdef Pumped *_pumped
     cdef readonly object readers
-    cdef readonly object returned
+    cdef public object returned
     cdef readonly object note
+    cdef readonly object holder
     cdef readonly bint is_pumped
+    cdef bint _has_arrived
 
     cdef object _load(self, FrameReader reader, PumpedDirection *direction)
     cdef object _show(self, FrameReader reader, PumpedDirection *direction)
+    cdef bint _is_silent(self, double now) noexcept
 
 
 @cython.final
@@ -252,6 +258,7 @@ cdef class Pump:
     cdef object _tables
     cdef object _tallies
     cdef set _connections
+    cdef object _arrived
     cdef readonly bint is_threaded
 
     cdef int _turn(self, int milliseconds) noexcept nogil
@@ -273,3 +280,5 @@ cdef class Pump:
     cdef void _call(self) noexcept nogil
     cdef void _observe(self, unsigned long long nanoseconds) noexcept nogil
     cdef object _command(self, Pumped *connection, long long kind)
+    cdef object _read_returns(self)
+    cdef object _finish(self, PumpedConnection connection)

@@ -8,6 +8,8 @@ A long file, because the compiler inlines only what is in the same module, and a
 
 from __future__ import annotations
 
+from collections import deque
+
 from amqproxy.amqp091.frame import BODY, FRAME_MIN_SIZE, HEADER, HEARTBEAT, METHOD, index_table
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS, METHOD_COUNT
@@ -138,7 +140,7 @@ class PumpedConnection:
     `readers` and `descriptors` are the client's and the server's: the readers know no content that has to be shown, and
     what they hold of an incomplete frame is the pump's from here on. `returned` is called once it is back. `note` is
     given what has passed, if it is metered: whether the server sent it, the bytes, the time in seconds of the monotonic
-    clock, and whether bodies are left out.
+    clock, and whether bodies are left out. `holder` is what watches for silent peers, if something does: see `watch`.
     """
 
     def __init__(self, readers: tuple, descriptors: tuple, returned: object, note: object = None) -> None:
@@ -147,7 +149,8 @@ class PumpedConnection:
         self.readers = readers
         self.returned = returned
         self.note = note
-        self.is_pumped = False
+        self.holder = None
+        self.is_pumped = self._has_arrived = False
         self._pumped = cython.cast(PumpedPointer, calloc(1, cython.sizeof(Pumped)))
         if self._pumped == cython.NULL:
             raise MemoryError
@@ -213,7 +216,8 @@ class PumpedConnection:
         received: cython.ulonglong
         for place in range(2):
             direction = cython.address(self._pumped.directions[place])
-            self._show(self.readers[place], direction)
+            if self.readers is not None:
+                self._show(self.readers[place], direction)
             received = look(cython.address(direction.received))
             found.append(received - direction.shown_received)
             direction.shown_received = received
@@ -239,6 +243,61 @@ class PumpedConnection:
                 state.remaining = look(cython.address(channel.remaining))
                 state.contents = look(cython.address(channel.contents))
         return None
+
+    def adopt(self, readers: tuple | None, frames: tuple = (0, 0)) -> None:
+        """Have other readers, which had so many frames when the connection was handed over, know from the next `show`
+        on what has passed since then; None: there are none.
+        """
+        place: cython.int
+        direction: DirectionPointer
+        self.readers = readers
+        for place in range(2):
+            direction = cython.address(self._pumped.directions[place])
+            direction.shown_taken = direction.shown_frames = 0
+            if readers is not None:
+                reader: FrameReader = readers[place]
+                reader.frames = frames[place]
+
+    def received(self, place: cython.int) -> int:
+        """How many bytes came from a peer since the connection was handed over."""
+        return look(cython.address(self._pumped.directions[place].received))
+
+    # --- silent peers
+
+    def watch(self, holder: object, patience: tuple, heard: tuple) -> None:
+        """Have `Pump.silent` name `holder` when a peer has sent nothing for longer than its `patience`, where that is
+        not 0; each was `heard` last at that time. In seconds, of the clock that `silent` is given.
+        """
+        place: cython.int
+        direction: DirectionPointer
+        self.holder = holder
+        for place in range(2):
+            direction = cython.address(self._pumped.directions[place])
+            direction.patience = patience[place]
+            direction.heard_at = heard[place]
+            direction.looked_received = look(cython.address(direction.received))
+
+    def heard(self, place: cython.int) -> float | None:
+        """When a watched peer was heard last, as far as `Pump.silent` knows; None where it has been since."""
+        direction: DirectionPointer = cython.address(self._pumped.directions[place])
+        return direction.heard_at if look(cython.address(direction.received)) == direction.looked_received else None
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _is_silent(self, now: cython.double) -> cython.bint:
+        place: cython.int
+        direction: DirectionPointer
+        received: cython.ulonglong
+        found: cython.bint = False
+        for place in range(2):
+            direction = cython.address(self._pumped.directions[place])
+            received = look(cython.address(direction.received))
+            if received != direction.looked_received or not look_int(cython.address(direction.is_read)):
+                direction.looked_received = received
+                direction.heard_at = now
+            elif direction.patience > 0 and now - direction.heard_at > direction.patience:
+                found = True
+        return found
 
     # --- once it is back
 
@@ -309,6 +368,7 @@ class Pump:
         self._stuck_ns = int(stuck_after * 1e9)
         self._tallies = tallies
         self._connections = set()
+        self._arrived = deque()
         self._most_frames = most_frames
         self.is_threaded = is_threaded
         self._journal_size = journal
@@ -404,24 +464,60 @@ class Pump:
         descriptor: cython.int = self._returns[0]
         if not connection.is_pumped:
             return
-        self._is_acked = False
-        self._command(connection._pumped, _RECALL)
-        # The answer is waited for even if the connection comes sooner, by itself: until then, the pump may look at it.
-        while not self._is_acked:
-            if not self.is_threaded:
-                self._turn(0)
-            else:
-                with cython.nogil:
-                    wait_for(descriptor, 0, 1000)
-            self.receive_returned()
+        if not connection._has_arrived:
+            self._is_acked = False
+            self._command(connection._pumped, _RECALL)
+            # The answer is waited for even if the connection comes sooner: until then, the pump may look at it.
+            while not self._is_acked:
+                if not self.is_threaded:
+                    self._turn(0)
+                else:
+                    with cython.nogil:
+                        wait_for(descriptor, 0, 1000)
+                self._read_returns()
+        self._finish(connection)
 
     def recall_all(self) -> None:
         """Have all connections back."""
         for connection in list(self._connections):
             self.recall(connection)
 
-    def receive_returned(self) -> None:
-        """Call `returned` of the connections that are back; read the journal before, if there are any."""
+    def silent(self, now: float) -> list[object]:
+        """The holders of connections of which a peer has been silent for too long; to be asked at intervals."""
+        connection: PumpedConnection
+        found: list = []
+        for connection in self._connections:
+            if connection.holder is not None and connection._is_silent(now):
+                found.append(connection.holder)
+        return found
+
+    @property
+    def has_returned(self) -> bool:
+        """Is there more for `receive_returned`, though its descriptor is not readable?"""
+        return len(self._arrived) > 0
+
+    def receive_returned(self, most: int = 1_000_000) -> None:
+        """Call `returned` of the connections that are back, `most` of them at a time; read the journal before."""
+        connection: PumpedConnection
+        left: cython.Py_ssize_t = most
+        self._read_returns()
+        while left and self._arrived:
+            connection = self._arrived.popleft()
+            if connection._has_arrived:
+                left -= 1
+                self._finish(connection)
+
+    @cython.cfunc
+    def _finish(self, connection: PumpedConnection) -> object:
+        """A connection that has arrived is the owner's from here on."""
+        connection.is_pumped = connection._has_arrived = False
+        self._connections.discard(connection)
+        connection.returned()
+        return None
+
+    @cython.cfunc
+    def _read_returns(self) -> object:
+        """Note which connections are back, and have counted what has passed on them."""
         message: PumpMessage
         connection: PumpedConnection
         while read_pipe(self._returns[0], cython.address(message), cython.sizeof(PumpMessage)) == cython.sizeof(
@@ -433,9 +529,9 @@ class Pump:
             self.read_journal()
             if message.kind == _RETURNED:
                 connection = cython.cast(PumpedConnection, message.connection.object)
-                connection.is_pumped = False
-                self._connections.discard(connection)
-                connection.returned()
+                connection._has_arrived = True
+                self._arrived.append(connection)
+        return None
 
     def read_journal(self) -> None:
         """Give the connections' `note` what has passed on them so far."""
@@ -758,7 +854,7 @@ class Pump:
     def _wait_for_room(self, direction: DirectionPointer, now: cython.ulonglong) -> cython.void:
         """Read no more of a direction until its target has taken what is unsent."""
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
-        direction.is_read = False
+        put_int(cython.address(direction.is_read), False)
         direction.is_waiting = True
         self._unlist(direction)
         self._list(direction, now)
@@ -785,7 +881,7 @@ class Pump:
         free(direction.unsent)
         direction.unsent = cython.NULL
         direction.unsent_from = direction.unsent_end = 0
-        direction.is_read = True
+        put_int(cython.address(direction.is_read), True)
         direction.is_waiting = False
         if direction.rest_size <= _SMALL:
             self._unlist(direction)

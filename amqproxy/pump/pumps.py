@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Thread
 
@@ -51,6 +54,11 @@ REASONS = {
 """Why pumps give connections back, as metrics call it."""
 
 
+OFFERS_A_TURN = 25
+RETURNS_A_TURN = 25
+"""Connections that are looked at in one turn of the loop, whether they are idle; and that are given back in one."""
+
+
 class Pumps:
     """So many `threads`, or with 0 none: then there is one pump, which the event loop runs.
 
@@ -74,6 +82,9 @@ class Pumps:
         self.handed_over = 0
         self._metrics = metrics
         self._threads: list[Thread] = []
+        self._watched: list[tuple[float, int, Callable[[], float | None]]] = []
+        self._numbers = itertools.count()
+        self._is_sooner = trio.Event()
         self._pumps = tuple(
             Pump(
                 (keeps[CLIENT], keeps[SERVER]),
@@ -111,6 +122,21 @@ class Pumps:
         for pump in self._pumps:
             pump.read_journal()
 
+    def watch(self, offer: Callable[[], float | None], seconds: float) -> None:
+        """Call `offer`, of a connection that is not with a pump, after so many seconds, and again after as many as it
+        returns, until that is None.
+        """
+        self._push(trio.current_time() + seconds, offer)
+        if self._watched[0][2] is offer:
+            self._is_sooner.set()
+
+    def _push(self, due: float, offer: Callable[[], float | None]) -> None:
+        heapq.heappush(self._watched, (due, next(self._numbers), offer))
+
+    def silent(self, now: float) -> list[object]:
+        """The holders of connections of which a peer has been silent for too long; see `PumpedConnection.watch`."""
+        return [holder for pump in self._pumps for holder in pump.silent(now)]
+
     def collect(self) -> None:
         """Add to the metrics what the pumps have counted since; for any thread."""
         latency = self._metrics.latency
@@ -144,14 +170,30 @@ class Pumps:
     async def run(self) -> None:
         """Take back what they give back, until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._offer)
             for pump in self._pumps:
                 nursery.start_soon(self._serve if pump.is_threaded else self._turn, pump)
 
+    async def _offer(self) -> None:
+        """Have idle connections handed over, some in each turn of the loop."""
+        while True:
+            self._is_sooner = trio.Event()
+            with trio.move_on_at(self._watched[0][0] if self._watched else math.inf):
+                await self._is_sooner.wait()
+            now = trio.current_time()
+            for _ in range(OFFERS_A_TURN):
+                if not self._watched or self._watched[0][0] > now:
+                    break
+                offer = heapq.heappop(self._watched)[2]
+                again = offer()
+                if again is not None:
+                    self._push(now + again, offer)
+
     async def _serve(self, pump: Pump) -> None:
         while True:
-            with trio.move_on_after(READ_EVERY):
+            with trio.move_on_after(0 if pump.has_returned else READ_EVERY):
                 await trio.lowlevel.wait_readable(pump.returns_descriptor)
-            pump.receive_returned()
+            pump.receive_returned(RETURNS_A_TURN)
             pump.read_journal()
 
     async def _turn(self, pump: Pump) -> None:

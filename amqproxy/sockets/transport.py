@@ -155,6 +155,11 @@ class SocketTransport:
     def is_sending(self) -> bool:
         return self._lock is not None and self._lock.locked()
 
+    @property
+    def socket(self) -> socket.socket:
+        """The socket itself, for another transport that takes the place of this one."""
+        return self._socket
+
     def lend(self) -> int | None:
         """The socket's descriptor, to receive and send with until `take_back`; None: not now, since a send is under way
         or something is still to be received here, or since it is closed.

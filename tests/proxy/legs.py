@@ -22,6 +22,7 @@ class Script:
     lines: list[bytes | None]
     told: bytes = b""
     received: int = 0
+    progress: int = 0
     is_listening: bool = False
     ends: list[str] = field(default_factory=list)
 

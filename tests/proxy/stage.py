@@ -23,6 +23,7 @@ from trio.testing import wait_all_tasks_blocked
 from amqproxy.config import Limits
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
+from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.proxy.tap_brake import TapBrake
@@ -181,16 +182,20 @@ class Stage:
             transport(accepted),
             "c:1-p:2",
             dial or self._dial,
-            self.limits,
-            self.metrics,
+            SessionServices(
+                self.limits,
+                self.metrics,
+                memory=memory,
+                topology=topology,
+                tap_budget=tap_budget,
+                brake=brake,
+                pumps=self.pumps,
+            ),
             tap,
             rules=rules or standing_rules,
-            memory=memory,
-            topology=topology,
-            tap_budget=tap_budget,
-            brake=brake,
-            pumps=self.pumps,
+            resume=lambda session: self._resumed.set(),
         )
+        self._resumed = trio.Event()
         self.is_over = trio.Event()
 
     async def _dial(self) -> Transport:
@@ -205,10 +210,27 @@ class Stage:
         else:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.pumps.run)
-                await self.session.run()
+                await self._run()
                 nursery.cancel_scope.cancel()
             assert self.pumps.connections == 0
         self.is_over.set()
+
+    async def _run(self) -> None:
+        """Run the session, and again each time that it has been parked."""
+        try:
+            while True:
+                await self.session.run()
+                if self.session.is_over:
+                    break
+                await self._resumed.wait()
+                self._resumed = trio.Event()
+        finally:
+            self.session.recall()
+            await self.session.run()
+
+    def silent(self, now: float) -> list[Session]:
+        """The session, where it is parked and a peer has been silent for too long."""
+        return [] if self.pumps is None or not self.pumps.silent(now) else [self.session]
 
     async def play(self, script: str) -> None:
         """Perform a script, and check it line by line."""

@@ -264,11 +264,11 @@ async def test_one_task_keeps_the_time_whichever_peer_sends_when_something_begin
         nursery = stage.session._nursery
         assert nursery is not None
         await stage.play(f">> {PUBLISH}")
-        before = len(nursery.child_tasks)
+        before = nursery.count
         stage.client.say(octets(PUBLISH))
         stage.broker.say(octets("1: basic.cancel"))
         await wait_all_tasks_blocked()
-        assert len(nursery.child_tasks) == before + 1
+        assert nursery.count == before + 1
 
 
 async def test_a_late_ack(autojump_clock: MockClock) -> None:

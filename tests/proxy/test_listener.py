@@ -358,6 +358,8 @@ async def test_a_watcher_of_held_commands_may_fail(log: list[structlog.typing.Ev
 class Guest:
     """A session that does nothing but note what is done to it."""
 
+    is_parked = False
+
     def __init__(self, number: int, crowd: Crowd) -> None:
         self.number = number
         self._crowd = crowd
@@ -393,6 +395,7 @@ class Crowd:
         self.drain = trio.Event()
         self.guests = [Guest(number, self) for number in range(1, 3 * listener_module.SESSIONS_A_TURN + 2)]
         self.server.sessions.update({guest.number: guest for guest in self.guests})  # type: ignore[misc]
+        self.server._unparked.update(self.server.sessions)
         self.done = 0
         self.most_between_turns = 0
 

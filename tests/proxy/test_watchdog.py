@@ -43,7 +43,7 @@ def limits() -> Limits:
 
 async def test_who_beats_may_stay(limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     async with staged(HANDSHAKE, limits=limits) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await keep_talking(stage, client=True, broker=True, seconds=10 * GONE)
         assert not stage.is_over.is_set()
         await stage.play(f"client: {', '.join(['heartbeat'] * 40)}")
@@ -51,7 +51,7 @@ async def test_who_beats_may_stay(limits: Limits, nursery: trio.Nursery, autojum
 
 async def test_a_silent_client(limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     async with staged(HANDSHAKE, limits=limits) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         nursery.start_soon(lambda: keep_talking(stage, client=False, broker=True, seconds=GONE))
         await stage.is_over.wait()
         assert GONE < trio.current_time() < GONE + limits.close_timeout + 3
@@ -61,7 +61,7 @@ async def test_a_silent_client(limits: Limits, nursery: trio.Nursery, autojump_c
 
 async def test_a_silent_broker(limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     async with staged(HANDSHAKE, limits=limits) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         nursery.start_soon(lambda: keep_talking(stage, client=True, broker=False, seconds=GONE))
         await stage.is_over.wait()
         assert stage.end == ("server", "none")
@@ -79,7 +79,7 @@ async def test_a_client_that_is_not_read_is_not_silent(
         with suppress(BlockingIOError):
             while stage.client.socket.send(chunk) == len(chunk):
                 await wait_all_tasks_blocked()
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await keep_talking(stage, client=False, broker=True, seconds=10 * GONE)
         assert not stage.is_over.is_set()
 
@@ -99,7 +99,7 @@ async def test_a_silent_client_is_reset_at_once_so_that_nothing_it_sends_vanishe
     peer: str, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await keep_talking(stage, client=peer != "client", broker=peer != "broker", seconds=GONE)
         await trio.sleep(2.1)
         actor, other = (stage.client, stage.broker) if peer == "client" else (stage.broker, stage.client)
@@ -118,7 +118,7 @@ async def test_a_silent_client_is_reset_and_named_also_where_the_upstream_closes
 ) -> None:
     """RabbitMQ looks every HEARTBEAT seconds, and closes the socket when it has received nothing twice."""
     async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await keep_talking(stage, client=False, broker=True, seconds=GONE)
         close = encode_method(0, ConnectionClose(320, "CONNECTION_FORCED - missed heartbeats", 0, 0))
         stage.broker.say(close) if how.endswith("320") else stage.broker.perform(how)
@@ -137,7 +137,7 @@ async def test_a_client_that_is_not_silent_too_long_is_closed_when_the_upstream_
     silent_for: int, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async with staged(HANDSHAKE, limits=limits, tcp=True) as stage:
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await keep_talking(stage, client=False, broker=True, seconds=silent_for)
         if silent_for == GONE:
             stage.client.perform("heartbeat")  # just in time, and before a check
@@ -154,7 +154,7 @@ async def test_of_many_sessions_a_few_are_looked_at_in_a_turn(
 ) -> None:
     looked_at: list[int] = []
     sessions: dict[int, Any] = {
-        number: SimpleNamespace(number=number, contained=nullcontext)
+        number: SimpleNamespace(number=number, contained=nullcontext, is_parked=False)
         for number in range(1, 3 * watchdog.SESSIONS_A_TURN + 2)
     }
     monkeypatch.setattr(watchdog.Watchdog, "look", lambda _, session, now: looked_at.append(session.number))
@@ -215,7 +215,7 @@ async def test_a_client_that_does_not_read_is_reset(
     async with staged(HANDSHAKE + ">> 1: channel.open" if beats else NO_HEARTBEATS, limits=limits, tcp=True) as stage:
         if not beats:
             await without_heartbeats(stage)
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await fill(stage.broker, DELIVERIES)
         nursery.start_soon(partial(keep_talking, stage, client=beats, broker=False, seconds=GONE / 2))
         await trio.sleep(limits.send_timeout - 2)
@@ -233,7 +233,7 @@ async def test_a_client_that_reads_slowly_is_not(
     async with staged(NO_HEARTBEATS, limits=limits) as stage:
         await without_heartbeats(stage)
         nursery.start_soon(flood, stage.broker.socket, octets(DELIVERIES))
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         for _ in range(5):
             await trio.sleep(limits.send_timeout - 5)
             assert stage.session.client.transport.is_sending
@@ -261,7 +261,7 @@ async def test_a_broker_that_takes_nothing_for_long_is_given_up_only_without_hea
     async with staged(NO_HEARTBEATS, limits=limits, tcp=True) as stage:
         await without_heartbeats(stage)
         await fill(stage.client, PUBLISHES)
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await trio.sleep(limits.upstream_send_timeout - 2)
         assert not stage.is_over.is_set()
         await trio.sleep(5)
@@ -281,7 +281,7 @@ async def test_a_broker_that_expects_more_heartbeats_gets_them(
         await stage.play("<< connection.open-ok")
         legs = stage.session.legs
         assert [legs[peer].connection.heartbeat for peer in (CLIENT, SERVER)] == [agreed, 10]
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         for _ in range(20):
             await trio.sleep(5)
             stage.broker.perform("heartbeat")
@@ -298,6 +298,6 @@ async def test_who_beats_as_the_broker_expects_is_not_helped(
 ) -> None:
     async with staged(HANDSHAKE, limits=limits) as stage:
         assert not stage.session.owes_heartbeats
-        nursery.start_soon(watchdog.watch, {1: stage.session}, limits)
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await keep_talking(stage, client=True, broker=True, seconds=GONE)
         assert (await stage.broker.sees()).split(", ").count("heartbeat") == 4

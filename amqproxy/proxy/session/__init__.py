@@ -7,6 +7,9 @@
   waits for the write, so a slow reader slows only its own writer. A `PacedHandshake` (`handshake`) accepts a client
   that sends ahead of the broker's replies. `ownership` is who receives and sends: the relays, or one of the pumps of
   `amqproxy.pump`.
+- `session_parts` are what a session consists of while it is served, `session_tasks` its tasks. While a pump has the
+  connection there is a `parked_session` in their place, with two `packed_leg`s; `session_meter` goes on counting. All
+  sessions share the `session_services`.
 - `traffic` carries out what the passage wants besides: log lines and copies (`session_effects`, `rule_log`), delayed
   commands when their time comes (`release_timer`), other rules, and a `Drain` (`drain`), which decides what still
   passes before the client is asked to close.

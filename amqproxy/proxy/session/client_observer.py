@@ -47,10 +47,23 @@ class ClientObserver:
         """What may be shown of the client is another from here on."""
         self._shown = None
 
-    def end(self) -> None:
-        """The session is over."""
+    @property
+    def requests(self) -> ClientRequests | None:
+        """What the client has asked for, if that is anything: another observer of the same client goes on with it."""
+        return self._requests
+
+    def go_on_with(self, requests: ClientRequests | None) -> None:
+        """Observe what follows on these."""
+        self._requests = requests
+
+    def let_go(self) -> None:
+        """Observe nothing more."""
         if isinstance(self._connection, WatchedConnection):
             self._connection.on_method = None
+
+    def end(self) -> None:
+        """The session is over."""
+        self.let_go()
         if self._requests is not None:
             with self._report.contained("end not observed"):
                 self._requests.end(self)

@@ -1,7 +1,8 @@
 """Who receives and sends on the two connections of a session: its relays, or a pump.
 
 Both relays receive through `Ownership.receive`. Where the session is in its steady state, the connection goes to a pump
-in there; whatever wants it back, `recall`s it, and goes on as if there were no pump.
+in there; whatever wants it back, `recall`s it, and goes on as if there were no pump. Mostly the session is parked then:
+the relays end, and when the connection comes back, there are others, with another `Ownership`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 import trio
 
@@ -18,9 +20,13 @@ from amqproxy.proxy.leg import Leg
 from amqproxy.pump.pump import ENDED, FORCED, GONE, RECALLED, Pump, PumpedConnection
 from amqproxy.pump.pumps import Pumps
 from amqproxy.sockets.transport import SocketTransport, TransportBroken
+from amqproxy.supervision import contained
 
 MANY_FRAMES = 256
 """Frames after which it was worth while to hand a connection over."""
+
+IDLE_AFTER = 0.1
+"""Seconds without a byte after which a connection is handed over, however little has passed."""
 
 _PLACES = (CLIENT, SERVER)
 
@@ -57,24 +63,39 @@ OWNERSHIP_TRANSITIONS: dict[Owner, dict[OwnershipEvent, Owner]] = {
 """For each owner, which event leads to which other one."""
 
 
+class Handover(NamedTuple):
+    """A connection that a pump has taken; `patience` is that of its `Ownership`."""
+
+    pumped: PumpedConnection
+    pump: Pump
+    patience: int
+
+
 class Ownership:
     """The owner of one session's connection, which changes in `_move` alone.
 
     `legs` are both of the session's by the time of the first `receive`. `is_steady` is asked whether a pump could take
-    the connection, as far as the session knows. `note` returns what counts messages, if they are counted.
+    the connection, as far as the session knows. `note` returns what counts messages, if they are counted. `park` is
+    called once a pump has the connection: where it holds, the session is parked, and this has no connection any more.
+    It is handed over after `patience` chunks, and sooner where nothing comes for a while.
     """
 
     __slots__ = (
         "_changed",
         "_chunks",
+        "_is_parked",
         "_is_steady",
+        "_is_watched",
         "_legs",
         "_note",
+        "_park",
         "_patience",
         "_pump",
         "_pumped",
         "_pumps",
         "_scopes",
+        "_seen",
+        "_unflushed",
         "owner",
     )
 
@@ -84,8 +105,14 @@ class Ownership:
         legs: Mapping[Peer, Leg],
         is_steady: Callable[[], bool],
         note: Callable[[], Callable[[bool, memoryview, float, bool], None] | None],
+        park: Callable[[Handover], bool] = lambda handover: False,
     ) -> None:
         self._pumps = pumps
+        self._park = park
+        self._is_parked = False
+        self._is_watched = False
+        self._unflushed: set[Peer] | None = None
+        self._seen = -1
         self._legs = legs
         self._is_steady = is_steady
         self._note = note
@@ -104,12 +131,18 @@ class Ownership:
 
     # --- as relays see it
 
-    async def receive(self, peer: Peer) -> bytes:
-        """What a relay receives next from its leg; what comes before that, a pump may have relayed.
+    async def receive(self, peer: Peer) -> bytes | None:
+        """What a relay receives next from its leg; what comes before that, a pump may have relayed. None: the session
+        is parked, and there is nothing left to do.
 
         `TransportBroken` when the leg's peer is gone, `TargetBroken` when the other leg's is.
         """
         while True:
+            if self._unflushed is not None and peer in self._unflushed:
+                self._unflushed.discard(peer)
+                await self._send_unsent(peer.other)
+            if self._is_parked:
+                return None
             if self.owner is Owner.PUMP:
                 try:
                     await self._changed.wait()
@@ -123,6 +156,9 @@ class Ownership:
                 self._scopes[peer.other].cancel()
                 await self._changed.wait()
             else:
+                if not self._is_watched:
+                    self._is_watched = True
+                    self._pumps.watch(self.offer_if_idle, self._rest)
                 data = await self._receive_here(peer)
                 if data is not None:
                     self._chunks -= 1
@@ -153,6 +189,31 @@ class Ownership:
         """Is it time to, and does the other relay wait for its peer?"""
         return self._chunks <= 0 and peer.other in self._scopes and self._is_steady()
 
+    @property
+    def _rest(self) -> float:
+        """Seconds without a byte after which the connection is handed over; longer where pumps soon gave it back."""
+        return IDLE_AFTER * self._patience / max(1, self._pumps.first_chunks)
+
+    def offer_if_idle(self) -> float | None:
+        """Hand the connection over if nothing came since this was called before: seconds until this is to be called
+        again, None for not before more has come.
+        """
+        again: float | None = None
+        with contained("connection not handed over"):
+            again = self._offer_if_idle()
+        return again  # noqa: RET504 - the failure that ruff does not see leads here, too
+
+    def _offer_if_idle(self) -> float | None:
+        seen, self._seen = self._seen, sum(leg.transport.received for leg in self._legs.values())
+        if self.owner is Owner.RELAYS and self._chunks != math.inf and self._scopes and self._is_steady():
+            if seen != self._seen or len(self._scopes) < len(_PLACES):
+                return self._rest
+            if all(type(leg.transport) is SocketTransport for leg in self._legs.values()):
+                self._chunks = 0
+                self._scopes[CLIENT].cancel()
+        self._is_watched = False
+        return None
+
     def _answer_offer(self) -> None:
         """Neither relay receives now: hand the connection over, if it still can be."""
         pumped = self._pumpable() if self._is_steady() else None
@@ -163,6 +224,9 @@ class Ownership:
             self._pumped = pumped
             self._pump = self._pumps.take(pumped)
             self._move(OwnershipEvent.HAND_OVER)
+            if self._park(Handover(pumped, self._pump, self._patience)):
+                self._pumped = self._pump = None
+                self._is_parked = True
 
     def _pumpable(self) -> PumpedConnection | None:
         """The connection as a pump takes it; None where that is not possible."""
@@ -185,6 +249,16 @@ class Ownership:
         """The pump has given the connection back: all is as if it had been relayed here."""
         pumped, self._pumped, self._pump = self._pumped, None, None
         assert pumped is not None
+        self._accept(pumped)
+        self._move(OwnershipEvent.GIVE_BACK)
+
+    def go_on(self, handover: Handover) -> None:
+        """A connection has come back to a session that was parked, whose ownership this is now."""
+        self._patience = handover.patience
+        self._unflushed = set(_PLACES)
+        self._accept(handover.pumped)
+
+    def _accept(self, pumped: PumpedConnection) -> None:
         self._pumps.note_return(pumped)
         self._count_received(pumped)
         for place, peer in enumerate(_PLACES):
@@ -199,13 +273,19 @@ class Ownership:
                 self._pumps.first_chunks if is_worth_while else min(2 * self._patience, self._pumps.most_chunks)
             )
             self._chunks = self._patience
-        self._move(OwnershipEvent.GIVE_BACK)
 
     def _count_received(self, pumped: PumpedConnection) -> None:
         for peer, size in zip(_PLACES, pumped.show(), strict=True):
             transport = self._legs[peer].transport
             assert isinstance(transport, SocketTransport)
             transport.received += size
+
+    def let_go(self) -> None:
+        """The session is parked, or its parts were only looked at: refer to it no more."""
+        self._legs = {}
+        self._is_steady = _never
+        self._note = _nothing
+        self._park = _never
 
     # --- for what is done to a session from outside
 
@@ -219,3 +299,11 @@ class Ownership:
         if self._pumped is not None:
             self._pumps.read_journals()
             self._count_received(self._pumped)
+
+
+def _never(*_: object) -> bool:
+    return False
+
+
+def _nothing() -> None:
+    """Nothing is counted."""

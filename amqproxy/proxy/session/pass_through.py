@@ -70,6 +70,11 @@ class PassThrough:
         self.relays_unseen = True
 
     @property
+    def first_known(self) -> Client:
+        """What was known of the client before the first frame."""
+        return self._client
+
+    @property
     def client(self) -> Client:
         connection = self._legs[CLIENT].connection
         known = updated_client(self._client, connection.client) if connection.client is not None else self._client

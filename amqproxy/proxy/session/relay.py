@@ -39,6 +39,8 @@ class DirectionEnding(Enum):
     """The target takes no more. What it sent last may still be on its way, in the other direction."""
     ANSWERED = auto()
     """The client has answered the close that ended its drain."""
+    PARKED = auto()
+    """A pump has the connection, and the session keeps no relays meanwhile."""
 
 
 class Relay:
@@ -159,15 +161,12 @@ class Relay:
                 await trio.lowlevel.checkpoint()
             if reader.is_paused:
                 continue
-            if handshake is None:
-                data = await self._receive()
-                continue
-            data = await handshake.receive()
-            if handshake.is_over:
+            if handshake is not None and handshake.is_over:
                 handshake = self.handshake = None
-        return DirectionEnding.EOF
+            data = await (self._receive() if handshake is None else handshake.receive())
+        return DirectionEnding.PARKED if data is None else DirectionEnding.EOF
 
-    def _receive(self) -> Awaitable[bytes]:
+    def _receive(self) -> Awaitable[bytes | None]:
         if self._ownership is None:
             return self.source.transport.receive()
         return self._ownership.receive(self.source.peer)

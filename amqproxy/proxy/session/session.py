@@ -24,33 +24,33 @@ from amqproxy.config import Limits
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.interception.interceptor import Interceptor
-from amqproxy.proxy.leg import Leg, new_leg
-from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
-from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.session.client_observer import ClientObserver
 from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.drain import DrainStart, drain_start
 from amqproxy.proxy.session.handshake import PacedHandshake
 from amqproxy.proxy.session.opening import Opening, receive_opening, with_tls
+from amqproxy.proxy.session.ownership import Handover, Owner
+from amqproxy.proxy.session.parked_session import ParkedSession
 from amqproxy.proxy.session.relay import DirectionEnding, Relay
-from amqproxy.proxy.session.rule_log import RuleLog
+from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
-from amqproxy.proxy.session.tap_budget import TapBudget
+from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
-from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.proxy.upstream import Unreachable
-from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close, Verdict
-from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
+from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.supervision import contained, report
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.client_requests import ChannelView
-from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class Session:
@@ -59,29 +59,27 @@ class Session:
     `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
     them, its own first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `client` is what is
     known of the client so far, `rules` what is applied to it; without any, frames pass as they came. `on_hold` is
-    called with the number of each command that waits for an operator from then on. What the client declares is noted
-    in `topology`, if there is one. `pumps` relay what need not be looked at, if there are any.
+    called with the number of each command that waits for an operator from then on.
+
+    While a pump has the connection, the session may be parked: `run` has returned, and of its parts there is only what
+    they can be made from. They are, for a moment, for each that looks at them. When the connection comes back, `resume`
+    is called, which has to call `run` again; without `resume` a session is never parked.
     """
 
     __slots__ = (
-        "_closing",
         "_dial",
-        "_directions",
         "_is_beating",
-        "_life",
-        "_limits",
-        "_metrics",
+        "_kept_parts",
         "_nursery",
-        "_observer",
         "_on_hold",
-        "_report",
+        "_parked",
+        "_relays",
+        "_resume",
         "_rules",
-        "_scope",
-        "_share",
-        "_traffic",
+        "_services",
         "_tunnel",
         "connected_at",
-        "legs",
+        "is_over",
         "name",
         "number",
     )
@@ -92,61 +90,86 @@ class Session:
         transport: Transport,
         name: str,
         dial: Callable[[], Awaitable[Transport]],
-        limits: Limits,
-        metrics: Metrics,
+        services: SessionServices,
         tap: Tap | None = None,
         *,
         rules: RuleSet | None = None,
         client: Client | None = None,
-        mirrors: Mirrors | None = None,
-        memory: MemoryBudget | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
-        rule_log: RuleLog | None = None,
-        tap_budget: TapBudget | None = None,
-        brake: TapBrake | None = None,
-        topology: ObservedTopology | None = None,
-        pumps: Pumps | None = None,
+        resume: Callable[[Session], None] | None = None,
     ) -> None:
         self.number = number
         self.name = name
         self.connected_at = time.time()
-        self._report = SessionReport(
-            number, name, metrics, tap, rule_log, is_tls=isinstance(transport, StreamTransport)
-        )
-        self.legs: dict[Peer, Leg] = {CLIENT: new_leg(CLIENT, transport, limits, metrics, self._report)}
-        self._dial = dial
-        self._limits = limits
-        self._metrics = metrics
+        self.is_over = False
+        self._services = services
+        self._dial: Callable[[], Awaitable[Transport]] | None = dial
         self._rules = rules
         self._on_hold = on_hold
-        self._closing = Closing(self.legs, self._report)
-        self._share = MemoryShare(memory or MemoryBudget(share_limit=SESSION_MEMORY))
-        self._life = SessionLife()
-        self._scope = trio.CancelScope()
-        self._nursery: trio.Nursery | None = None
-        self._tunnel: Tunnel | None = None
-        self._traffic = Traffic(
-            self.legs,
-            client or Client(session=number),
-            self._life,
-            self._closing,
-            self._report,
-            self._scope,
-            limits,
-            self._share,
-            mirrors,
-            tap_budget,
-            brake,
-            pumps,
+        self._resume = resume
+        self._kept_parts: SessionParts | None = SessionParts(
+            services, number, name, transport, client or Client(session=number), tap
         )
-        self._observer = ClientObserver(self.client.connection, self._traffic, self._report, topology)
-        self._directions = 2
+        self._parked: ParkedSession | None = None
+        self._relays: tuple[Relay, Relay] | None = None
+        self._nursery: SessionTasks | None = None
+        self._tunnel: Tunnel | None = None
         self._is_beating = False
+
+    # --- its parts
+
+    @property
+    def _parts(self) -> SessionParts:
+        if self._kept_parts is not None:
+            return self._kept_parts
+        assert self._parked is not None
+        return self._parked.view(self._services, self.number, self.name)
+
+    @property
+    def legs(self) -> dict[Peer, Leg]:
+        """The client's, and the upstream's once there is one."""
+        return self._parts.legs
+
+    @property
+    def _traffic(self) -> Traffic:
+        return self._parts.traffic
+
+    @property
+    def _report(self) -> SessionReport:
+        return self._parts.report
+
+    @property
+    def _closing(self) -> Closing:
+        return self._parts.closing
+
+    @property
+    def _observer(self) -> ClientObserver:
+        return self._parts.observer
+
+    @property
+    def _share(self) -> MemoryShare:
+        return self._parts.share
+
+    @property
+    def _life(self) -> SessionLife:
+        return self._parts.life
+
+    @property
+    def _scope(self) -> trio.CancelScope:
+        return self._parts.scope
+
+    @property
+    def _limits(self) -> Limits:
+        return self._services.limits
+
+    @property
+    def _metrics(self) -> Metrics:
+        return self._services.metrics
 
     @property
     def phase(self) -> SessionState:
         """Where the session is in its life."""
-        return self._life.state
+        return SessionState.RELAYING if self.is_parked else self._life.state
 
     @property
     def channel_views(self) -> Mapping[int, ChannelView]:
@@ -156,7 +179,8 @@ class Session:
     @property
     def meter(self) -> MessageMeter | None:
         """What counts the messages of the connection, if they are counted; see `refresh`."""
-        return self._traffic.meter
+        metered = self._traffic.metered if self._parked is None else self._parked.metered
+        return None if metered is None else metered.meter
 
     @property
     def is_tls(self) -> bool:
@@ -170,6 +194,8 @@ class Session:
     @property
     def interceptor(self) -> Interceptor | None:
         """What there is between the legs, if there are rules."""
+        if self.is_parked:
+            return None
         passage = self._traffic.passage
         return passage if isinstance(passage, Interceptor) else None
 
@@ -188,16 +214,86 @@ class Session:
         """Where the client's leg is in its life."""
         return self.client.connection.state
 
+    # --- while a pump has the connection
+
+    @property
+    def is_parked(self) -> bool:
+        """Has a pump the connection, and is nothing else of the session there?"""
+        return self._parked is not None
+
+    @property
+    def owner(self) -> Owner:
+        """Who receives and sends."""
+        if self._parked is not None:
+            return Owner.PUMP
+        ownership = self._traffic.ownership
+        return Owner.RELAYS if ownership is None else ownership.owner
+
+    def recall(self) -> None:
+        """Have the connection here, if a pump has it."""
+        if self.is_over:
+            return
+        if self._parked is not None:
+            self._parked.handover.pump.recall(self._parked.handover.pumped)
+        elif self._traffic.ownership is not None:
+            self._traffic.ownership.recall()
+
+    def _unpark(self) -> None:
+        if self._parked is not None:
+            self.recall()
+
+    def _park(self, handover: Handover) -> bool:
+        """A pump has the connection: keep but what is needed to go on, if that suffices."""
+        parts, tasks = self._kept_parts, self._nursery
+        if parts is None or tasks is None or self._resume is None or self._is_beating or tasks.count > 1:
+            return False
+        if parts.report.end is not None or parts.scope.cancel_called or self.owes_heartbeats:
+            return False
+        parked = ParkedSession.of(parts, handover, self, trio.current_time())
+        if parked is None:
+            return False
+        handover.pumped.returned = self._come_back
+        self._parked = parked
+        self._kept_parts = self._nursery = None
+        parts.let_go()
+        return True
+
+    def _come_back(self) -> None:
+        """The pump has given the connection back."""
+        parked = self._parked
+        assert parked is not None
+        assert self._resume is not None
+        try:
+            parts = parked.parts(self._services, self.number, self.name)
+            tasks = SessionTasks()
+            self._relays = parts.traffic.begin(tasks, self._rules, None, self._announce_hold, self._park)
+            assert parts.traffic.ownership is not None
+            parts.traffic.ownership.go_on(parked.handover)
+            self._kept_parts, self._nursery = parts, tasks
+        except Exception as failure:  # noqa: BLE001 - it is no trouble to the others that come back
+            report("session failed", failure, session=self.number)
+            parked.close()
+            self.is_over = True
+        self._parked = None
+        self._resume(self)
+
     # --- from beginning to end
 
     async def run(self) -> None:
-        """Serve the client until it is gone, or until the session is ended."""
-        self._scope.deadline = trio.current_time() + self._limits.handshake_timeout
+        """Serve the client until it is gone, or until the session is ended, and so `is_over`; or until it is parked."""
+        parts = self._kept_parts
+        if parts is None or self.is_over:
+            return
+        is_new = self._dial is not None
+        if is_new:
+            parts.scope.deadline = trio.current_time() + self._limits.handshake_timeout
         try:
-            with self.contained(), self._scope:
-                await self._serve()
+            with self.contained(), parts.scope:
+                await (self._serve() if is_new else self._relay())
+            if self._kept_parts is not parts:  # it is parked, or goes on already in another task
+                return
             self._life.move(SessionEvent.ENDED)
-            if self._scope.cancelled_caught:
+            if parts.scope.cancelled_caught:
                 self._report.finish(
                     SessionEnd("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
                 )
@@ -207,21 +303,29 @@ class Session:
                 await self._closing.send_closes(self.known, self._limits.close_timeout)
                 await self._closing.linger()
         finally:
-            with trio.CancelScope(shield=True):
-                for leg in self.legs.values():
-                    with self.contained():
-                        await leg.transport.aclose()
-            with self.contained():
-                self._traffic.show_gap()  # else messages look open whose ends were not shown
-                self._report.close(trio.current_time())
-            self._observer.end()  # while it is known what may be shown of the client
-            with self.contained():
-                self._traffic.end()
-            self._share.clear()
-            self._life.state = SessionState.OVER
+            if self._kept_parts is parts:
+                await self._end()
+
+    async def _end(self) -> None:
+        """Close both connections, and the account."""
+        self.is_over = True
+        with trio.CancelScope(shield=True):
+            for leg in self.legs.values():
+                with self.contained():
+                    await leg.transport.aclose()
+        with self.contained():
+            self._traffic.show_gap()  # else messages look open whose ends were not shown
+            self._report.close(trio.current_time())
+        self._observer.end()  # while it is known what may be shown of the client
+        with self.contained():
+            self._traffic.end()
+        self._share.clear()
+        self._life.state = SessionState.OVER
 
     def contained(self) -> AbstractContextManager[None]:
         """What goes wrong inside ends this session with 541, and is no other client's trouble."""
+        if self.is_parked:
+            return contained("session failed", session=self.number)
         return self._report.contained("session failed", self._fail)
 
     def _fail(self, failure: Exception) -> None:
@@ -234,6 +338,7 @@ class Session:
             return
         self._life.move(SessionEvent.HEADER)
         began = trio.current_time()
+        assert self._dial is not None
         try:
             transport = await self._dial()
         except Unreachable as error:
@@ -241,28 +346,41 @@ class Session:
             self._metrics.upstream_up.labels("main").set(0)
             self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
             return
+        finally:
+            self._dial = None
         self._metrics.upstream_up.labels("main").set(1)
         self._metrics.connect_seconds.observe(trio.current_time() - began)
-        self.legs[SERVER] = upstream = new_leg(SERVER, transport, self._limits, self._metrics, self._report)
-        self._report.upstream = transport
+        upstream = self._parts.connect(transport, self._services)
         for leg in self.legs.values():
             leg.connection.receive_header(CLIENT, HEADER)
         if opening.is_opaque:
             await self._serve_unread(upstream, opening)
             return
+        self._nursery = SessionTasks()
+        self._life.move(SessionEvent.CONNECTED)
+        handshake = PacedHandshake(self.client, self._limits.initial_frame_max, opening.rest)
+        self._relays = self._traffic.begin(self._nursery, self._rules, handshake, self._announce_hold, self._park)
+        with suppress(TransportBroken):  # its own direction reports what happened
+            await upstream.transport.send(opening.header)
+        del opening, handshake, upstream, transport  # a connection may be idle for long
+        await self._relay()
+
+    async def _relay(self) -> None:
+        """Relay both directions until they have ended, or the session is parked."""
+        parts, tasks = self._kept_parts, self._nursery
+        assert parts is not None
+        assert tasks is not None
+        assert self._relays is not None
+        (inbound, outbound), self._relays = self._relays, None
         try:
-            async with trio.open_nursery() as self._nursery:
-                self._life.move(SessionEvent.CONNECTED)
-                handshake = PacedHandshake(self.client, self._limits.initial_frame_max, opening.rest)
-                inbound, outbound = self._traffic.begin(self._nursery, self._rules, handshake, self._announce_hold)
-                with suppress(TransportBroken):  # its own direction reports what happened
-                    await upstream.transport.send(opening.header)
-                del opening, handshake  # a connection may be idle for long
-                self._nursery.start_soon(self._carry, outbound, self._nursery.cancel_scope)
-                await self._carry(inbound, self._nursery.cancel_scope)
+            async with trio.open_nursery() as nursery:
+                tasks.begin(nursery)
+                nursery.start_soon(self._carry, parts, outbound, nursery.cancel_scope)
+                await self._carry(parts, inbound, nursery.cancel_scope)
         finally:
-            self._nursery = None
-            self._traffic.stop()
+            if self._kept_parts is parts:
+                self._nursery = None
+                parts.traffic.stop()
 
     def _announce_hold(self, number: int) -> None:
         self._on_hold(self, number)
@@ -272,10 +390,12 @@ class Session:
         self._scope.deadline = math.inf
         self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
         self._report.log("info", f"{opening.protocol} passes without being read")
+        self._nursery = SessionTasks()
         try:
-            async with trio.open_nursery() as self._nursery:
+            async with trio.open_nursery() as nursery:
+                self._nursery.begin(nursery)
                 self._life.move(SessionEvent.UNREAD)
-                await self._tunnel.run(self._nursery, opening.data)
+                await self._tunnel.run(nursery, opening.data)
         finally:
             self._nursery = None
         if self._tunnel.ended_by is not None:
@@ -301,13 +421,15 @@ class Session:
         await self.client.turn_away(self._limits.close_timeout)
         return None
 
-    async def _carry(self, relay: Relay, scope: trio.CancelScope) -> None:
+    async def _carry(self, parts: SessionParts, relay: Relay, scope: trio.CancelScope) -> None:
         """One direction, from its first frame to its end, and what that end means for the session."""
         source, target = relay.source, relay.target
         try:
             reason = "closed without connection.close"
             try:
                 ending = await relay.run()
+                if ending is DirectionEnding.PARKED:
+                    return
                 if ending is DirectionEnding.TARGET_GONE:
                     await self._outlast(target, source, scope)
             except ConnectionRefusal as refusal:
@@ -345,8 +467,8 @@ class Session:
                     await target.transport.send(source.reader.held)
                 await target.transport.send_eof()
         finally:
-            self._directions -= 1
-            if not self._directions:  # what runs besides has nothing more to do
+            parts.directions -= 1
+            if not parts.directions:  # what runs besides has nothing more to do
                 scope.cancel()
 
     async def _outlast(self, target: Leg, source: Leg, scope: trio.CancelScope) -> None:
@@ -367,7 +489,10 @@ class Session:
     def apply_rules(self, rules: RuleSet) -> None:
         """Go by other rules from here on."""
         if rules.rules:
-            self._traffic.recall()
+            self.recall()
+        elif self.is_parked:
+            self._rules = rules
+            return
         kept = rules.continued_from(self._rules) if self._rules is not None else set()
         self._rules = rules
         self._observer.forget()
@@ -381,18 +506,22 @@ class Session:
 
     def apply_tap(self, tap: Tap | None) -> None:
         """Show another tap what passes from here on; None: show it to no tap."""
+        if self.is_parked and tap is None:
+            return
         if self._report.tap is not tap:
-            self._traffic.recall()
+            self.recall()
             self._report.tap = tap
             self._traffic.apply_tap()
 
     def count_unseen(self) -> None:
         """Have the rules count what passed without being looked at."""
+        if self.is_parked:
+            return
         self._traffic.passage.count_unseen()
 
     def release(self, number: int, verdict: Verdict | None, note: str | None = None) -> None:
         """Send on a held command, with another verdict if one is given; log the note. `KeyError` if it is not held."""
-        if self._nursery is None or number not in self._traffic.passage.waiting:
+        if self.is_parked or self._nursery is None or number not in self._traffic.passage.waiting:
             raise KeyError(number)
         with self.contained():
             if note is not None:
@@ -404,26 +533,28 @@ class Session:
     @property
     def is_open(self) -> bool:
         """Are both peers past the handshake, and is neither ending the connection?"""
+        if self.is_parked:
+            return True
         is_relaying = self.phase is SessionState.RELAYING and self._nursery is not None
         return is_relaying and all(leg.connection.state is ConnectionState.OPEN for leg in self.legs.values())
 
     @property
     def is_paused(self) -> bool:
         """Is nothing read from the client until `resume`?"""
-        return self._traffic.is_paused
+        return not self.is_parked and self._traffic.is_paused
 
     @property
     def paused_channels(self) -> list[int]:
         """The numbers of the channels on which the client's commands wait until `resume`."""
-        return self._traffic.paused_channels
+        return [] if self.is_parked else self._traffic.paused_channels
 
     def close_channel(self, number: int, text: str) -> None:
         """Close a channel of an open connection for both peers, as soon as no content is under way on it.
 
         The client is sent 406, as by RabbitMQ where it closes a channel of its own accord.
         """
+        self.recall()
         assert self._nursery is not None
-        self._traffic.recall()
         with self.contained():
             self._report.log("info", f"channel {number} closed by an operator: {text}")
             close = Close(Scope.CHANNEL, PreconditionFailed.code, PreconditionFailed(text).reply_text, farewell=text)
@@ -435,8 +566,8 @@ class Session:
 
         What the broker sends goes on to it. The broker gets heartbeats for as long as the client is not read from.
         """
+        self.recall()
         assert self._nursery is not None
-        self._traffic.recall()
         with self.contained():
             if channel is None:
                 self._report.log("info", "paused by an operator")
@@ -451,6 +582,8 @@ class Session:
 
     def resume(self, channel: int | None = None, by: str = "by an operator") -> None:
         """Go on with what the client has sent meanwhile, in its order."""
+        if self.is_parked:
+            return
         with self.contained():
             if channel is None:
                 self._report.log("info", f"resumed {by}")
@@ -464,7 +597,7 @@ class Session:
 
     def drain(self) -> None:
         """End the session with 320 as soon as the contents in progress are complete."""
-        self._traffic.recall()
+        self.recall()
         nursery = self._nursery
         start = drain_start(self.phase, self.state)
         if start is DrainStart.NOT_AGAIN:
@@ -478,6 +611,7 @@ class Session:
 
     def close(self, text: str) -> None:
         """End the session with 320 and this text, since an operator wants it."""
+        self._unpark()
         if self._nursery is None:
             self.abort(text)  # its peers have not begun to speak AMQP with each other, or it is ending already
         else:
@@ -486,11 +620,13 @@ class Session:
 
     def abort(self, reason: str) -> None:
         """End the session where it stands."""
+        self._unpark()
         self._closing.abort(reason)
         self._scope.cancel()
 
     def disconnect(self, peer: Peer, reason: str) -> None:
         """End the session because `peer` is silent or does not read. It is reset."""
+        self._unpark()
         if self._nursery is None:
             return  # it is ending already
         self._closing.reset(peer, reason)
@@ -498,7 +634,9 @@ class Session:
 
     def refresh(self) -> None:
         """Have the legs and the meter know what a pump has relayed so far, if one does: ask for either after this."""
-        if self._traffic.ownership is not None:
+        if self._parked is not None:
+            self._parked.refresh(self._services)
+        elif self._traffic.ownership is not None:
             self._traffic.ownership.refresh()
 
     # --- heartbeats
@@ -516,8 +654,9 @@ class Session:
 
     def send_heartbeat(self) -> None:
         """Send the broker a heartbeat, unless the last one is still on its way."""
+        self._unpark()
         if self._nursery is not None and not self._is_beating:
-            self._traffic.recall()
+            self.recall()
             self._is_beating = True
             self._nursery.start_soon(self._send_heartbeat)
 

@@ -178,6 +178,18 @@ class SessionReport:
         self.metrics.opened.inc()
         self._log.info("connection open", vhost=connection.virtual_host, heartbeat=connection.heartbeat)
 
+    @property
+    def blocked_since(self) -> float | None:
+        """When the broker began to block the connection, in seconds; None while it does not."""
+        return self._blocked_since
+
+    def go_on(self, channels: int, blocked_since: float | None, client: Client) -> None:
+        """Go on with the account of an open connection, as another report has left it: what it counted is counted."""
+        self._is_open = True
+        self._channel_count = channels
+        self._blocked_since = blocked_since
+        self.introduce(client)
+
     def note_method(self, sender: Peer, method: Method, now: float) -> None:
         """A method that counts for more than a frame, if it does; `now` is in seconds."""
         match method:

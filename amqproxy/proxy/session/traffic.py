@@ -26,14 +26,16 @@ from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.closing import SHUTDOWN, Closing
 from amqproxy.proxy.session.drain import Drain
 from amqproxy.proxy.session.handshake import PacedHandshake
-from amqproxy.proxy.session.ownership import Ownership
+from amqproxy.proxy.session.ownership import Handover, Ownership
 from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.relay import Relay
 from amqproxy.proxy.session.release_timer import ReleaseTimer
 from amqproxy.proxy.session.session_effects import log_effects, send_copies
+from amqproxy.proxy.session.session_meter import SessionMeter
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
+from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.tap_budget import TapBudget, TapShare
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.pump.pumps import Pumps
@@ -47,7 +49,7 @@ from amqproxy.taps.metering.message_meter import MessageMeter
 class Traffic:
     """Carries out what the `passage` between `legs` wants, from the first frame on and until all that waited is sent.
 
-    `meter` counts the messages that the client sends and is sent, if they are counted. Taps that may miss frames are
+    `metered` counts the messages that the client sends and is sent, if they are counted. Taps that may miss frames are
     shown what there is time for in `tap_budget`; for others, there is the `brake`. With `pumps`, one of them relays
     while nothing of all this is needed; `recall` before doing anything to what passes.
 
@@ -64,7 +66,6 @@ class Traffic:
         "_limits",
         "_met",
         "_mirrors",
-        "_nursery",
         "_ownership",
         "_pumps",
         "_relays",
@@ -73,8 +74,9 @@ class Traffic:
         "_scope",
         "_share",
         "_tap_share",
+        "_tasks",
         "_timer",
-        "meter",
+        "metered",
         "passage",
     )
 
@@ -105,14 +107,14 @@ class Traffic:
         self._share = share
         self._mirrors = mirrors
         self._announce: Callable[[int], None] = _ignore
-        self._nursery: trio.Nursery | None = None
+        self._tasks: SessionTasks | None = None
         self._relays: tuple[Relay, ...] = ()
         self._rules: RuleSet | None = None
         self._drain: Drain | None = None
         self._timer = ReleaseTimer()
         self._met: list[tuple[Peer, Method]] = []
         self._tap_share = None if tap_budget is None else TapShare(tap_budget)
-        self.meter: MessageMeter | None = None
+        self.metered: SessionMeter | None = None
         self.passage: Passage
         self.know(client)
 
@@ -124,22 +126,27 @@ class Traffic:
 
     def begin(
         self,
-        nursery: trio.Nursery,
+        tasks: SessionTasks,
         rules: RuleSet | None,
-        handshake: PacedHandshake,
+        handshake: PacedHandshake | None,
         announce: Callable[[int], None],
+        park: Callable[[Handover], bool],
     ) -> tuple[Relay, Relay]:
-        """Both legs are connected: what relays the client's frames, and what relays the server's."""
-        self._nursery = nursery
+        """Both legs are connected: what relays the client's frames, and what relays the server's.
+
+        There is a `handshake` unless the connection is open; `park` is that of `Ownership`.
+        """
+        self._tasks = tasks
         self.passage.ask_for_frames()
         if rules is not None:
             self.apply_rules(rules, announce)
         client, server = self._legs[CLIENT], self._legs[SERVER]
         follow_up, observe = self._follow_up, self._report.metrics.latency.observe
-        if self._report.metrics.messages is not None:
-            self.meter = MessageMeter(self._report.metrics.messages)
+        if self._report.metrics.messages is not None and self.metered is None:
+            meter = MessageMeter(self._report.metrics.messages)
+            self.metered = SessionMeter(meter, self._report.number, self._report.name)
         if self._pumps is not None:
-            self._ownership = Ownership(self._pumps, self._legs, self._is_steady, self._measured)
+            self._ownership = Ownership(self._pumps, self._legs, self._is_steady, self._measured, park)
         shared = self.passage, self._share, follow_up, observe, self._note, self._report.note_frames
         last = self._brake, self._report.number, self._ownership
         relays = Relay(client, server, *shared, handshake, *last), Relay(server, client, *shared, None, *last)
@@ -148,8 +155,15 @@ class Traffic:
 
     def stop(self) -> None:
         """Nothing is relayed any more."""
-        self._nursery = None
+        self._tasks = None
         self._relays = ()
+
+    def let_go(self) -> None:
+        """The session is parked: refer to nothing any more that refers to this."""
+        self.stop()
+        if self._ownership is not None:
+            self._ownership.let_go()
+            self._ownership = None
 
     async def settle(self) -> None:
         """Send what a client that is gone by now has sent, and that is not to be refused: as if its time had come."""
@@ -168,8 +182,8 @@ class Traffic:
 
     def end(self) -> None:
         """The session is over: nothing is kept of what rules had."""
-        if self.meter is not None:
-            self.meter.close()
+        if self.metered is not None:
+            self.metered.close()
         self._announce = _ignore
         self.passage.end()
         self.know(self.passage.client)
@@ -208,8 +222,8 @@ class Traffic:
                 self._announce(number)
         for relay in self._relays:
             relay.make_room()
-        if self._nursery is not None and self._timer.move(self.passage.next_deadline):
-            self._nursery.start_soon(self._keep_time)
+        if self._tasks is not None and self._timer.move(self.passage.next_deadline):
+            self._tasks.start_soon(self._keep_time)
 
     def _on_method(self, sender: Peer, method: Method) -> None:
         """Do what follows from a method for the session itself."""
@@ -246,13 +260,10 @@ class Traffic:
         if self._tap_share is not None:
             self._keep_to_share(self._tap_share, began)
 
-    def _measure(self, is_server: bool, data: bytes | memoryview, now: float, is_cut: bool = False) -> None:
-        """Have the meter count messages. Where it fails, nothing is counted any more."""
-        if self.meter is not None:
-            try:
-                self.meter.feed(is_server, data, now, is_cut)
-            except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
-                self._lose_meter(failure)
+    def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
+        """Have the meter count messages."""
+        if self.metered is not None:
+            self.metered.feed(is_server, data, now)
 
     def _keep_to_share(self, share: TapShare, began: float) -> None:
         """Show nothing for a while where showing took too much time, and then again.
@@ -283,7 +294,8 @@ class Traffic:
 
     @property
     def _frames(self) -> int:
-        return 0 if self.meter is None else self.meter.frames
+        meter = None if self.metered is None else self.metered.meter
+        return 0 if meter is None else meter.frames
 
     @property
     def _is_tapped(self) -> bool:
@@ -309,7 +321,7 @@ class Traffic:
             isinstance(passage, PassThrough)
             and passage.relays_unseen
             and not passage.is_tapped
-            and self._nursery is not None
+            and self._tasks is not None
             and self._life.state is SessionState.RELAYING
             and not (self._brake is not None and self._brake.is_on)
             and all(leg.connection.state is ConnectionState.OPEN for leg in self._legs.values())
@@ -318,14 +330,12 @@ class Traffic:
 
     def _measured(self) -> Callable[[bool, memoryview, float, bool], None] | None:
         """What is to be given all that a pump passes."""
-        return None if self.meter is None else self._measure
+        return None if self.metered is None or self.metered.meter is None else self.metered.feed
 
-    def _lose_meter(self, failure: Exception) -> None:
-        meter, self.meter = self.meter, None
-        with self._report.contained("messages not counted"):
-            if meter is not None:
-                meter.close()
-            raise failure
+    @property
+    def first_known(self) -> Client | None:
+        """What was known of the client before its first frame; None while there is an interceptor."""
+        return self.passage.first_known if isinstance(self.passage, PassThrough) else None
 
     def _taken_output(self, to: Peer) -> bytes | memoryview:
         """What is to be sent to a peer now, without anything having been received."""
@@ -335,13 +345,13 @@ class Traffic:
         return output
 
     def _impair(self, impairments: Iterable[Impairment]) -> None:
-        if self._nursery is None:
+        if self._tasks is None:
             return  # nothing is left that they could be about
         for impairment in impairments:
             leg = self._legs[impairment.to]
             if not isinstance(leg.transport, FaultyTransport):
                 leg.transport = FaultyTransport(leg.transport, random.random)
-                self._nursery.start_soon(leg.transport.run)
+                self._tasks.start_soon(leg.transport.run)
             leg.transport.impair(impairment)
 
     # --- rules
@@ -357,7 +367,7 @@ class Traffic:
             self.passage.ask_for_frames()
         elif rules.rules and self._life.state is SessionState.RELAYING:
             self._intercept(rules, announce)
-        if self._nursery is not None:
+        if self._tasks is not None:
             is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
             self._impair(self.passage.start(trio.current_time(), is_open=is_open))
 
@@ -396,11 +406,11 @@ class Traffic:
             return self.passage
         return self._intercept(self._rules or RuleSet(()), announce)
 
-    def send_changes(self, nursery: trio.Nursery) -> None:
+    def send_changes(self, tasks: SessionTasks) -> None:
         """Do what follows from what was changed from outside: neither peer waits for the other to take its part."""
         self._apply_effects()
         for leg in self._legs.values():
-            nursery.start_soon(self._send_output, [leg])
+            tasks.start_soon(self._send_output, [leg])
 
     def pause(self) -> None:
         """Read nothing more from the client, whose heartbeats the broker gets from us."""
@@ -434,11 +444,11 @@ class Traffic:
             self._apply_effects()
             await self._send_output()
 
-    def release(self, number: int, verdict: Verdict | None, nursery: trio.Nursery) -> None:
+    def release(self, number: int, verdict: Verdict | None, tasks: SessionTasks) -> None:
         """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
         self.passage.release(number, verdict, trio.current_time())
         self._apply_effects()
-        nursery.start_soon(self._send_output)
+        tasks.start_soon(self._send_output)
 
     async def release_all(self) -> None:
         """Send all that waits, since there is nothing more to wait for."""
@@ -473,7 +483,7 @@ class Traffic:
 
     # --- draining
 
-    def drain(self, nursery: trio.Nursery) -> None:
+    def drain(self, tasks: SessionTasks) -> None:
         """Complete the contents in progress, then send the client connection.close."""
         self._life.move(SessionEvent.DRAIN)
         self.resume()
@@ -484,7 +494,7 @@ class Traffic:
         self.passage.ask_for_frames()
         self.passage.release_all(trio.current_time())
         self._apply_effects()
-        nursery.start_soon(self._go_on_releasing)
+        tasks.start_soon(self._go_on_releasing)
         self._close_if_drained(drain)
 
     def _passes_drain(self, sender: Peer, frame: Frame) -> bool:
@@ -495,8 +505,8 @@ class Traffic:
 
     def _close_if_drained(self, drain: Drain) -> None:
         """Send the client connection.close, once the contents in progress at the start of the drain are complete."""
-        nursery = self._nursery
-        if nursery is None or self._life.state is not SessionState.DRAINING:
+        tasks = self._tasks
+        if tasks is None or self._life.state is not SessionState.DRAINING:
             return
         if self.passage.is_over or self.passage.is_releasing:
             return  # it ends for that, or is asked again
@@ -507,8 +517,8 @@ class Traffic:
         self._life.move(SessionEvent.DRAINED)
         self.passage.is_draining = True
         self._closing.drained()
-        end_soon(nursery.cancel_scope, self._limits.close_timeout)
-        nursery.start_soon(drain.send_close, before + close)
+        end_soon(tasks.cancel_scope, self._limits.close_timeout)
+        tasks.start_soon(drain.send_close, before + close)
 
 
 def end_soon(scope: trio.CancelScope, seconds: float) -> None:

@@ -72,7 +72,9 @@ async def test_a_meter_that_fails_is_no_trouble_to_the_session(
     async with staged() as stage:
         await stage.play(CONSUMING)
         assert counted(stage) == {"consumers": 1}
-        meter = stage.session._traffic.meter
+        metered = stage.session._traffic.metered
+        assert metered is not None
+        meter = metered.meter
         assert meter is not None
 
         class Broken:
@@ -81,7 +83,7 @@ async def test_a_meter_that_fails_is_no_trouble_to_the_session(
 
             close = meter.close
 
-        stage.session._traffic.meter = Broken()  # type: ignore[assignment]
+        metered.meter = Broken()  # type: ignore[assignment]
         with capture_logs() as logs:
             await stage.play(f"""
                 >> {PUBLISH}

@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.control.session_entries import channel_entries, connection_entry
-from amqproxy.proxy.session.ownership import OWNERSHIP_TRANSITIONS, Owner, Ownership, OwnershipEvent
+from amqproxy.proxy.session.ownership import OWNERSHIP_TRANSITIONS, Owner, OwnershipEvent
 from amqproxy.proxy.session.session import Session
 from amqproxy.pump.pumps import are_available
 from amqproxy.rules.actions import AnyRule
@@ -35,10 +35,8 @@ def most_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "frames_a_pump", 1_000_000)
 
 
-def ownership(stage: Stage) -> Ownership:
-    found = stage.session._traffic.ownership
-    assert found is not None
-    return found
+def owner(stage: Stage) -> Owner:
+    return stage.session.owner
 
 
 @asynccontextmanager
@@ -46,7 +44,7 @@ async def pumped(**options: Any) -> AsyncIterator[Stage]:
     """A session that a pump relays."""
     async with staged(OPEN, **options) as stage:
         await stage.play(f">> {PUBLISH}\n<< heartbeat")
-        assert ownership(stage).owner is Owner.PUMP
+        assert owner(stage) is Owner.PUMP
         yield stage
         stage.client.socket.close()
         with trio.fail_after(1000):
@@ -64,7 +62,7 @@ async def test_a_session_in_its_steady_state_is_handed_over(autojump_clock: Mock
         assert stage.pumps is not None
         before = stage.pumps.handed_over
         await stage.play(f">> {PUBLISH}\n<< {DELIVER}\n>> heartbeat\n<< 1: basic.ack")
-        assert ownership(stage).owner is Owner.PUMP
+        assert owner(stage) is Owner.PUMP
         assert stage.pumps.handed_over == before
 
 
@@ -75,10 +73,11 @@ BACK = [">> 1: queue.declare\n<< 1: queue.declare-ok", "<< 1: basic.cancel", ">>
 @pytest.mark.parametrize("line", BACK)
 async def test_a_method_brings_it_back_and_what_comes_next_hands_it_over(line: str, autojump_clock: MockClock) -> None:
     async with pumped() as stage:
-        before = ownership(stage)._pumps.handed_over
+        assert stage.pumps is not None
+        before = stage.pumps.handed_over
         await stage.play(f"{line}\n>> {PUBLISH}\n<< heartbeat\n>> heartbeat\n<< heartbeat")
-        assert ownership(stage).owner is Owner.PUMP
-        assert ownership(stage)._pumps.handed_over > before
+        assert owner(stage) is Owner.PUMP
+        assert stage.pumps.handed_over > before
 
 
 @needs_pump
@@ -102,7 +101,7 @@ async def test_a_peer_that_hangs_up(peer: str, autojump_clock: MockClock) -> Non
     async with pumped() as stage:
         (stage.client if peer == "client" else stage.broker).perform("EOF")
         await wait_all_tasks_blocked()
-        assert ownership(stage).owner is Owner.RELAYS
+        assert owner(stage) is Owner.RELAYS
         if peer == "client":
             stage.broker.perform("EOF")
 
@@ -114,7 +113,7 @@ async def test_a_peer_that_resets(peer: str, autojump_clock: MockClock) -> None:
         (stage.client if peer == "client" else stage.broker).perform("RST")
         seen = await (stage.broker if peer == "client" else stage.client).sees()
         assert seen.startswith("connection.close 320" if peer == "broker" else "EOF")
-        assert ownership(stage).owner is Owner.RELAYS
+        assert owner(stage) is Owner.RELAYS
 
 
 def _apply_rule(session: Session) -> None:
@@ -141,7 +140,7 @@ async def test_what_is_done_from_outside_brings_it_back_with_all_that_was_on_its
         stage.client.say(whole[:-3])
         await stage.broker.sees()
         act(stage.session)
-        assert ownership(stage).owner is Owner.RELAYS
+        assert owner(stage) is Owner.RELAYS
         assert stage.session.client.connection.state == "open"
         stage.client.say(whole[-3:])
         await wait_all_tasks_blocked()
@@ -156,7 +155,7 @@ async def test_what_is_cancelled_ends_with_its_own_sockets(autojump_clock: MockC
     async with pumped() as stage:
         stage.session.close("enough")
         await wait_all_tasks_blocked()
-        assert ownership(stage).owner is Owner.RELAYS
+        assert owner(stage) is Owner.RELAYS
         assert await stage.client.sees() == "connection.close 320"
 
 
@@ -165,7 +164,7 @@ async def test_what_is_known_of_a_session_is_up_to_date(autojump_clock: MockCloc
     async with pumped() as stage:
         before = connection_entry(stage.session)["bytes"]
         await stage.play(f">> {PUBLISH}, 1: basic.publish\n<< {DELIVER}")
-        assert ownership(stage).owner is Owner.PUMP
+        assert owner(stage) is Owner.PUMP
         after = connection_entry(stage.session)["bytes"]
         assert after[str(CLIENT)] - before[str(CLIENT)] == len(octets(f"{PUBLISH}, 1: basic.publish"))
         assert after[str(SERVER)] - before[str(SERVER)] == len(octets(DELIVER))
@@ -183,7 +182,7 @@ async def test_rules_and_taps_keep_it_from_a_pump(autojump_clock: MockClock) -> 
     for options in ({"rules": rules}, {"tap": Audience()}):
         async with staged(OPEN, **options) as stage:  # type: ignore[arg-type]
             await stage.play(f">> {PUBLISH}\n<< heartbeat\n>> {PUBLISH}\n<< heartbeat")
-            assert ownership(stage).owner is Owner.RELAYS
+            assert owner(stage) is Owner.RELAYS
 
 
 @needs_pump
@@ -191,10 +190,12 @@ async def test_what_comes_back_soon_is_handed_over_less_and_less_often(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with pumped() as stage:
-        mine = ownership(stage)
         assert stage.pumps is not None
         stage.pumps.most_chunks = 1024
         for _ in range(5):
             await stage.play(">> 1: queue.declare\n<< 1: queue.declare-ok")
+        stage.session.recall()
+        mine = stage.session._traffic.ownership
+        assert mine is not None
         assert mine._patience > 1
         assert mine._chunks <= mine._patience

@@ -1,0 +1,60 @@
+"""What the sessions of one proxy share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.config import Limits
+from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget
+from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.session.rule_log import RuleLog
+from amqproxy.proxy.session.tap_budget import TapBudget
+from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.pump.pumps import Pumps
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.topology.observed_topology import ObservedTopology
+
+
+class SessionServices:
+    """The bounds, counters, budgets and pumps of all sessions.
+
+    What clients declare is noted in `topology`, if there is one. `pumps` relay what need not be looked at, if there are
+    any; `let_go_of_view` ends the look at one that is parked.
+    """
+
+    __slots__ = (
+        "brake",
+        "let_go_of_view",
+        "limits",
+        "memory",
+        "metrics",
+        "mirrors",
+        "pumps",
+        "rule_log",
+        "tap_budget",
+        "topology",
+    )
+
+    def __init__(
+        self,
+        limits: Limits,
+        metrics: Metrics,
+        *,
+        mirrors: Mirrors | None = None,
+        memory: MemoryBudget | None = None,
+        rule_log: RuleLog | None = None,
+        tap_budget: TapBudget | None = None,
+        brake: TapBrake | None = None,
+        topology: ObservedTopology | None = None,
+        pumps: Pumps | None = None,
+    ) -> None:
+        self.limits = limits
+        self.metrics = metrics
+        self.mirrors = mirrors
+        self.memory = memory or MemoryBudget(share_limit=SESSION_MEMORY)
+        self.rule_log = rule_log
+        self.tap_budget = tap_budget
+        self.brake = brake
+        self.topology = topology
+        self.pumps = pumps
+        self.let_go_of_view: Callable[[], None] | None = None

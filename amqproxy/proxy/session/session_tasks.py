@@ -1,0 +1,48 @@
+"""The tasks of one session besides those that relay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+
+class SessionTasks:
+    """Tasks in a nursery of the session's; what is started before it is there is started once it `begin`s.
+
+    So what is done to a session that has just come back from a pump need not wait for the task that runs it.
+    `cancel_scope` is the nursery's.
+    """
+
+    __slots__ = ("_nursery", "_waiting", "cancel_scope")
+
+    def __init__(self) -> None:
+        self.cancel_scope = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self._waiting: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
+
+    def begin(self, nursery: trio.Nursery) -> None:
+        """The nursery is there: start what has waited for it."""
+        before, self.cancel_scope = self.cancel_scope, nursery.cancel_scope
+        self._nursery = nursery
+        if before.deadline != math.inf:
+            nursery.cancel_scope.deadline = before.deadline
+        if before.cancel_called:
+            nursery.cancel_scope.cancel()
+        for function, arguments in self._waiting:
+            nursery.start_soon(function, *arguments)
+        self._waiting.clear()
+
+    def start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """Call an async function in a task."""
+        if self._nursery is None:
+            self._waiting.append((function, arguments))
+        else:
+            self._nursery.start_soon(function, *arguments)
+
+    @property
+    def count(self) -> int:
+        """How many there are, those that relay included."""
+        return len(self._waiting) + (0 if self._nursery is None else len(self._nursery.child_tasks))
