@@ -45,5 +45,5 @@ def test_what_is_not_pinned_is_listed() -> None:
 
 def test_a_release_pins_the_base_of_its_images() -> None:
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
-    assert re.search(r"imagetools inspect .*Manifest\.Digest", workflow)
+    assert re.search(r"imagetools inspect .*Manifest\.Digest", workflow), "test_workflows runs it"
     assert "PYTHON=${{ steps.base.outputs.image }}" in workflow
