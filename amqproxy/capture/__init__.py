@@ -15,6 +15,7 @@ A file is read in steps, and each step is a function of the one before:
     decode          `Event`s → `Decoded` → `Record`s, for all streams of a file
       conversation    one stream: its protocol, its client, its two sides          (may be compiled)
       frame_resync    one side: frames, from bytes with gaps and garbage in them   (may be compiled)
+      amqp010_resync  the same for AMQP 0-10
       boundary        finds the next frame boundary after a gap
       decoded         frames, protocol headers, and skipped bytes
     json_lines      `Decoded` → lines of JSON, from the bytes of frames                (may be compiled)
@@ -22,6 +23,7 @@ A file is read in steps, and each step is a function of the one before:
     arrow           `Decoded` → Arrow record batches; needs pyarrow
       frame_columns   rows as columns, from the bytes of frames                        (may be compiled)
     filtering       `Decoded` → `Decoded`     only the commands that a filter matches
+      assembly_filter the same for AMQP 0-10
     dry_run         `Decoded` → what rules would have done to it
 
 A file is written in the other direction, by code that has frames or bytes of them:
@@ -37,6 +39,6 @@ which is many times as fast and keeps their bytes.
 `warnings` defines what is reported about a file: a `CaptureError` ends the reading, a `CaptureWarning` does not.
 
 `dry_run` and `filtering` use `amqproxy.rules`; records come from `amqproxy.taps`; everything else needs
-`amqproxy.amqp091` alone. Nothing here opens a socket, reads a clock or imports trio; the only input is files that are
-read from start to end. Every buffer and table has a named limit.
+`amqproxy.amqp091` and `amqproxy.amqp010` alone. Nothing here opens a socket, reads a clock or imports trio; the only
+input is files that are read from start to end. Every buffer and table has a named limit.
 """

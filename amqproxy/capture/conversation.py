@@ -14,14 +14,16 @@ try:
 except ImportError:
     from amqproxy import _cython as cython
 
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
+from amqproxy.capture.amqp010_resync import AMQP010Resync
 from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_BYTES, UNSURE, frame_at
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
 from amqproxy.capture.packet_comment import RecordedViolation, opener_of
@@ -49,8 +51,8 @@ _CUT = "the capture ends within a frame"
 class ConversationSide:
     """What one end of a stream has sent so far.
 
-    It is undecided while there are too few bytes; then either `finder` reads frames, or `stranger` names the protocol
-    whose bytes are counted.
+    It is undecided while there are too few bytes; then either `finder` reads frames, or `amqp010` those of 0-10, or
+    `stranger` names the protocol whose bytes are counted.
     """
 
     is_from_start: cython.bint
@@ -60,6 +62,7 @@ class ConversationSide:
     missing: cython.longlong  # bytes before `first`
     offset: cython.longlong  # how many bytes are reported, before any missing ones
     finder: FrameResync | None
+    amqp010: AMQP010Resync | None
     stranger: str
     counted: cython.longlong
     counted_ts_ns: int
@@ -72,6 +75,7 @@ class ConversationSide:
         self.missing = 0
         self.offset = 0
         self.finder = None
+        self.amqp010 = None
         self.stranger = ""
         self.counted = 0
         self.counted_ts_ns = 0
@@ -107,8 +111,9 @@ class Conversation:
     leg: str = cython.declare(str, visibility="readonly")
     opened: Opened = cython.declare(object, visibility="readonly")
     _note: Note
+    _reads_amqp010: cython.bint
 
-    def __init__(self, opened: Opened, tally: Tally) -> None:
+    def __init__(self, opened: Opened, tally: Tally, reads_amqp010: bool = False) -> None:
         self.stream = opened.stream
         self.opened = opened
         self.connection = ""
@@ -123,6 +128,7 @@ class Conversation:
         self._frame_max = 0
         self.leg = opened.leg
         self._note = NOTHING
+        self._reads_amqp010 = reads_amqp010
         one, other = opened.endpoints
         if opened.leg and not opened.has_handshake:
             opener = opener_of(opened.comments)
@@ -159,6 +165,8 @@ class Conversation:
                 self._report(direction, ts_ns, found, passed)
             elif not self.is_reported and side.finder.skipped > MAX_GUESS_BYTES and not self._has_server_port:
                 self._be_stranger(direction, ts_ns, "unknown", passed)
+        elif side.amqp010 is not None:
+            self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, data), passed)
         elif side.stranger:
             self._count_other_protocol(direction, ts_ns, data, passed)
         else:
@@ -185,6 +193,8 @@ class Conversation:
             found = side.finder.gap(ts_ns, lost, is_whole)
             if found:
                 self._report(direction, ts_ns, found, passed)
+        elif side.amqp010 is not None:
+            self._report_amqp010(direction, ts_ns, side.amqp010.gap(ts_ns, lost), passed)
         elif side.stranger:
             side.count(ts_ns, lost)
         else:
@@ -223,7 +233,9 @@ class Conversation:
             self._decide(direction, ts_ns, True, passed)
         if not self.is_reported:
             return
-        if side.finder is None and not side.stranger and (side.first or side.missing):
+        if side.amqp010 is not None:
+            self._report_amqp010(direction, ts_ns, side.amqp010.end(ts_ns, _ENDED.get(ending, _CUT)), passed)
+        elif side.finder is None and not side.stranger and (side.first or side.missing):
             if side.first and frame_at(side.first, 0) == IMPOSSIBLE:
                 self._be_stranger(direction, ts_ns, recognise(side.first) or "unknown", passed)
             else:
@@ -293,6 +305,9 @@ class Conversation:
             side.first = data[_HEADER_BYTES:]
             if side.first:
                 self._decide(direction, ts_ns, False, passed)
+        elif protocol == AMQP010 and self._reads_amqp010:
+            side.amqp010 = AMQP010Resync(offset=side.offset)
+            self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, data[_HEADER_BYTES:]), passed)
         else:
             side.stranger = protocol
             side.count(ts_ns, len(data) - _HEADER_BYTES)
@@ -391,6 +406,19 @@ class Conversation:
                 self._report_skipped(direction, NAME, each, passed)
             else:
                 passed.append(DecodedFrames(ts_ns, self.stream, self.connection, sender, each, self.leg, self._note))
+
+    @cython.cfunc
+    def _report_amqp010(self, direction: cython.int, ts_ns: int, found: object, passed: list[Decoded]) -> None:
+        sender = self._sender(direction)
+        for each in found:  # type: ignore[attr-defined]
+            if isinstance(each, UnreadableBytes):
+                self._report_skipped(direction, AMQP010, each, passed)
+            else:
+                passed.append(
+                    DecodedAMQP010Frames(
+                        ts_ns, self.stream, self.connection, sender, each.frames, each.command_ids, self.leg
+                    )
+                )
 
     @cython.cfunc
     def _settle(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> bool:

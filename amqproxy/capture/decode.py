@@ -54,9 +54,11 @@ class Decoder:
     _last_opened: Opened | None
     _tally: Tally
     _share: object
+    _reads_amqp010: cython.bint
 
-    def __init__(self, share: Share | None = None) -> None:
+    def __init__(self, share: Share | None = None, reads_amqp010: bool = False) -> None:
         self.ignored = 0
+        self._reads_amqp010 = reads_amqp010
         self._share = share
         self._talks = {}
         self._ends = {}
@@ -91,7 +93,7 @@ class Decoder:
         elif isinstance(event, Closed):
             self._end(event, passed)
         elif self._share is None or self._share.takes(event.stream):  # type: ignore[attr-defined]
-            self._talks[event.stream] = Conversation(event, self._tally)
+            self._talks[event.stream] = Conversation(event, self._tally, self._reads_amqp010)
         return passed
 
     def opened(self, stream: int) -> Opened | None:
@@ -140,12 +142,14 @@ def read_decoded(
     leg: str = "client",
     engine: SecondEngine | None = None,
     share: Share | None = None,
+    reads_amqp010: bool = False,
 ) -> Iterator[Decoded]:
     """What passed in a capture of one or more files: paths, directories, `-` for standard input, streams.
 
     As `CaptureReading` has it.
     """
-    reading = CaptureReading(name_of(sources), notify, leg=leg, engine=engine, share=share)
+    name = name_of(sources)
+    reading = CaptureReading(name, notify, leg=leg, engine=engine, share=share, reads_amqp010=reads_amqp010)
     for file in files_of(sources):
         yield from reading.decoded(file, on_read)
     yield from reading.finish()
@@ -157,7 +161,8 @@ class CaptureReading:
     TCP streams go on from file to file, and are numbered through. A file that begins before the one ahead of it ended
     was captured meanwhile: where it has the beginning of a stream that is known, that is another. Of a recording of
     the proxy's, what passed on one `leg` of its sessions, "client" or "upstream", or on "both". A second `engine` reads
-    what we do not. With a `share`, only what that has. `name` is what warnings call the capture.
+    what we do not. With a `share`, only what that has. Connections of 0-10 are counted as those of other protocols are,
+    unless it `reads_amqp010`. `name` is what warnings call the capture.
 
     After a `CaptureError` in one file, the next one can still be read. Between two files all that is known of the
     streams is here, and can be pickled, but for `notify`, `engine` and `share`: see `resumed`.
@@ -171,6 +176,7 @@ class CaptureReading:
         leg: str = "client",
         engine: SecondEngine | None = None,
         share: Share | None = None,
+        reads_amqp010: bool = False,
     ) -> None:
         self._name = name
         self._notify = notify
@@ -181,7 +187,7 @@ class CaptureReading:
         # What the dissector cannot read the engine can, or it has a warning of its own.
         self._dissector = Dissector(name, notify if engine is None else _but_for_link_types(notify))
         self._reassembler = Reassembler(name, notify)
-        self._decoder = Decoder(share)
+        self._decoder = Decoder(share, reads_amqp010)
         self.last_ns = 0
         """The time of the last packet that was read."""
 

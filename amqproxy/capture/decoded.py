@@ -11,7 +11,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import Frame
+from amqproxy.taps.amqp010_record import record_amqp010_frame
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record, record_frame
 
@@ -31,6 +33,21 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
     frames: Sequence[Frame]
     leg: str = ""
     note: Note = NOTHING
+
+
+class DecodedAMQP010Frames(msgspec.Struct, frozen=True, gc=False):
+    """Frames of AMQP 0-10 that one packet completed, at least one; the rest is as in `DecodedFrames`.
+
+    `command_ids` has for each the id of the command that it is of, or None: of a control, or where it is not known.
+    """
+
+    ts_ns: int
+    stream: int
+    connection: str
+    sender: str
+    frames: Sequence[AMQP010Frame]
+    command_ids: Sequence[int | None]
+    leg: str = ""
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
@@ -76,7 +93,7 @@ class StreamEnded(msgspec.Struct, frozen=True, gc=False):
     leg: str = ""
 
 
-Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes | StreamEnded
+Decoded: TypeAlias = DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes | StreamEnded
 
 
 def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -> Iterator[Record]:
@@ -94,6 +111,21 @@ def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -
                 connection=passed.connection,
                 sender=passed.sender,
                 note=passed.note,
+                body=body,
+            )
+            if has_both_legs:
+                record.leg = passed.leg or None
+            yield record
+        return
+    if isinstance(passed, DecodedAMQP010Frames):
+        for each, command_id in zip(passed.frames, passed.command_ids, strict=True):
+            record = record_amqp010_frame(
+                each,
+                ts_ns=passed.ts_ns,
+                stream=passed.stream,
+                connection=passed.connection,
+                sender=passed.sender,
+                command_id=command_id,
                 body=body,
             )
             if has_both_legs:

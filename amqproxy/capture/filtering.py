@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.assembly_filter import AssemblyFilter
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
@@ -16,12 +17,23 @@ from amqproxy.rules.matching.filters import Filter
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
     """The frames that the filter lets by, whatever could not be read as frames, and the ends of streams."""
     sieves: dict[int, FrameFilter] = {}
+    assembly_filters: dict[int, AssemblyFilter] = {}
     for each in passed:
+        if isinstance(each, DecodedAMQP010Frames):
+            assemblies = assembly_filters.get(each.stream)
+            if assemblies is None:
+                client = Client.named(each.stream, each.connection)
+                assemblies = assembly_filters[each.stream] = AssemblyFilter(by, client)
+            if found := assemblies.sift(Peer(each.sender), each.frames, each.command_ids, each.ts_ns / 1e9):
+                chosen, command_ids = zip(*found, strict=True)
+                yield msgspec.structs.replace(each, frames=chosen, command_ids=command_ids)
+            continue
         if not isinstance(each, DecodedFrames):
             if isinstance(each, SkippedBytes | StreamEnded):
                 yield each
             if isinstance(each, StreamEnded):
                 sieves.pop(each.stream, None)
+                assembly_filters.pop(each.stream, None)
             continue
         sieve = sieves.get(each.stream)
         if sieve is None:

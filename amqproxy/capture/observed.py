@@ -9,7 +9,14 @@ import msgspec
 
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.observer import Observer, ObserverSettings, OnEvents, Report
@@ -91,5 +98,7 @@ def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
             return []
         case SkippedBytes():
             return observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)
+        case DecodedAMQP010Frames():  # there is no trace of 0-10
+            return []
         case StreamEnded():
             return observer.end(decoded.ts_ns, decoded.reason)

@@ -13,7 +13,14 @@ from importlib.metadata import version
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
 from amqproxy.capture.frame_cuts import segments
 from amqproxy.capture.packet_comment import comment_of, ended_comment, lost_comment, session_comment, violation_comment
 from amqproxy.capture.pcapng import LEGS
@@ -71,6 +78,8 @@ class ExportedPackets:
         """The packets of what is selected."""
         for each in decoded:
             connection = self._connections.get(each.stream)
+            if isinstance(each, DecodedAMQP010Frames):
+                continue
             if isinstance(each, StreamEnded):
                 if connection is not None:
                     yield from connection.end(each.ts_ns, each.reason)

@@ -51,6 +51,8 @@ def _time_of_day(seconds: int) -> str:
 
 
 def _what(record: Record) -> str:
+    if record.protocol == "0-10" and record.type in ("control", "command", "header"):
+        return _amqp010(record)
     if record.type == "method":
         return f"{record.method}  {pairs(record.arguments or {})}"
     if record.type == "header":
@@ -67,6 +69,14 @@ def _what(record: Record) -> str:
         lost = f", {record.lost} bytes lost" if record.lost else ""
         return f"ERROR {record.code or ''} {printable(record.reason or '')}{place}{lost}"
     return record.type
+
+
+def _amqp010(record: Record) -> str:
+    """A control, a command with its id, or the header of one."""
+    number = "" if record.command_id is None else f"{record.command_id}: "
+    if record.type == "header":
+        return f"  header  {pairs(record.properties or {})}"
+    return f"{number}{record.method or record.type}  {pairs(record.arguments or {})}"
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import HEADER, NAME
 from amqproxy.capture.byte_window import OnRead, ignore_read
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.frame_resync import JOINED, MISSING
 from amqproxy.capture.pcap import Packet
 from amqproxy.capture.stream_events import Closed, Data, Event
@@ -265,7 +265,7 @@ class _Comparison:
             if each.data.startswith(HEADER[:4]):
                 own = _Own("protocol-header", text=f"a protocol header of {each.protocol}")
                 self._lane((each.stream, each.sender)).ours.append(own)
-        elif each.protocol == NAME:
+        elif isinstance(each, SkippedBytes) and each.protocol == NAME:
             is_hole = each.reason in (MISSING, JOINED)
             if is_hole:
                 self._holed.add(each.stream)

@@ -8,7 +8,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.taps.text import printable
 from amqproxy.views.session_legs import SessionLegs
 
@@ -93,7 +93,7 @@ class Conversation:
         """The same, once it has been seen which channels there are."""
         if self.channel is None:
             self._is_found = True
-        elif isinstance(each, DecodedFrames):
+        elif isinstance(each, DecodedFrames | DecodedAMQP010Frames):
             for frame in each.frames:
                 self._is_found = self._is_found or frame.channel == self.channel
                 if len(self._channels) < MAX_LISTED:
@@ -145,6 +145,6 @@ def _told(decoded: Decoded) -> str | None:
 
 def _may_be_told(each: Decoded) -> bool:
     """Can the client still say how it is called, after this? It does so before any channel is used."""
-    if isinstance(each, DecodedFrames):
+    if isinstance(each, DecodedFrames | DecodedAMQP010Frames):
         return all(frame.channel == 0 for frame in each.frames)
     return not isinstance(each, SkippedBytes | StreamEnded)

@@ -1,0 +1,223 @@
+"""Frames of AMQP 0-10 in the bytes of one direction, some of which may be missing or be no frames at all.
+
+As in `frame_resync`: after a gap, and after bytes that are no frame, reading resumes at the next frame, and an
+`UnreadableBytes` reports how many bytes were skipped. Where only the inside of one frame is missing, its end is known;
+and if it is a body, it is a frame all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from amqproxy.amqp010.controls import SessionCommandPoint
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import BODY, COMMAND, COMMAND_TRACK, CONTROL, OVERHEAD, Frame
+from amqproxy.amqp010.frame_reader import FrameReader
+from amqproxy.amqp010.methods import BY_NAME
+from amqproxy.amqp010.sequence import add
+from amqproxy.capture.frame_resync import MAX_KEPT_BYTES, MISSING, UnreadableBytes
+
+_HEAD = re.compile(
+    rb"(?=[\x00-\x0f](?:\x00..\x00\x00|[\x01-\x03]..\x00\x01)..\x00\x00\x00\x00)",
+    re.DOTALL,
+)
+"""A frame's header: a control on track 0, or something else on track 1."""
+
+_COMMAND_POINT = BY_NAME["session.command-point"].index
+_UNNUMBERED = frozenset(BY_NAME[f"session.{name}"].index for name in ("attach", "attached", "detached", "gap"))
+
+
+class AMQP010Frames(NamedTuple):
+    """Frames one after the other, at least one, and the id of each's command, where it is one and has one."""
+
+    frames: Sequence[Frame]
+    command_ids: Sequence[int | None]
+
+
+class AMQP010Resync:
+    """One direction of a connection: bytes and holes in, frames and faults out.
+
+    A frame begins with the first byte, at `offset`.
+    """
+
+    def __init__(self, *, offset: int = 0) -> None:
+        self._reader: FrameReader | None = _reader(offset)
+        # While not reading: what is held, no more than a frame, where it lies, and what is to be reported, since where.
+        self._held = b""
+        self._offset = offset
+        self._since = offset
+        self._to_skip = 0
+        self._body = b""
+        self._fault = UnreadableBytes(0, MISSING, offset)
+        self._refused_at = -1
+        self._next: dict[int, int] = {}
+        self._current: dict[int, int | None] = {}
+
+    def feed(self, ts_ns: int, data: bytes) -> list[AMQP010Frames | UnreadableBytes]:
+        """What the bytes that came next complete."""
+        found: list[AMQP010Frames | UnreadableBytes] = []
+        while data:
+            data = self._read(ts_ns, data, found) if self._reader is not None else self._seek(data, found)
+        return found
+
+    def gap(self, ts_ns: int, lost: int) -> list[AMQP010Frames | UnreadableBytes]:
+        """Take that `lost` bytes are missing: the body that they complete."""
+        found: list[AMQP010Frames | UnreadableBytes] = []
+        if self._reader is not None:
+            cut = self._reader.held
+            self._lose_place(UnreadableBytes(ts_ns, MISSING, self._reader.offset))
+            self._offset += len(cut)
+            if len(cut) >= OVERHEAD:
+                self._to_skip = int.from_bytes(cut[2:4]) - len(cut)
+                self._body = cut if cut[1] == BODY else b""
+        else:
+            self._offset += len(self._held)
+            self._held = b""
+        skipped = min(self._to_skip, lost)
+        self._offset += lost
+        self._to_skip -= skipped
+        if self._body and not self._to_skip:
+            self._offset -= lost - skipped
+            self._finish_body(found)
+            if lost > skipped:
+                return found + self.gap(ts_ns, lost - skipped)
+        return found
+
+    def end(self, ts_ns: int, reason: str) -> list[UnreadableBytes]:
+        """Take that no more bytes come: what is skipped by now, or stays cut for `reason`."""
+        if self._reader is None:
+            return self._report(self._offset + len(self._held))
+        held = self._reader.held
+        if not held:
+            return []
+        kept = held if len(held) <= MAX_KEPT_BYTES else b""
+        return [UnreadableBytes(ts_ns, reason, self._reader.offset, len(held), data=kept)]
+
+    def _read(self, ts_ns: int, data: bytes, found: list[AMQP010Frames | UnreadableBytes]) -> bytes:
+        """Read frames: what is left where none begins."""
+        reader = self._reader
+        assert reader is not None
+        frames = reader.feed(data)
+        if frames:
+            found.append(AMQP010Frames(frames, [self._number(frame) for frame in frames]))
+        error = reader.error
+        if error is None:
+            return b""
+        begin, refused = reader.offset, reader.refused
+        offset = begin if error.offset is None else error.offset
+        fault = UnreadableBytes(ts_ns, error.reply_text, offset, code=int(error.code), channel=error.channel)
+        self._lose_place(fault)
+        self._fault.offset = offset
+        self._since = begin
+        is_frame = _HEAD.match(refused) is not None and _begins_frames(refused, 0) is not False
+        if is_frame and begin != self._refused_at:  # only out of order
+            self._refused_at = begin
+            found.append(fault)
+            self._reader = _reader(begin)
+            return refused
+        self._offset += 1
+        return refused[1:]
+
+    def _seek(self, data: bytes, found: list[AMQP010Frames | UnreadableBytes]) -> bytes:
+        """Look for the next frame: what is left once it is there."""
+        if self._to_skip:
+            skipped = min(self._to_skip, len(data))
+            self._to_skip -= skipped
+            self._offset += skipped
+            if self._to_skip:
+                return b""
+            if self._body:
+                self._finish_body(found)
+            elif _HEAD.match(data[skipped:]) or len(data) == skipped:
+                found += self._report(self._offset)
+                self._reader = _reader(self._offset)
+            return data[skipped:]
+        held = self._held + data
+        kept = max(0, len(held) - OVERHEAD + 1)  # perhaps the beginning of a header
+        for match in _HEAD.finditer(held):
+            begins = _begins_frames(held, match.start())
+            if begins:
+                self._offset += match.start()
+                self._held = b""
+                found += self._report(self._offset)
+                self._reader = _reader(self._offset)
+                return held[match.start() :]
+            if begins is None:
+                kept = match.start()
+                break
+        self._held = held[kept:]
+        self._offset += kept
+        return b""
+
+    def _lose_place(self, fault: UnreadableBytes) -> None:
+        assert self._reader is not None
+        self._since = self._offset = self._reader.offset
+        self._reader = None
+        self._fault = fault
+        self._held = b""
+        self._to_skip = 0
+        self._body = b""
+        self._next.clear()
+        self._current.clear()
+
+    def _finish_body(self, found: list[AMQP010Frames | UnreadableBytes]) -> None:
+        """Resume reading behind a body, whose rest is not known."""
+        known, self._body = self._body, b""
+        size = int.from_bytes(known[2:4])
+        frame = Frame(known.ljust(size, b"\x00"), self._since, size - len(known))
+        found.append(AMQP010Frames([frame], [None]))
+        self._reader = _reader(self._offset)
+
+    def _report(self, upto: int) -> list[UnreadableBytes]:
+        lost = upto - self._since
+        if not lost:
+            return []
+        self._fault.lost = lost
+        return [self._fault]
+
+    def _number(self, frame: Frame) -> int | None:
+        """The id of the command that a frame is of."""
+        channel = frame.channel
+        if frame.track != COMMAND_TRACK:
+            if frame.index == _COMMAND_POINT:
+                self._point(channel, frame)
+            elif frame.index in _UNNUMBERED:
+                self._next.pop(channel, None)
+            return None
+        if frame.begins_assembly and frame.kind == COMMAND:
+            number = self._next.get(channel)
+            if number is not None:
+                self._next[channel] = add(number, 1)
+            self._current[channel] = number
+        number = self._current.get(channel)
+        if frame.ends_assembly:
+            self._current.pop(channel, None)
+        return number
+
+    def _point(self, channel: int, frame: Frame) -> None:
+        try:
+            point: SessionCommandPoint = frame.method
+        except (ProtocolError, TypeError):
+            self._next.pop(channel, None)
+            return
+        self._next[channel] = point.command_id or 0
+
+
+def _reader(offset: int) -> FrameReader:
+    """One that believes whatever comes first on each track."""
+    return FrameReader(frame_max=0, offset=offset, is_midstream=True)
+
+
+def _begins_frames(held: bytes, at: int) -> bool | None:
+    """Whether frames begin there: one, and the header of another, or nothing more; None while that is undecided."""
+    size = int.from_bytes(held[at + 2 : at + 4])
+    if size < OVERHEAD or (held[at + 1] == CONTROL and size < OVERHEAD + 2):
+        return False
+    end = at + size
+    if end == len(held):
+        return True
+    if end + OVERHEAD > len(held):
+        return None
+    return _HEAD.match(held, end) is not None

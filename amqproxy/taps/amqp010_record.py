@@ -1,0 +1,112 @@
+"""A frame of AMQP 0-10 as a `Record`.
+
+What of a login is secret is masked, as for 0-9-1. Sets of commands become pairs of the first and the last of each
+range, structs objects of what they have; of a header, all properties are in one object.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from amqproxy.amqp010.domains import SegmentType
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.properties import Header
+from amqproxy.amqp010.protocol_header import NAME
+from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
+from amqproxy.amqp010.structs import Struct
+from amqproxy.amqp010.wire import Array, List, Map, UnknownStruct
+from amqproxy.taps.record import MASK, SECRETS, Record, excerpt, json_mapping, json_value
+
+TYPES = {each: each.name.lower() for each in SegmentType}
+
+_FLAGS = ((8, "B"), (4, "E"), (2, "b"), (1, "e"))
+
+
+def record_amqp010_frame(
+    frame: Frame, *, ts_ns: int, stream: int, connection: str, sender: str, command_id: int | None = None, body: int = 0
+) -> Record:
+    """The record of a frame; of type "error" when its payload turns out to be malformed.
+
+    Of a control, command or header in several frames, the first has its name, and none what it holds. The record
+    contains the first `body` bytes of a body frame.
+    """
+    record = Record(
+        ts_ns=ts_ns,
+        stream=stream,
+        connection=connection,
+        sender=sender,
+        protocol=NAME,
+        channel=frame.channel,
+        type=TYPES[SegmentType(frame.kind)],
+        size=frame.size,
+        flags=flags_of(frame),
+        command_id=command_id,
+    )
+    try:
+        if frame.kind in (SegmentType.CONTROL, SegmentType.COMMAND):
+            if frame.is_whole_segment:
+                method: Method = frame.method
+                record.method = method.name
+                record.arguments = arguments(method)
+            elif frame.index >= 0:
+                record.method = frame.name
+        elif frame.kind == SegmentType.HEADER and frame.is_whole_segment:
+            record.properties = properties(frame.header)
+        elif frame.kind == SegmentType.BODY:
+            if frame.lost:
+                record.lost = frame.lost
+            if body:
+                record.body = excerpt(frame.known_payload, body, frame.size)
+    except ProtocolError as error:
+        record.type = "error"
+        record.code, record.reason, record.offset = int(error.code), error.reply_text, error.offset
+        record.lost = frame.size
+    return record
+
+
+def flags_of(frame: Frame) -> str:
+    """A frame's place: B and E in the first and the last segment, b and e if it is the first and the last frame."""
+    return "".join([letter for bit, letter in _FLAGS if frame.flags & bit])
+
+
+def arguments(method: Method) -> dict[str, Any]:
+    """A method's fields as JSON can hold them, with secrets masked."""
+    found = {name: plain(value) for name, value in method.to_dict().items()}
+    secret = SECRETS.get(method.name)
+    if secret in found:
+        found[secret] = MASK
+    return found
+
+
+def properties(header: Header) -> dict[str, Any]:
+    """All properties in a header as JSON can hold them."""
+    found: dict[str, Any] = {}
+    for entry in header.entries:
+        if isinstance(entry, Struct):
+            found |= {name: plain(value) for name, value in entry.present().items()}
+        else:
+            found[f"0x{entry.code:04x}"] = plain(entry)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A value of a method or header as JSON can hold it."""
+    match value:
+        case Map():
+            return json_mapping({name: plain(each) for name, each in value.items()})
+        case List() | Array():
+            return [plain(each) for each in value]
+        case SequenceSet() | ByteRanges():
+            return [list(each) for each in value.ranges]
+        case Struct():
+            return {name: plain(each) for name, each in value.present().items()}
+        case UnknownStruct():
+            return json_value(value.encode())
+        case UUID() | Decimal():
+            return str(value)
+        case _:
+            return json_value(value)
