@@ -7,23 +7,17 @@ and if it is a body, it is a frame all the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from amqproxy.amqp010.boundary import find_frame, frame_size_at
 from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import BODY, COMMAND, COMMAND_TRACK, CONTROL, OVERHEAD, Frame
+from amqproxy.amqp010.frame import BODY, COMMAND, COMMAND_TRACK, OVERHEAD, Frame
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.methods import BY_NAME
 from amqproxy.amqp010.sequence import add
 from amqproxy.capture.frame_resync import MAX_KEPT_BYTES, MISSING, UnreadableBytes
-
-_HEAD = re.compile(
-    rb"(?=[\x00-\x0f](?:\x00..\x00\x00|[\x01-\x03]..\x00\x01)..\x00\x00\x00\x00)",
-    re.DOTALL,
-)
-"""A frame's header: a control on track 0, or something else on track 1."""
 
 _COMMAND_POINT = BY_NAME["session.command-point"].index
 _UNNUMBERED = frozenset(BY_NAME[f"session.{name}"].index for name in ("attach", "attached", "detached", "gap"))
@@ -111,7 +105,7 @@ class AMQP010Resync:
         self._lose_place(fault)
         self._fault.offset = offset
         self._since = begin
-        is_frame = _HEAD.match(refused) is not None and _begins_frames(refused, 0) is not False
+        is_frame = len(refused) >= OVERHEAD and frame_size_at(refused, 0) > 0
         if is_frame and begin != self._refused_at:  # only out of order
             self._refused_at = begin
             found.append(fault)
@@ -130,25 +124,20 @@ class AMQP010Resync:
                 return b""
             if self._body:
                 self._finish_body(found)
-            elif _HEAD.match(data[skipped:]) or len(data) == skipped:
+            elif len(data) < skipped + OVERHEAD or frame_size_at(data, skipped):
                 found += self._report(self._offset)
                 self._reader = _reader(self._offset)
             return data[skipped:]
         held = self._held + data
-        kept = max(0, len(held) - OVERHEAD + 1)  # perhaps the beginning of a header
-        for match in _HEAD.finditer(held):
-            begins = _begins_frames(held, match.start())
-            if begins:
-                self._offset += match.start()
-                self._held = b""
-                found += self._report(self._offset)
-                self._reader = _reader(self._offset)
-                return held[match.start() :]
-            if begins is None:
-                kept = match.start()
-                break
-        self._held = held[kept:]
-        self._offset += kept
+        place, is_sure = find_frame(held)
+        if is_sure or _ends_with_frame(held, place):
+            self._offset += place
+            self._held = b""
+            found += self._report(self._offset)
+            self._reader = _reader(self._offset)
+            return held[place:]
+        self._held = held[place:]
+        self._offset += place
         return b""
 
     def _lose_place(self, fault: UnreadableBytes) -> None:
@@ -210,14 +199,6 @@ def _reader(offset: int) -> FrameReader:
     return FrameReader(frame_max=0, offset=offset, is_midstream=True)
 
 
-def _begins_frames(held: bytes, at: int) -> bool | None:
-    """Whether frames begin there: one, and the header of another, or nothing more; None while that is undecided."""
-    size = int.from_bytes(held[at + 2 : at + 4])
-    if size < OVERHEAD or (held[at + 1] == CONTROL and size < OVERHEAD + 2):
-        return False
-    end = at + size
-    if end == len(held):
-        return True
-    if end + OVERHEAD > len(held):
-        return None
-    return _HEAD.match(held, end) is not None
+def _ends_with_frame(held: bytes, place: int) -> bool:
+    """Whether a frame that begins there ends where the bytes end for now, as the last one of a segment does."""
+    return len(held) - place >= OVERHEAD and frame_size_at(held, place) == len(held) - place

@@ -8,12 +8,10 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import records_of
 from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
-from tests.capture import shared_captures
+from tests.amqp010 import recorded
 
-QPIDD = shared_captures.FOLDER / "qpidd1.40__qpidpy-010-types.pcap"
-BROKER_J = shared_captures.FOLDER / "brokerj9.2__jms-010-types.pcapng"
-
-pytestmark = pytest.mark.skipif(not QPIDD.is_file(), reason="no captures of 0-10 are there")
+QPIDD = recorded.FOLDER / f"{recorded.QPIDD}.pcap.gz"
+BROKER_J = recorded.FOLDER / "brokerj9.2__jms-010-types.pcapng.gz"
 
 
 def kinds(expression: str, path: Path = QPIDD) -> list[str]:
