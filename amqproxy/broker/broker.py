@@ -144,6 +144,7 @@ class Broker:
         name, quantum = vhost.name, self.work.quantum
         connections = [each for each in self.connections if each.vhost is vhost]
         now = yield from self._doing(connections, lambda each, now: each.close(f"vhost '{name}' is deleted", now), now)
+        now = yield from self._ending_sessions(lambda vhost, user: vhost == name, now)
         for _ in vhost.clearing():
             if quantum.left <= 0 and quantum.is_over():
                 now = yield
@@ -175,8 +176,19 @@ class Broker:
             return False
         connections = [each for each in self.connections if each.is_of(user)]
         self._for_each(connections, lambda each, now: each.close(f"user '{name}' is deleted", now), now)
+        self.work.do(self._ending_sessions(lambda vhost, user: user == name, now), now)
         self.events.report("user.deleted", "", user)
         return True
+
+    def _ending_sessions(self, ends: Callable[[str, str], bool], now: float) -> Generator[None, float, float]:
+        """End the sessions of AMQP 0-10 of a virtual host or a user, those too whose client is gone."""
+        for (vhost, user, _), session in list(self.sessions.items()):
+            if ends(vhost, user):
+                with self.events.contained("a session's end failed", vhost=vhost, user=user):
+                    session.take_over(now)
+            if self.work.quantum.spend(TICKING):
+                now = yield
+        return now
 
     def log_in(self, name: str, password: str, *, is_loopback: bool) -> User:
         """The user, if the password is right and it may come from there; else `LoginRefused`."""

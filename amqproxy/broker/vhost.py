@@ -68,8 +68,10 @@ class ReplyTarget(Protocol):
         """Send it the answer that was published to this name."""
 
 
-class DistributedBranch(Protocol):
-    """A branch of a distributed transaction of AMQP 0-10; `amqp010.transaction_branch` has what it does."""
+class Timed(Protocol):
+    """What waits for somewhat of AMQP 0-10 and may have to end without it: a branch of a distributed transaction for
+    its outcome, a session for its client.
+    """
 
     def tick(self, now: float, /) -> None:
         """Its time is over."""
@@ -109,8 +111,8 @@ class VirtualHost:
         self.deleted: Callable[[Queue], None] = lambda queue: None
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
-        self.branches: dict[bytes, DistributedBranch] = {}
-        self.timed_branches: Schedule[DistributedBranch] = Schedule(sooner)
+        self.branches: dict[bytes, Timed] = {}
+        self.timed: Schedule[Timed] = Schedule(sooner)
         self.delayed = DelayedMessages(name, sooner)
         self.router = Router(self.exchanges, self.queues, self.delayed)
         self._dead_letters = DeadLetterPublisher(name, self.exchanges, self.router, self.events, self.work)
@@ -371,16 +373,16 @@ class VirtualHost:
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do."""
-        return min(self.timed_queues.next, self.timed_branches.next, self.delayed.next)
+        return min(self.timed_queues.next, self.timed.next, self.delayed.next)
 
     def tick(self, now: float) -> None:
         """Do what is due: let messages and queues expire, and delayed messages go on."""
         self.release(now)
         quantum = self.work.quantum
-        while not quantum.is_over() and (branch := self.timed_branches.take_first(now)) is not None:
+        while not quantum.is_over() and (timed := self.timed.take_first(now)) is not None:
             quantum.left -= 1
-            with self.events.contained("a branch's tick failed", vhost=self.name):
-                branch.tick(now)
+            with self.events.contained("what is timed failed", vhost=self.name):
+                timed.tick(now)
         while not quantum.is_over() and (queue := self.timed_queues.take_first(now)) is not None:
             quantum.left -= 1
             with self.events.contained("a queue's tick failed", vhost=self.name, queue=queue.name):

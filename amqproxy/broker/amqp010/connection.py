@@ -514,6 +514,13 @@ class Amqp010Connection:
         registry = self.broker.sessions
         key = self.vhost.name, self.user.name, name
         other = registry.get(key)
+        if isinstance(other, BrokerSession) and other.is_detached and other.vhost is self.vhost:
+            self._detaching.discard(channel)
+            self.sessions[channel] = other
+            self.send_method(channel, SessionAttached(name))
+            other.resume(self, channel, now)
+            self._report("channel.created", other)
+            return
         if other is not None:
             if not is_forced:
                 self.send_method(channel, SessionDetached(name, DetachCode.SESSION_BUSY))
@@ -544,10 +551,12 @@ class Amqp010Connection:
 
     def _detaching_session(self, session: BrokerSession, now: float) -> Job:
         session.end_turn()
-        yield from self._losing_session(session, now)
+        yield from self._losing_session(session, now, may_come_back=True)
         self.send_method(session.number, SessionDetached(session.name, DetachCode.NORMAL))
 
-    def _losing_session(self, session: SessionOfJob, now: float) -> Generator[None, float, float]:
+    def _losing_session(
+        self, session: SessionOfJob, now: float, *, may_come_back: bool = False
+    ) -> Generator[None, float, float]:
         number = session.number
         ended = self.sessions.get(number)
         if ended is not None and ended is session:
@@ -556,6 +565,8 @@ class Amqp010Connection:
             self._turns.pop(session, None)
             self._failures.pop(session, None)
             assert self.vhost is not None
+            if may_come_back and ended.detach(now):
+                return now
             key = self.vhost.name, self.user.name, session.name
             if self.broker.sessions.get(key) is session:
                 del self.broker.sessions[key]
@@ -648,7 +659,7 @@ class Amqp010Connection:
         self.do(self._closing(error, now), now)
 
     def _closing(self, error: ProtocolError, now: float) -> Job:
-        now = yield from self._losing_sessions(now)
+        now = yield from self._losing_sessions(now, may_come_back=False)
         if not self.is_over:
             self._send_close(error, now + closing_time(self.heartbeat))
 
@@ -694,11 +705,11 @@ class Amqp010Connection:
         self.output.close()
         self._wake = _do_nothing
 
-    def _losing_sessions(self, now: float) -> Generator[None, float, float]:
+    def _losing_sessions(self, now: float, *, may_come_back: bool = True) -> Generator[None, float, float]:
         self.output.has_room = False  # what one session gives back is not for another
         for session in list(self.sessions.values()):
             with self.broker.events.contained("a session's end failed", client=self.name, channel=session.number):
-                now = yield from self._losing_session(session, now)
+                now = yield from self._losing_session(session, now, may_come_back=may_come_back)
         return now
 
     # --- the log

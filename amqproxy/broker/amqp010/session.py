@@ -40,9 +40,11 @@ from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import firehose
 from amqproxy.broker.amqp010.commands import HANDLERS
+from amqproxy.broker.amqp010.detachment import Detachment
 from amqproxy.broker.amqp010.exceptions import translated
 from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningConnection
+from amqproxy.broker.amqp010.replay import ReplayBuffer, SentCommand
 from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
 from amqproxy.broker.amqp010.subscription import Subscription
@@ -58,6 +60,12 @@ MAX_RANGES = 1024
 REMOVING = 16
 """What it costs of a turn to remove a queue."""
 
+MAX_TIMEOUT = 3600
+"""Seconds that a session waits for its client, at most."""
+
+MAX_DETACHED = 1000
+"""Sessions and branches of transactions that may wait so in one virtual host; of more, sessions end at once."""
+
 LARGE = 16 * 1024
 """Bytes of a body from which it is not copied into the frames around it."""
 
@@ -72,7 +80,7 @@ class BrokerSession:
     def __init__(self, name: bytes, number: int, connection: OwningConnection, vhost: VirtualHost) -> None:
         self.name = name
         self.number = number
-        self.connection = connection
+        self.connection: OwningConnection = connection
         self.broker = connection.broker
         self.vhost = vhost
         self.user = connection.user
@@ -101,6 +109,10 @@ class BrokerSession:
         self._known: list[tuple[int, int]] = []
         self._sent = 0
         self._is_pointed = False
+        self.timeout = 0
+        """Seconds for which the session waits for its client, once that is gone."""
+        self._replay = ReplayBuffer()
+        self._awaits_expected = False
         self._place: Table | None = None
 
     @property
@@ -129,7 +141,14 @@ class BrokerSession:
     @property
     def may_send(self) -> bool:
         """Is there room for something more to be sent?"""
-        return not self.is_over and self.connection.output.has_room
+        if self.is_over or self._awaits_expected or not self.connection.output.has_room:
+            return False
+        return not (self.timeout and self._replay.is_full)
+
+    @property
+    def is_detached(self) -> bool:
+        """Does it wait for its client to come back?"""
+        return isinstance(self.connection, Detachment)
 
     def id_of(self, position: int) -> int:
         """The command id on the wire."""
@@ -248,7 +267,7 @@ class BrokerSession:
 
     def end_turn(self) -> None:
         """Report what was completed."""
-        if self.is_over:
+        if self.is_over or self.is_detached:
             return
         self.publisher.end_turn()
         if self._accepted:
@@ -267,11 +286,14 @@ class BrokerSession:
     def send(self, command: Command) -> int:
         """Send a command without content; its position."""
         position = self._next_sent()
-        self.connection.send_method(self.number, command)
+        if self.timeout:
+            self._replay.keep(position, SentCommand(command.encode()))
+        if not self._awaits_expected:
+            self.connection.send_method(self.number, command)
         return position
 
     def _next_sent(self) -> int:
-        if not self._is_pointed:
+        if not self._is_pointed and not self._awaits_expected and not self.is_detached:
             self._is_pointed = True
             self._control(SessionCommandPoint(id_of(self._sent), 0))
         position = self._sent
@@ -285,11 +307,14 @@ class BrokerSession:
         """Send a message to a subscription; the position of the transfer."""
         position = self._next_sent()
         number, frame_max = self.number, self.connection.frame_max
-        if not subscription.head:
+        if not subscription.command:
             accept = AcceptMode.EXPLICIT if subscription.accepts_explicitly else AcceptMode.NONE
             acquire = AcquireMode.PRE_ACQUIRED if subscription.acquires else AcquireMode.NOT_ACQUIRED
-            transfer = MessageTransfer(subscription.destination, accept, acquire)
-            subscription.head = encode_segment(FIRST_SEGMENT, COMMAND, number, transfer.encode(), frame_max)
+            subscription.command = MessageTransfer(subscription.destination, accept, acquire).encode()
+        if self.timeout:
+            self._replay.keep(position, SentCommand(subscription.command, header, body))
+        if not subscription.head:
+            subscription.head = encode_segment(FIRST_SEGMENT, COMMAND, number, subscription.command, frame_max)
         output = self.connection.output
         head = subscription.head + encode_segment(0, HEADER, number, header, frame_max)
         if len(body) < LARGE:
@@ -314,7 +339,9 @@ class BrokerSession:
                 self._next = position_of(control.command_id or 0, self._seen)
             case SessionCompleted():
                 commands = control.commands or SequenceSet()
-                self.deliveries.completed(self._sent_ranges(commands), now)
+                ranges = self._sent_ranges(commands)
+                self._replay.confirmed(ranges)
+                self.deliveries.completed(ranges, now)
                 self._known += commands.ranges
                 self.connection.to_end_turn(self)
             case SessionKnownCompleted():
@@ -323,11 +350,17 @@ class BrokerSession:
             case SessionFlush():
                 self._flush(control)
             case SessionRequestTimeout():
-                self._control(SessionTimeout(0))
+                wanted = MAX_TIMEOUT if control.timeout is None else control.timeout
+                self.timeout = min(wanted, MAX_TIMEOUT)
+                self._control(SessionTimeout(self.timeout))
             case SessionGap():
                 for each in self._ranges(control.commands or SequenceSet(), self._seen):
                     self._skip(each)
-            case SessionConfirmed() | SessionExpected() | SessionTimeout():
+            case SessionConfirmed():
+                self._replay.confirmed(self._sent_ranges(control.commands or SequenceSet()))
+            case SessionExpected():
+                self._take_expected(control, now)
+            case SessionTimeout():
                 pass
             case _:
                 raise AssertionError(control)
@@ -396,6 +429,69 @@ class BrokerSession:
     def queue_deleted(self, name: str) -> None:
         """The queue of a subscription is gone."""
         self.connection.fail_session_soon(self, ResourceDeleted(f"the queue '{name}' is deleted"))
+
+    # --- a client that is gone, and comes back
+
+    def detach(self, now: float) -> bool:
+        """Wait for the client to come back, if it wants that: then True."""
+        if not self.timeout or self.is_over or len(self.vhost.timed) >= MAX_DETACHED:
+            return False
+        self.connection = Detachment(self.connection, self.vhost, self._end_detached)
+        self._next = None
+        self._is_pointed = False
+        self._awaits_expected = False
+        self.vhost.timed.set(self, now + self.timeout)
+        return True
+
+    def resume(self, connection: OwningConnection, number: int, now: float) -> None:
+        """The client is back, on a channel of another connection, and is asked what it has not received."""
+        self.vhost.timed.drop(self)
+        self.connection, self.number = connection, number
+        for subscription in self.deliveries.subscriptions.values():
+            subscription.head = b""
+        self._has_completed = True
+        connection.to_end_turn(self)
+        if self._sent:
+            self._awaits_expected = True
+            self._control(SessionFlush(expected=True))
+        else:
+            self.deliveries.pump(now)
+
+    def _take_expected(self, expected: SessionExpected, now: float) -> None:
+        if not self._awaits_expected:
+            return
+        positions = self._sent_ranges(expected.commands or SequenceSet())
+        if not positions:  # the client has nothing of the session any more
+            self.connection.detached(self, DetachCode.UNKNOWN_IDS, now)
+            return
+        self.do(self._replaying(positions, now), now)
+
+    def _replaying(self, positions: list[range], now: float) -> Job:
+        """Send again what the client has not received, in steps."""
+        following = -1
+        self._is_pointed = True
+        for position, command in self._replay.expected(positions):
+            if position != following:
+                self._control(SessionCommandPoint(id_of(position), 0))
+            following = position + 1
+            self.connection.output.put(command.frames(self.number, self.connection.frame_max))
+            if self.vhost.work.quantum.spend(1):
+                now = yield
+        if following != self._sent:
+            self._control(SessionCommandPoint(id_of(self._sent), 0))
+        self._awaits_expected = False
+        self.deliveries.pump(now)
+
+    def tick(self, now: float) -> None:
+        """The client has not come back in time."""
+        if self.is_detached:
+            self._end_detached(now)
+
+    def _end_detached(self, now: float) -> None:
+        if not self.is_over:
+            self.broker.sessions.pop((self.vhost.name, self.user.name, self.name), None)
+            self.vhost.timed.drop(self)
+            self.vhost.work.do(self.closing(now), now)
 
     def take_over(self, now: float) -> None:
         """Another connection attaches to the session by force: it ends here."""

@@ -20,6 +20,7 @@ class Subscription:
     __slots__ = (
         "accepts_explicitly",
         "acquires",
+        "command",
         "consumer",
         "destination",
         "head",
@@ -42,6 +43,8 @@ class Subscription:
         self.needs = 0
         self.window = 0
         """How often the credit was cleared."""
+        self.command = b""
+        """The command that each transfer begins with."""
         self.head = b""
         """The frame of the command that each transfer begins with."""
         self.consumer: Consumer | None = None

@@ -50,7 +50,7 @@ class TransactionBranch:
     def set_timeout(self, timeout: int, now: float) -> None:
         """Have it rolled back after so many seconds from now."""
         self.timeout = timeout
-        self.vhost.timed_branches.set(self, now + timeout if timeout else math.inf)
+        self.vhost.timed.set(self, now + timeout if timeout else math.inf)
 
     def fail(self) -> None:
         """Let it be rolled back, whatever its owner wants."""
@@ -71,7 +71,7 @@ class TransactionBranch:
     def forget(self) -> None:
         """It is complete."""
         self.vhost.branches.pop(self.xid.encode(), None)
-        self.vhost.timed_branches.drop(self)
+        self.vhost.timed.drop(self)
 
     def committing(self, publisher: SessionPublisher, now: float) -> Generator[None, float, float]:
         """Let all of it happen, in steps."""
