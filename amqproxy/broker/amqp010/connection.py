@@ -219,7 +219,7 @@ class Amqp010Connection:
             try:
                 self._receive(frame, now)
             except (ProtocolError, ProtocolError091) as error:
-                self._refuse(frame.channel, error, now)
+                self._refuse(frame, error, now)
         if self.is_over:
             place = count
         self._unread, self._place = (frames, place) if place < count else ([], 0)
@@ -383,12 +383,13 @@ class Amqp010Connection:
         elif self._stage is not Stage.CLOSING:
             raise FramingError(f"{control.name} before connection.open-ok", channel=channel)
 
-    def _refuse(self, channel: int, error: ProtocolError | ProtocolError091, now: float) -> None:
-        session = self.sessions.get(channel)
+    def _refuse(self, frame: Frame, error: ProtocolError | ProtocolError091, now: float) -> None:
+        """Answer a frame that is at fault, or the command that it ends, which its session has not taken."""
+        session = self.sessions.get(frame.channel)
         if session is None or _scope(error) is Scope.CONNECTION:
             self._close(_of_connection(error), now)
         else:
-            self._fail_session(session, error, session.last_position, now)
+            self._fail_session(session, error, session.next_position if frame.track else None, now)
 
     def _handle(self, control: Control, now: float) -> None:
         self.is_costly()

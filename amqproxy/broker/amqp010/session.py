@@ -134,9 +134,9 @@ class BrokerSession:
         return self.transaction
 
     @property
-    def last_position(self) -> int:
-        """The position of the last command that came."""
-        return self._seen - 1
+    def next_position(self) -> int | None:
+        """The position of the command that comes next, where that is known."""
+        return self._next
 
     @property
     def may_send(self) -> bool:
@@ -234,8 +234,11 @@ class BrokerSession:
         """Commands are done; that is reported at the end of the turn."""
         if self.is_over:
             return
-        for position in positions if self._incomplete else ():
-            self._incomplete.pop(position, None)
+        incomplete = self._incomplete
+        if incomplete:
+            is_small = len(positions) <= len(incomplete)
+            for position in positions if is_small else [each for each in incomplete if each in positions]:
+                incomplete.pop(position, None)
         self._complete(positions)
         while self._syncs and not self._is_before(self._syncs[0]):
             position = self._syncs.popleft()

@@ -1,0 +1,208 @@
+"""A connection of AMQP 0-10: its handshake, what is refused, and what one client does that is not another's trouble."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import ExecutionSync, MessageAccept, MessageFlow, MessageSubscribe
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionHeartbeat,
+    ConnectionOpen,
+    ConnectionTuneOk,
+    SessionAttach,
+    SessionDetached,
+    SessionGap,
+)
+from amqproxy.amqp010.frame import encode_frame, encode_method
+from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.broker.access.users import User
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.connection.closing import SocketClosing
+from tests.broker.amqp010.client import Client010
+
+
+def closed(client: Client010) -> ConnectionClose:
+    """The close that the broker has sent last."""
+    close = client.receive()[-1].method
+    assert isinstance(close, ConnectionClose)
+    return close
+
+
+def test_the_handshake() -> None:
+    client = Client010(Broker()).open()
+    assert client.connection.vhost is not None
+    assert client.connection.user.name == "guest"
+    client.send(0, ConnectionClose(200, "bye"))
+    assert client.names() == ["connection.close-ok"]
+    assert client.connection.end is SocketClosing.CLOSED
+
+
+def test_the_bytes_may_come_one_by_one() -> None:
+    client = Client010(Broker())
+    opening = HEADER + encode_method(0, Client010.start_ok())
+    opening += encode_method(0, ConnectionTuneOk(100, 65_535, 0)) + encode_method(0, ConnectionOpen("/"))
+    for byte in opening:
+        client.feed(bytes([byte]))
+    assert client.names() == ["connection.start", "connection.tune", "connection.open-ok"]
+
+
+def test_no_virtual_host_is_the_default_one() -> None:
+    assert Client010(Broker()).open(None).connection.vhost is not None
+
+
+def test_a_wrong_password_is_answered_and_kept_for_a_while() -> None:
+    client = Client010(Broker())
+    client.feed(HEADER)
+    client.send(0, client.start_ok(password="wrong"))
+    close = closed(client)
+    assert (close.reply_code, close.reply_text) == (320, "connection-forced: Authentication failed")
+    assert len(client.broker.refused) == 1
+
+
+@pytest.mark.parametrize(("vhost", "code"), [("none", 402), ("other", 320)])
+def test_a_virtual_host_that_is_not_for_it(vhost: str, code: int) -> None:
+    broker = Broker()
+    broker.add_vhost("other")
+    client = Client010(broker)
+    client.feed(HEADER)
+    client.send(0, client.start_ok())
+    client.send(0, ConnectionTuneOk(100, 65_535, 0))
+    client.send(0, ConnectionOpen(vhost))
+    assert closed(client).reply_code == code
+    client.send(0, ConnectionCloseOk())
+    assert client.connection.end is SocketClosing.AGREED
+
+
+def test_what_may_not_come_closes_the_connection_with_501() -> None:
+    for method in (ConnectionOpen("/"), ConnectionTuneOk(), ConnectionCloseOk()):
+        client = Client010(Broker()).open()
+        client.send(0, method)
+        assert closed(client).reply_code == 501
+
+
+def test_before_login_it_is_cut_without_a_word() -> None:
+    client = Client010(Broker())
+    client.feed(HEADER)
+    client.send(1, SessionAttach(b"s"))
+    assert client.names() == ["connection.start"]
+    assert client.connection.end is SocketClosing.REFUSED
+
+
+def test_a_malformed_frame_closes_the_connection() -> None:
+    client = Client010(Broker()).open()
+    client.feed(b"\xff" * 12)
+    assert closed(client).reply_code == 501
+
+
+def test_a_malformed_command_ends_the_session_alone() -> None:
+    client = Client010(Broker()).open()
+    session, other = client.session(), client.session(2, b"other")
+    client.feed(encode_frame(15, 1, 1, b"\x04\x02\x01\x00\xff\xff"))
+    session.take()
+    assert session.exception is not None
+    assert session.exception.error_code in (503, 531)
+    other.declare("q")
+
+
+def test_sessions_attach_by_their_names() -> None:
+    client = Client010(Broker()).open()
+    client.session(1, b"one")
+    client.send(2, SessionAttach(b"one"))
+    assert client.receive()[0].method == SessionDetached(b"one", 1)
+    client.send(1, SessionAttach(b"two"))
+    assert client.receive()[0].method == SessionDetached(b"two", 2)
+    other = Client010(client.broker).open()
+    other.send(1, SessionAttach(b"one", True))
+    assert other.names() == ["session.attached"]
+    assert client.names() == ["session.detached"]
+
+
+def test_commands_need_a_session_and_a_command_point() -> None:
+    client = Client010(Broker()).open()
+    client.send(5, ExecutionSync())
+    client.send(5, ExecutionSync())
+    assert [each.method.code for each in client.receive()] == [3]
+    client.send(6, SessionAttach(b"s"))
+    client.send(6, ExecutionSync())
+    assert [type(each.method).__name__ for each in client.receive()] == ["SessionAttached", "SessionDetached"]
+
+
+def test_heartbeats() -> None:
+    client = Client010(Broker()).open()
+    client.connection.heartbeat = 10
+    client.now += 6
+    client.tick()
+    client.connection.tick(client.now)
+    assert client.names() == ["connection.heartbeat"]
+    client.send(0, ConnectionHeartbeat())
+    client.now += 21
+    client.connection.tick(client.now)
+    assert client.connection.end is SocketClosing.LOST
+
+
+def test_who_does_not_open_is_cut() -> None:
+    client = Client010(Broker())
+    client.feed(HEADER)
+    client.now += 11
+    client.tick()
+    assert client.connection.end is SocketClosing.LOST
+
+
+def test_publishers_wait_while_memory_is_short() -> None:
+    client = Client010(Broker()).open()
+    session = client.session()
+    session.declare("q")
+    client.broker.set_alarm("memory", True, client.now)
+    session.transfer(b"waits")
+    assert client.connection.is_blocked
+    assert client.broker.vhosts["/"].queues["q"].message_count == 0
+    client.broker.set_alarm("memory", False, client.now)
+    client.rest()
+    assert client.broker.vhosts["/"].queues["q"].message_count == 1
+
+
+def test_a_user_that_may_nothing() -> None:
+    broker = Broker()
+    user = User.with_password("ann", "secret")
+    broker.add_user(user)
+    user.permit("/", None)
+    with pytest.raises(AssertionError):
+        Client010(broker).open(user="ann", password="secret")
+
+
+RUDE: list[tuple[str, list[Method] | bytes]] = [
+    ("rubbish", b"\x00" * 4096),
+    ("a set of everything", [MessageAccept(SequenceSet([(0, 0x7FFF_FFFF)])) for _ in range(50)]),
+    ("a gap of everything", [SessionGap(SequenceSet([(0, 0x7FFF_FFFF)]))]),
+    ("no such subscription", [MessageFlow("none", 0, 1)]),
+    ("no such queue", [MessageSubscribe("none", "d", 0, 0)]),
+    ("a half assembly", encode_frame(8 | 2, 1, 1, b"\x04\x01\x01\x00")),
+]
+
+
+@pytest.mark.parametrize(("name", "what"), RUDE, ids=[name for name, _ in RUDE])
+def test_one_that_misbehaves_harms_no_other(name: str, what: list[Method] | bytes) -> None:
+    broker = Broker()
+    broker.work.quantum.limit(step=64)  # without a clock, each turn is over after so many operations
+    good = Client010(broker).open().session(1, b"good")
+    good.declare("q")
+    good.subscribe("q", "d")
+    rude = Client010(broker).open()
+    session = rude.session(1, b"rude")
+    if isinstance(what, bytes):
+        rude.feed(what)
+    else:
+        for each in what:
+            rude.feed(Assembly(1, each).encode())
+    good.transfer(b"hello")
+    for _ in range(3):
+        broker.work.go_on(good.client.now)
+    data = good.client.connection.take_output()
+    assert b"hello" in data
+    rude.connection.lose(rude.now)
+    assert session.name == b"rude"
