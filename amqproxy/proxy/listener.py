@@ -73,6 +73,7 @@ class ProxyServer:
         """`upstream` is its address as rules know it, `mirrors` takes the copies that they make."""
         self.sessions: dict[int, Session] = {}
         self._unparked: dict[int, Session] = {}
+        self._noting_hold, self._resuming = self._note_hold, self._resume  # made once, since each session keeps them
         self.rules = rules or RuleSet(())
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self.lag = LoopLag()
@@ -269,8 +270,8 @@ class ProxyServer:
                 self._tap,
                 rules=self.rules,
                 client=client,
-                on_hold=self._note_hold,
-                resume=self._resume,
+                on_hold=self._noting_hold,
+                resume=self._resuming,
             )
             stack.pop_all()  # the session closes it
         self._metrics.accepted.inc()

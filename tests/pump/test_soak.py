@@ -10,6 +10,8 @@ from random import Random
 
 import pytest
 
+from amqproxy.amqp091.frame import encode_method
+from amqproxy.amqp091.methods import BasicAck
 from amqproxy.pump.pumps import are_available
 from tests.pump.conversation import FORCED, End, NotIdentical
 from tests.pump.soak import MEBIBYTE, Soak
@@ -41,6 +43,9 @@ def test_one_wrong_byte_is_noticed(wrong: bytes) -> None:
 
 def test_only_a_torn_connection_may_be_closed_by_the_proxy() -> None:
     client, broker = ends()
+    broker.arrive(b"abc" + FORCED, client, is_torn=True)
+    client, broker = ends()
+    client.outgoing[:] = b"abc" + encode_method(1, BasicAck(1))[:17]
     broker.arrive(b"abc" + FORCED, client, is_torn=True)
     client, broker = ends()
     with pytest.raises(NotIdentical):
