@@ -66,11 +66,11 @@ SHRINK_PAGES = 256
 """Pages that are given back to the disk at once: enough to keep pace, and too few to be felt."""
 
 _SELECT = (
-    "select entry.id - ?1, coalesce(expires_at, 9e999), coalesce(count, 0), "
+    "select entry.id - ?, coalesce(expires_at, 9e999), coalesce(count, 0), "
     "coalesce(entry.content, body.content), coalesce(turn, 0), size from entry "
     "left join body on body.number = entry.body left join delivery_count on delivery_count.id = entry.id"
 )
-_SELECT_IDS = "select id from entry where id between ?1 and ?2 order by id limit ?3"
+_SELECT_IDS = "select id from entry where id between ? and ? order by id limit ?"
 
 REMEDY = "it is left as it is: put a copy from a backup in its place, or move it away to begin with nothing"
 
@@ -225,9 +225,7 @@ class Store:
         found = []
         size = 0
         try:
-            cursor = self._reader.execute(
-                f"{_SELECT} where entry.id between ?2 and ?3 order by entry.id limit ?4", edges
-            )
+            cursor = self._reader.execute(f"{_SELECT} where entry.id between ? and ? order by entry.id limit ?", edges)
             for values in cursor:
                 found.append(self._stored(first, *values))
                 size += found[-1].size or len(found[-1].message.body)
@@ -250,7 +248,7 @@ class Store:
         found = []
         for (id_,) in ids:
             try:
-                values = self._reader.execute(f"{_SELECT} where entry.id = ?2", (first, id_)).fetchone()
+                values = self._reader.execute(f"{_SELECT} where entry.id = ?", (first, id_)).fetchone()
             except sqlite3.DatabaseError as error:
                 self._damaged(id_, error)
                 found.append(PackedMessage(id_ - first, NEVER, 0, DAMAGED))
@@ -271,9 +269,9 @@ class Store:
     def times(self, log_number: int) -> Iterator[tuple[int, float]]:
         """The positions of a message log's messages, and when each expires."""
         first = log_number << POSITION_BITS
-        select = "select id - ?1, coalesce(expires_at, 9e999) from entry where id between ?1 and ?2 order by id"
+        select = "select id - ?, coalesce(expires_at, 9e999) from entry where id between ? and ? order by id"
         try:
-            yield from self._reader.execute(select, (first, first + MAX_POSITION))
+            yield from self._reader.execute(select, (first, first, first + MAX_POSITION))
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
 
