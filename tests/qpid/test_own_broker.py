@@ -14,21 +14,13 @@ FAILS = {
     "dtx.DtxTests.test_get_timeout": "a default timeout of 60 s; Broker-J has none either",
     "exchange.ExchangeTests.testHeadersBindNoMatchArg": "bindings without x-match, which as in RabbitMQ want all",
     "message.MessageTests.test_ack": "a mistake of its own",
-    "message.MessageTests.test_acquire": "acquire-mode not-acquired",
-    "message.MessageTests.test_acquire_with_no_accept_and_credit_flow": "acquire-mode not-acquired",
     "message.MessageTests.test_credit_flow_bytes": "the size of the C++ broker's headers",
     "message.MessageTests.test_no_local": "an extension of Qpid",
     "message.MessageTests.test_no_local_awkward": "an extension of Qpid",
     "message.MessageTests.test_no_local_exclusive_subscribe": "an extension of Qpid",
-    "message.MessageTests.test_release_unacquired": "acquire-mode not-acquired",
-    "message.MessageTests.test_subscribe_not_acquired": "acquire-mode not-acquired",
-    "message.MessageTests.test_subscribe_not_acquired_2": "acquire-mode not-acquired",
-    "message.MessageTests.test_subscribe_not_acquired_3": "acquire-mode not-acquired",
     "message.MessageTests.test_window_flow_bytes": "the size of the C++ broker's headers",
 }
 """What the integrated broker does otherwise, or not at all."""
-
-NOT_YET = {"browser"}
 
 
 @pytest.fixture(scope="module")
@@ -48,4 +40,4 @@ def test_apache_suite(own_broker: OwnBroker, tmp_path_factory: pytest.TempPathFa
 @pytest.mark.once
 def test_jms(own_broker: OwnBroker) -> None:
     results = run_scenarios(own_broker.port, vhost="/")
-    assert {name: result for name, result in results.items() if result != "ok" and name not in NOT_YET} == {}
+    assert {name: result for name, result in results.items() if result != "ok"} == {}

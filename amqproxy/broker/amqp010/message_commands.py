@@ -29,6 +29,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.permissions import READ
+from amqproxy.broker.amqp010.browser import Browser
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
 from amqproxy.broker.amqp010.header_tables import table_of
 from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
@@ -57,8 +58,8 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
         raise NotImplementedByPeer("selectors of JMS")
     accepts = (command.accept_mode or AcceptMode.EXPLICIT) == AcceptMode.EXPLICIT
     acquires = (command.acquire_mode or AcquireMode.PRE_ACQUIRED) == AcquireMode.PRE_ACQUIRED
-    if not acquires:
-        raise NotImplementedByPeer("message.subscribe with acquire-mode not-acquired")
+    if not acquires and queue.type != "classic":
+        raise NotImplementedByPeer(f"acquire-mode not-acquired on a queue of the type {queue.type}")
     check_consume(str(queue), queue.type, arguments)
     prefetch = UNLIMITED - 1 if queue.type == "stream" else 0
     try:
@@ -66,6 +67,10 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     except AccessRefused as error:
         raise ResourceLocked(error.text) from None
     subscription = Subscription(destination, queue, accepts_explicitly=accepts, acquires=acquires)
+    deliveries.subscriptions[destination] = subscription
+    if not acquires:
+        subscription.browser = Browser(session, subscription, deliveries)
+        return False
     subscription.consumer = Consumer(
         destination,
         queue,
@@ -75,7 +80,6 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
         prefetch=prefetch,
         arguments=arguments,
     )
-    deliveries.subscriptions[destination] = subscription
     queue.subscribe(subscription.consumer, now)
     if vhost.events.observers:
         vhost.events.report("consumer.created", vhost.name, subscription.consumer)
@@ -124,6 +128,9 @@ def _flow(session: CommandSession, command: MessageFlow, position: int, now: flo
 
 def _pump(subscription: Subscription, now: float) -> None:
     """Let a subscription be sent what waits for it."""
+    if subscription.browser is not None:
+        subscription.browser.tick(now)
+        return
     consumer = subscription.consumer
     if consumer is not None and consumer.is_blocked:
         consumer.queue.rejoin(consumer)
@@ -192,9 +199,14 @@ def _accepting(session: CommandSession, ids: list[range], now: float) -> Job:
 
 
 def _acquire(session: CommandSession, command: MessageAcquire, position: int, now: float) -> bool:
-    """What was sent pre-acquired is its receiver's already."""
-    session.result(position, Acquired(SequenceSet()))
-    return False
+    ids = session.ranges(command.transfers or SequenceSet())
+    return session.finish(_acquiring(session, ids, position, now), position, now)
+
+
+def _acquiring(session: CommandSession, ids: list[range], position: int, now: float) -> Job:
+    found = yield from session.deliveries.acquiring(ids, now)
+    ranges = [(session.id_of(each.start), session.id_of(each.stop - 1)) for each in found]
+    session.result(position, Acquired(SequenceSet(ranges)))
 
 
 HANDLERS: dict[type[Command], Handler] = {

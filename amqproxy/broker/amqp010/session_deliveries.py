@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import PROPERTIES
 from amqproxy.broker import firehose
+from amqproxy.broker.amqp010.browser import acquiring
 from amqproxy.broker.amqp010.message_conversion import expiration, structs_of
 from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.connection.deliveries import by_queue
 from amqproxy.broker.connection.unacked import UnackedDeliveries
+from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import (
     ACK,
     GIVE_BACK,
@@ -28,6 +31,7 @@ from amqproxy.broker.queues.consumer import (
     QueueEntry,
     Receiver,
 )
+from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
 
 MAX_IN_FLIGHT = 65_536
 """Transfers in window mode that the client has not completed, above which it is sent no more."""
@@ -50,6 +54,10 @@ class SessionDeliveries(Receiver):
         self.subscriptions: dict[str, Subscription] = {}
         self.unacked = UnackedDeliveries()
         self.last_tag = 0
+        self.browsed: dict[int, tuple[Queue, Place, bool]] = {}
+        """By their positions, the transfers that may be acquired, and whether they are to be accepted then."""
+        self.acquired: dict[int, QueueEntry] = {}
+        """Those that have been."""
         self._in_flight: dict[int, tuple[Subscription, int, int]] = {}
         self._header_key: tuple[bytes, str, str, bool] | None = None
         self._header = b""
@@ -69,9 +77,9 @@ class SessionDeliveries(Receiver):
         """Send a message to a subscription."""
         subscription = self.subscriptions[consumer.tag]
         try:
-            header = self._header_of(entry)
+            header = self._header_of(entry.message, entry.header, entry.expires_at, is_redelivered=entry.is_redelivered)
         except Exception as error:  # noqa: BLE001
-            self._cannot_deliver(subscription, entry, error)
+            self._cannot_deliver(subscription, entry.queue, error)
             return
         size = len(header) + len(entry.message.body)
         if subscription.size is not None and size > subscription.size and entry.queue.takes_back:
@@ -88,6 +96,56 @@ class SessionDeliveries(Receiver):
         if vhost.events.observers or vhost.is_traced:
             self._delivered(entry, now)
 
+    def browse(self, subscription: Subscription, peeked: PeekedMessage, now: float) -> bool:
+        """Send a message that stays in its queue; False where there is not credit enough for it."""
+        message = peeked.message
+        try:
+            header = self._header_of(message, message.header, peeked.expires_at, is_redelivered=False)
+        except Exception as error:  # noqa: BLE001
+            self._cannot_deliver(subscription, subscription.queue, error)
+            return True
+        message.forget_properties()
+        size = len(header) + len(message.body)
+        if subscription.size is not None and size > subscription.size:
+            subscription.needs = size
+            return False
+        position = self.session.send_transfer(subscription, header, message.body)
+        self.last_tag = position + 1
+        self.browsed[position] = subscription.queue, peeked.place, subscription.accepts_explicitly
+        if len(self.browsed) > MAX_IN_FLIGHT:
+            del self.browsed[next(iter(self.browsed))]
+        if subscription.is_window and (subscription.messages is not None or subscription.size is not None):
+            self._in_flight[position] = subscription, size, subscription.window
+        subscription.spend(size)
+        return True
+
+    def acquiring(self, ids: Iterable[range], now: float) -> Generator[None, float, CommandIds]:
+        """Acquire transfers, as far as they are still there, in steps; returns the positions of those."""
+        wanted: dict[Queue, dict[Place, tuple[int, bool]]] = {}
+        for each in ids:
+            for position in self._known(each):
+                queue, place, is_to_be_accepted = self.browsed.pop(position)
+                wanted.setdefault(queue, {})[place] = position, is_to_be_accepted
+                if self._quantum.spend(1):
+                    now = yield
+        found = CommandIds()
+        for queue, places in wanted.items():
+            entries = yield from acquiring(queue, set(places), self._quantum, now)
+            for place, entry in entries.items():
+                position, is_to_be_accepted = places[place]
+                if is_to_be_accepted:
+                    self.acquired[position] = entry
+                else:
+                    queue.ack([entry], now)
+                found.add(range(position, position + 1))
+        return found
+
+    def _known(self, ids: range) -> list[int]:
+        """Of these positions, those of what was browsed."""
+        if len(ids) <= len(self.browsed):
+            return [position for position in ids if position in self.browsed]
+        return [position for position in self.browsed if position in ids]
+
     def _put_back(
         self, subscription: Subscription, consumer: Consumer, entry: QueueEntry, size: int, now: float
     ) -> None:
@@ -101,23 +159,22 @@ class SessionDeliveries(Receiver):
         entry.is_redelivered = was_redelivered
         queue.hold_no_more(now)
 
-    def _header_of(self, entry: QueueEntry) -> bytes:
+    def _header_of(self, message: Message, content_header: bytes, expires_at: float, *, is_redelivered: bool) -> bytes:
         """The header segment of a transfer; one as the one before it is known."""
-        message = entry.message
-        key = (entry.header, message.exchange, message.routing_key, entry.is_redelivered)
+        key = (content_header, message.exchange, message.routing_key, is_redelivered)
         if key == self._header_key:
             return self._header
-        if entry.header is message.header:
+        if content_header is message.header:
             properties = message.properties
         else:
-            properties = PROPERTIES.of_flagged(entry.header, 12, len(entry.header))
+            properties = PROPERTIES.of_flagged(content_header, 12, len(content_header))
         delivery, described, others = structs_of(properties)
         given = {name: getattr(delivery, name) for name in DeliveryProperties.fields}
         given |= {"exchange": message.exchange, "routing_key": message.routing_key}
-        given["redelivered"] = entry.is_redelivered or delivery.redelivered
+        given["redelivered"] = is_redelivered or delivery.redelivered
         is_timed = delivery.ttl is not None
         if is_timed:
-            given["expiration"] = expiration(entry.expires_at)
+            given["expiration"] = expiration(expires_at)
         known = {name: getattr(described, name) for name in MessageProperties.fields}
         known["content_length"] = len(message.body)
         structs = (DeliveryProperties(**given), MessageProperties(**known), *others)
@@ -126,9 +183,9 @@ class SessionDeliveries(Receiver):
             self._header_key, self._header = key, data
         return data
 
-    def _cannot_deliver(self, subscription: Subscription, entry: QueueEntry, error: Exception) -> None:
+    def _cannot_deliver(self, subscription: Subscription, queue: ConsumedQueue, error: Exception) -> None:
         """A message cannot be written, as with properties that are malformed: that costs its receiver's session."""
-        self.session.vhost.events.fail("delivery failed", error, queue=str(entry.queue), client=self.session.client)
+        self.session.vhost.events.fail("delivery failed", error, queue=str(queue), client=self.session.client)
         self.global_prefetch = 0
         self.session.fail_soon()
 
@@ -174,6 +231,8 @@ class SessionDeliveries(Receiver):
         queues: dict[ConsumedQueue, None] = {}
         for subscription in list(self.subscriptions.values()):
             consumer = subscription.consumer
+            if subscription.browser is not None:
+                subscription.browser.tick(now)
             if consumer is not None and consumer.is_blocked and consumer.queue.rejoin(consumer):
                 queues[consumer.queue] = None
         for queue in queues:
@@ -184,8 +243,12 @@ class SessionDeliveries(Receiver):
         Qpid does.
         """
         for each in ids:
+            for position in self._known(each):
+                del self.browsed[position]  # what is not acquired is released by this, and by nothing else
+            if self.acquired:
+                yield [self.acquired.pop(position) for position in list(self.acquired) if position in each]
             if not len(self.unacked):
-                return
+                continue
             start = max(each.start, self.unacked.oldest - 1)
             stop = min(each.stop, self.last_tag)
             part: list[QueueEntry] = []
@@ -260,6 +323,8 @@ class SessionDeliveries(Receiver):
 
     def _end(self, subscription: Subscription, now: float) -> None:
         consumer = subscription.consumer
+        if subscription.browser is not None:
+            subscription.browser.end()
         if consumer is not None:
             consumer.queue.unsubscribe(consumer, now)
             events = self.session.vhost.events
@@ -280,6 +345,13 @@ class SessionDeliveries(Receiver):
                 queues[entry.queue].append(entry)
             if self._quantum.spend(len(some)):
                 now = yield
+        self.browsed.clear()
+        while self.acquired:
+            _, entry = self.acquired.popitem()
+            if entry.queue not in queues:
+                queues[entry.queue] = []
+                entry.queue.hold_back()
+            queues[entry.queue].append(entry)
         while queues:
             queue = next(iter(queues))
             with contained("requeueing failed", queue=str(queue)):

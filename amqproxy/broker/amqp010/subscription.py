@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from amqproxy.amqp010.domains import CreditUnit
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.queues.queue import Queue
 
 INFINITE = 0xFFFF_FFFF
 """The value of a message.flow that lifts a limit."""
+
+
+class Looking(Protocol):
+    """A browser; `browser` has what it does."""
+
+    def tick(self, now: float, /) -> None: ...
+
+    def end(self) -> None: ...
 
 
 class Subscription:
@@ -20,6 +30,7 @@ class Subscription:
     __slots__ = (
         "accepts_explicitly",
         "acquires",
+        "browser",
         "command",
         "consumer",
         "destination",
@@ -48,6 +59,8 @@ class Subscription:
         self.head = b""
         """The frame of the command that each transfer begins with."""
         self.consumer: Consumer | None = None
+        self.browser: Looking | None = None
+        """What sends messages to it that it does not acquire, in place of a consumer."""
 
     def has_credit(self) -> bool:
         """Is there credit for one more message?"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import repeat
 
 from amqproxy.amqp091.properties import Properties
@@ -60,6 +61,26 @@ class Backlog:
         if self._paged is not None:
             yield from self._paged
         yield from self._fresh
+
+    def peek(self, most: int, body_bytes: int) -> list[tuple[int, Message, float]]:
+        """The first messages, which stay, each with its position and when its time is over: so many, or about so many
+        bytes of bodies. Of more than `most` that have come back, some are passed over.
+        """
+        rows: list[tuple[int, Message, float]] = []
+        for position, entry in sorted(self._returned[:most]):
+            with suppress(*UNREADABLE):
+                rows.append((position, whole(entry), entry.expires_at))
+                body_bytes -= len(rows[-1][1].body)
+            if body_bytes <= 0:
+                return rows
+        for row in () if self._paged is None else self._paged.rows():
+            if len(rows) >= most or body_bytes <= 0:
+                return rows
+            rows.append((row.position, row.message, row.expires_at))
+            body_bytes -= len(row.message.body)
+        for row in self._first_fresh(most - len(rows), body_bytes) if len(rows) < most else ():
+            rows.append((row.position, row.message, row.expires_at))
+        return rows
 
     @property
     def entered(self) -> int:

@@ -191,15 +191,19 @@ class PagedMessages:
 
     def __iter__(self) -> Iterator[Message]:
         """All messages, which stay."""
+        return (row.message for row in self.rows())
+
+    def rows(self) -> Iterator[PackedMessage]:
+        """The same, with their positions."""
         kept, paged_out = self._all_kept(), self._all_paged_out()
         first, second = next(kept, None), next(paged_out, None)
         while first is not None or second is not None:
             if second is None or (first is not None and first.position < second.position):
                 assert first is not None
-                yield first.message
+                yield first
                 first = next(kept, None)
             else:
-                yield second.message
+                yield second
                 second = next(paged_out, None)
 
     def _all_kept(self) -> Iterator[PackedMessage]:

@@ -9,7 +9,7 @@ One class, and so one long file: all ways into a queue and out of it share its c
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
@@ -46,6 +46,18 @@ _LETTING_GO = LETTING_GO
 _FLAGS = FLAGS
 _HAS_EXPIRATION = HAS_EXPIRATION
 _HAS_PRIORITY = HAS_PRIORITY
+
+
+Place = tuple[int, int]
+"""Where a message of a queue is: its priority, and its position among those of that."""
+
+
+class PeekedMessage(NamedTuple):
+    """A message that waits in a queue; `expires_at` (seconds) is when its time there is over."""
+
+    place: Place
+    message: Message
+    expires_at: float
 
 
 class ExclusiveOwner(Protocol):
@@ -235,6 +247,24 @@ class Queue:
         """The ready messages, the next first."""
         for _, backlog in self._backlogs:
             yield from backlog
+
+    def peek(self, most: int, body_bytes: int) -> list[PeekedMessage]:
+        """The first ready messages, which stay: so many, or about so many bytes of bodies."""
+        found: list[PeekedMessage] = []
+        for priority, backlog in self._backlogs:
+            if len(found) >= most or body_bytes <= 0:
+                break
+            for position, message, expires_at in backlog.peek(most - len(found), body_bytes):
+                found.append(PeekedMessage((priority, position), message, expires_at))
+                body_bytes -= len(message.body)
+        return found
+
+    def place_of(self, entry: QueueEntry) -> Place:
+        """Where a message was that has been taken out, as `peek` has it."""
+        message = entry.message
+        is_of_priority = self._max_priority and message.header[_FLAGS] & _HAS_PRIORITY
+        priority = min(message.properties.priority or 0, self._max_priority) if is_of_priority else 0
+        return priority, entry.position
 
     def publish(self, message: Message, now: float, ticket: DurabilityTicket | None = None) -> bool:
         """Take a message; False when the queue is full and rejects it. `ticket` counts it, if it is stored."""

@@ -30,6 +30,22 @@ def test_first_in_first_out() -> None:
     assert len(backlog) == 0
 
 
+def test_a_peek_takes_nothing_and_is_bounded() -> None:
+    backlog, queue = filled(5, {3: 7.0}), Yard().queue()
+    backlog.put_back(backlog.take(queue))
+    found = backlog.peek(10, 1 << 20)
+    assert [(position, each.body, when) for position, each, when in found] == [
+        (1, b"0", NEVER),
+        (2, b"1", NEVER),
+        (3, b"2", NEVER),
+        (4, b"3", 7.0),
+        (5, b"4", NEVER),
+    ]
+    assert len(backlog.peek(2, 1 << 20)) == 2
+    assert len(backlog.peek(10, 1)) == 1
+    assert len(backlog) == 5
+
+
 def test_what_is_put_back_is_where_it_was() -> None:
     backlog, queue = filled(5), Yard().queue()
     zero, one, two = (backlog.take(queue) for _ in range(3))

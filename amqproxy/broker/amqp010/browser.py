@@ -1,0 +1,131 @@
+"""A subscription that is sent messages without acquiring them: they stay in their queue, for others too. Section 10.2.
+
+It looks at the first `MOST` messages of a queue, and looks again while the queue changes: so one that is far behind
+comes into view once those before it are gone. What others acquire meanwhile it may still send.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Protocol
+
+from amqproxy.broker.amqp010.owners import OwningSession
+from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.queues.consumer import QueueEntry
+from amqproxy.broker.queues.paged_messages import UNREADABLE
+from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
+from amqproxy.broker.work import Quantum
+
+MOST = 10_000
+MOST_BYTES = 4 * 1024 * 1024
+"""What of a queue is looked at: so many messages, or so many bytes of bodies."""
+
+INTERVAL = 0.1
+"""Seconds between two looks at a queue."""
+
+SENDING = 4
+"""What it costs of a turn to send a message."""
+
+
+class BrowsedDeliveries(Protocol):
+    """What sends a message that is not acquired; `session_deliveries` has what it does."""
+
+    def browse(self, subscription: Subscription, peeked: PeekedMessage, now: float, /) -> bool: ...
+
+
+class Browser:
+    """Of one subscription. `deliveries` sends what it finds."""
+
+    def __init__(self, session: OwningSession, subscription: Subscription, deliveries: BrowsedDeliveries) -> None:
+        self._session = session
+        self._subscription = subscription
+        self._deliveries = deliveries
+        self._seen: set[Place] = set()
+        self._found: deque[PeekedMessage] = deque()
+        self._state: tuple[int, int, int] | None = None
+        self.is_over = False
+
+    def tick(self, now: float) -> None:
+        """Send what there is, as far as credit and this turn go."""
+        queue, vhost = self._subscription.queue, self._session.vhost
+        if self.is_over:
+            return
+        if queue.is_deleted:
+            self._session.queue_deleted(queue.name)
+            return
+        has_more = self._send(queue, now)
+        vhost.timed.set(self, now if has_more else now + INTERVAL)
+
+    def _send(self, queue: Queue, now: float) -> bool:
+        """Send as much as fits into this turn; is there more?"""
+        quantum = self._session.vhost.work.quantum
+        while self._session.may_send and self._subscription.has_credit():
+            if not self._found and not self._look(queue, quantum):
+                return False
+            peeked = self._found.popleft()
+            if peeked.expires_at <= now:
+                continue
+            if not self._deliveries.browse(self._subscription, peeked, now):
+                self._found.appendleft(peeked)
+                return False
+            if quantum.spend(SENDING):
+                return True
+        return False
+
+    def _look(self, queue: Queue, quantum: Quantum) -> bool:
+        """Look at the queue, if that has changed; has it something that was not seen yet?"""
+        state = queue.entered, queue.left, queue.message_count
+        if state == self._state:
+            return False
+        self._state = state
+        found = queue.peek(MOST, MOST_BYTES)
+        quantum.left -= len(found) // 8
+        places = {peeked.place for peeked in found}
+        self._found.extend(peeked for peeked in found if peeked.place not in self._seen)
+        self._seen = places
+        return bool(self._found)
+
+    def end(self) -> None:
+        """The subscription is over."""
+        self.is_over = True
+        self._found.clear()
+        self._session.vhost.timed.set(self, math.inf)
+
+
+def acquiring(
+    queue: Queue, places: set[Place], quantum: Quantum, now: float
+) -> Generator[None, float, dict[Place, QueueEntry]]:
+    """Take the messages at these places out of a queue, as far as they are still there; in steps.
+
+    Nothing else is handed out meanwhile, and those before them go back to their places.
+    """
+    acquired: dict[Place, QueueEntry] = {}
+    passed: list[QueueEntry] = []
+    queue.hold_back()
+    try:
+        for _ in range(MOST):
+            if len(acquired) == len(places) or queue.is_deleted:
+                break
+            entry = None
+            with suppress(*UNREADABLE):
+                entry = queue.get(now)
+            if entry is None:
+                break
+            place = queue.place_of(entry)
+            queue.hold(entry, None)
+            if place in places:
+                acquired[place] = entry
+            else:
+                passed.append(entry)
+            if quantum.spend(1):
+                now = yield
+    finally:
+        marks = [entry.is_redelivered for entry in passed]
+        queue.requeue(passed, now)
+        for entry, mark in zip(passed, marks, strict=True):
+            entry.is_redelivered = mark
+        queue.hold_no_more(now)
+    return acquired

@@ -1,0 +1,104 @@
+"""Subscriptions that look at messages, and what of those is acquired then."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp010.commands import (
+    MessageAccept,
+    MessageAcquire,
+    MessageCancel,
+    MessageFlow,
+    MessageRelease,
+    QueueDelete,
+    QueueQuery,
+)
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.broker.amqp010.browser import INTERVAL
+from amqproxy.broker.broker import Broker
+from tests.broker.amqp010.client import Client010, Session010
+
+
+@pytest.fixture
+def session() -> Session010:
+    session = Client010(Broker()).open().session()
+    session.declare("q")
+    for number in range(5):
+        session.transfer(b"%d" % number)
+    return session
+
+
+def look_again(session: Session010) -> None:
+    session.client.now += INTERVAL
+    session.client.tick()
+
+
+def test_what_is_browsed_stays(session: Session010) -> None:
+    session.subscribe("q", "b", acquire_mode=1)
+    assert session.got() == [b"0", b"1", b"2", b"3", b"4"]
+    assert session.call(QueueQuery("q")).message_count == 5
+    session.transfer(b"5")
+    look_again(session)
+    assert session.got() == [b"5"]
+    session.call(MessageCancel("b"))
+    session.transfer(b"6")
+    look_again(session)
+    assert session.got() == []
+
+
+def test_browsing_has_credit(session: Session010) -> None:
+    session.subscribe("q", "b", acquire_mode=1, messages=2)
+    assert session.got() == [b"0", b"1"]
+    session.call(MessageFlow("b", 0, 1))
+    assert session.got() == [b"2"]
+
+
+@pytest.mark.parametrize("accept_mode", [0, 1])
+def test_what_is_there_still_can_be_acquired(session: Session010, accept_mode: int) -> None:
+    session.subscribe("q", "b", acquire_mode=1, accept_mode=accept_mode)
+    positions = [position for position, _ in session.messages]
+    session.messages = []
+    other = Client010(session.client.broker).open().session(1, b"other")
+    other.subscribe("q", "d", messages=1)  # takes the first
+    acquired = session.call(MessageAcquire(SequenceSet.of([positions[0], positions[2]])))
+    assert list(acquired.transfers) == [positions[2]]
+    queue = session.client.broker.vhosts["/"].queues["q"]
+    assert queue.message_count == 3
+    session.call(MessageAccept(SequenceSet.of([positions[2]])))
+    assert (queue.message_count, queue.unacked) == (3, 1)
+    assert [each.body for each in queue] == [b"1", b"3", b"4"]
+
+
+def test_what_was_acquired_can_be_released_and_goes_back_with_the_session(session: Session010) -> None:
+    session.subscribe("q", "b", acquire_mode=1)
+    positions = [position for position, _ in session.messages]
+    session.call(MessageAcquire(SequenceSet.of(positions[:2])))
+    session.call(MessageRelease(SequenceSet.of(positions[:1])))
+    queue = session.client.broker.vhosts["/"].queues["q"]
+    assert queue.message_count == 4
+    session.client.connection.lose(session.client.now)
+    session.client.rest()
+    assert [each.body for each in queue] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_the_deletion_of_the_queue_ends_the_session(session: Session010) -> None:
+    session.subscribe("q", "b", acquire_mode=1)
+    other = Client010(session.client.broker).open().session(1, b"other")
+    other.call(QueueDelete("q"))
+    look_again(session)
+    look_again(session)
+    session.take()
+    assert session.exception is not None
+    assert session.exception.error_code == 408
+
+
+def test_a_look_is_bounded(session: Session010) -> None:
+    queue = session.client.broker.vhosts["/"].queues["q"]
+    assert len(queue.peek(3, 1 << 20)) == 3
+    assert len(queue.peek(10, 1)) == 1
+    entry = queue.get(0.0)
+    assert entry is not None
+    queue.hold(entry, None)
+    queue.requeue([entry], 0.0)
+    assert [peeked.place for peeked in queue.peek(2, 1 << 20)] == [(0, 1), (0, 2)]
+    assert queue.place_of(entry) == (0, 1)
