@@ -1,11 +1,12 @@
 """The clients of the broker that speak AMQP 0-10: a kind of client beside those of AMQP 0-9-1, of the one model.
 
-A `connection` has sessions, each a `session`: it numbers commands, knows which are complete, and has a handler for each
-(`commands`: those of `message_commands`, `model_commands` for exchanges and queues, `tx_commands` and `dtx_commands`). What a client
-transfers is for the session's `publisher` (`session_publisher`), what it is sent comes from its `deliveries`
-(`session_deliveries`), the `Receiver` of its `subscription`s; a `work_unit` is what waits for a commit, and a `transaction_branch` has one that any session may commit. A `browser`
-sends what is not acquired, `orphans` empties queues that go. A session whose client is gone has a `detachment` in place
-of a connection, and a `replay` of what the client has not confirmed.
+A `connection` has sessions, each a `session`: it numbers commands, knows which are complete, and has a handler for
+each (`commands`: those of `message_commands`, of `model_commands` for exchanges and queues, of `tx_commands` and of
+`dtx_commands`). What a client transfers is for the session's `publisher` (`session_publisher`), what it is sent comes
+from its `deliveries` (`session_deliveries`), the `Receiver` of its `subscription`s; a `browser` sends what is not
+acquired. A `work_unit` is what waits for a commit, a `transaction_branch` has one that any session may commit.
+`orphans` empties queues that go. A session whose client is gone has a `detachment` in place of a connection, and a
+`replay` of what the client has not confirmed.
 
 Messages are held as 0-9-1 has them: `message_conversion` and `header_tables` translate, `declare_arguments` does so for
 arguments, and `exceptions` for errors. `owners` and `command_session` are the ways back up.
