@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from pyspark.sql.types import StructType
 
+from amqproxy.pipeline import storage
 from amqproxy.pipeline.chains import chains
 from amqproxy.pipeline.frame_files import FrameFiles
 from amqproxy.pipeline.schema import FRAMES, STORED
@@ -33,7 +34,8 @@ def stage_frames(spark: SparkSession, ledger: Ledger, files: Sequence[str], **op
     """
     chosen = SourceOptions(paths=tuple(files), **options)
     partitions = partitions_of(parts_of(chains(files, chosen.chains), chosen))  # type: ignore[arg-type]
-    write = partial(_write, chosen, f"{ledger.path}/{ledger.staging('frames')}", ledger.next_batch)
+    root = storage.absolute(f"{ledger.path}/{ledger.staging('frames')}")  # executors work in other directories
+    write = partial(_write, chosen, root, ledger.next_batch)
     written = spark.sparkContext.parallelize(partitions, len(partitions) or 1).mapPartitions(write).collect()
     ledger.only_complete("frames", written)
 

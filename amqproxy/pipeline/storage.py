@@ -43,6 +43,11 @@ def place(path: str) -> Place:
     return Place(LocalFileSystem(), str(Path(path).absolute()))
 
 
+def absolute(path: str) -> str:
+    """The path as any process of this machine has it."""
+    return path if is_remote(path) else str(Path(path).absolute())
+
+
 def spark_path(path: str) -> str:
     """The path as Spark wants it: Hadoop's client of S3 is `s3a`."""
     return f"s3a://{path.partition('://')[2]}" if is_remote(path) else path

@@ -1,4 +1,7 @@
-"""What `test_cluster` runs in a process of its own: captures read by executors. Prints what it found as JSON."""
+"""What `test_cluster` runs in a process of its own: captures that executors read, and write as a table.
+
+Prints what it found as JSON.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,20 @@ def where(_: object) -> Any:
 
 def main(master: str, *paths: str) -> None:
     from amqproxy.pipeline import session, source
+    from amqproxy.pipeline.frame_table import stage_frames
+    from amqproxy.pipeline.ledger import Ledger
 
     spark = session.session(master, name="test", conf={"spark.driver.memory": "1g"})
     source.register(spark)
     executors = spark.sparkContext.parallelize(range(4), 4).map(where).collect()
     frames = spark.read.format("amqp").option("chains", "file").load(list(paths))
     counts = {row["type"]: row["count"] for row in frames.groupBy("type").count().collect()}
-    found = {"counts": counts, "packages": sorted({each for each, _ in executors}), "processes": len(set(executors))}
+    with Ledger("tables") as ledger:
+        stage_frames(spark, ledger, list(paths), chains="file")
+        done = ledger.commit("ingest", ["frames"], captures=paths)
+        written = sum(map(ledger.rows, done.files["frames"]))
+    packages, processes = sorted({each for each, _ in executors}), len(set(executors))
+    found = {"counts": counts, "written": written, "packages": packages, "processes": processes}
     session.stop(spark)
     sys.stdout.write(json.dumps(found))
 

@@ -22,7 +22,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 @pytest.mark.usefixtures("quick_spark_processes")
-def test_executors_read_captures_with_the_package_of_the_driver(tmp_path: Path) -> None:
+def test_executors_read_captures_and_write_tables_with_the_package_of_the_driver(tmp_path: Path) -> None:
     require("java", package="openjdk-17-jre-headless")
     captures = [CAPTURES / f"{name}.pcapng" for name in ("confirms", "publish-get-ack", "transactions")]
     command = (sys.executable, cluster_job.__file__, "local-cluster[2,1,1024]", *map(str, captures))
@@ -35,6 +35,7 @@ def test_executors_read_captures_with_the_package_of_the_driver(tmp_path: Path) 
         for line in capture.with_suffix(".jsonl").read_text().splitlines():
             expected[json.loads(line)["type"]] += 1
     assert found["counts"] == expected
+    assert found["written"] == expected.total()
     assert all(f"/{shipping.DIRECTORY}/amqproxy/" in package for package in found["packages"]), found
     assert found["processes"] >= 2
 

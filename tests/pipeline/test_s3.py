@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from amqproxy.capture.warnings import CaptureError
-from amqproxy.pipeline import storage
-from amqproxy.pipeline.chains import find
+from amqproxy.pipeline import frame_table, storage
+from amqproxy.pipeline.chains import chains, find
+from amqproxy.pipeline.ledger import Ledger
 from amqproxy.pipeline.reading import Reader
+from amqproxy.pipeline.source import SourceOptions, partitions_of, parts_of
 from tests.pipeline import s3_job
 from tests.pipeline.known_tables import HOUR, START_NS, write_known_tables
 from tests.real.require import require, require_module
@@ -82,12 +84,31 @@ def test_tables_are_read_without_spark(bucket: str, tmp_path: Path) -> None:
     assert Reader(f"{bucket}/none").names() == []
 
 
+def test_frames_are_written_there(bucket: str) -> None:
+    tables = f"{bucket}/tables of frames"  # the server keeps what other tests have written
+    options = SourceOptions(paths=(f"{bucket}/captures",))
+    files = find(options.paths)
+    with Ledger(tables) as ledger:
+        root = f"{ledger.path}/{ledger.staging('frames')}"
+        partitions = partitions_of(parts_of(chains(files), options))
+        for _ in range(2):  # as a task that is tried again
+            complete = list(frame_table._write(options, root, ledger.next_batch, partitions))
+        ledger.only_complete("frames", complete)
+        done = ledger.commit("ingest", ["frames"], captures=files)
+        lines = [(CAPTURES / name.removesuffix(".gz")).with_suffix(".jsonl").read_text().splitlines() for name in NAMES]
+        assert sum(map(ledger.rows, done.files["frames"])) == sum(map(len, lines))
+        assert len(done.files["frames"]) == len(complete)
+    assert Reader(tables).names() == ["frames"]
+
+
 def test_settings_of_spark() -> None:
     assert storage.spark_settings("/captures", "tables") == {}
     settings = storage.spark_settings("s3://a/b", environment={"AWS_ENDPOINT_URL": "http://here:1", "AWS_REGION": "x"})
     assert settings["spark.hadoop.fs.s3a.endpoint"] == "http://here:1"
     assert settings["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
     assert storage.spark_path("s3://a/b") == "s3a://a/b"
+    assert storage.absolute("s3://a/b") == "s3://a/b"
+    assert storage.absolute("tables") == str(Path.cwd() / "tables")
 
 
 @pytest.mark.soak  # it fetches 30 MB of jars
