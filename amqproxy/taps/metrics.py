@@ -18,6 +18,9 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from amqproxy import __version__, _pure
+from amqproxy.amqp010 import tally as amqp010
+from amqproxy.amqp010.domains import SegmentType
+from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp091.errors import BY_CODE
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS, METHOD_COUNT, Tally
@@ -56,6 +59,15 @@ def kind_labels(slot: int) -> tuple[str, str]:
     return ("method", "header", "body")[group], BY_INDEX[index].name
 
 
+def amqp010_kind_labels(slot: int) -> tuple[str, str]:
+    """The same of a tally of AMQP 0-10, whose types are `control`, `command`, `header` and `body`."""
+    group, index = divmod(slot, amqp010.METHOD_COUNT)
+    if group == 3:
+        return SegmentType(index).name.lower(), ""
+    method = AMQP010_METHODS[index]
+    return (method.segment.name.lower(), "header", "body")[group], method.name
+
+
 class Metrics:
     """All counters of one proxy, in a separate registry.
 
@@ -67,6 +79,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.tallies = {peer: Tally() for peer in Peer}
+        self.amqp010_tallies = {peer: amqp010.Tally() for peer in Peer}
         self.latency = RelayLatency()
         self.messages = MessageCounts() if counts_messages else None
         self.before_scrape: list[Callable[[], None]] = []
@@ -137,7 +150,7 @@ class Metrics:
             self.pump_returns.labels(reason)
         for reason in UPSTREAM_FAILURES:
             self.upstream_failures.labels(reason)
-        self.registry.register(_TrafficCollector(self.tallies, self.latency, self.before_scrape))
+        self.registry.register(_TrafficCollector(self.tallies, self.amqp010_tallies, self.latency, self.before_scrape))
         if self.messages is not None:
             self.registry.register(_MessageCollector(self.messages))
         build = Info("amqproxy_build", "Which amqproxy this is.", registry=new)
@@ -216,9 +229,14 @@ class _LogCollector(Collector):
 
 class _TrafficCollector(Collector):
     def __init__(
-        self, tallies: dict[Peer, Tally], latency: RelayLatency, before: Iterable[Callable[[], None]] = ()
+        self,
+        tallies: dict[Peer, Tally],
+        amqp010_tallies: dict[Peer, amqp010.Tally],
+        latency: RelayLatency,
+        before: Iterable[Callable[[], None]] = (),
     ) -> None:
         self._tallies = tallies
+        self._amqp010_tallies = amqp010_tallies
         self._latency = latency
         self._before = before
 
@@ -228,12 +246,13 @@ class _TrafficCollector(Collector):
         labels = ["sender", "type", "method"]
         frames = CounterMetricFamily("amqproxy_frames", "Frames relayed.", labels=labels)
         sizes = CounterMetricFamily("amqproxy_frame_bytes", "Bytes of the frames relayed.", labels=labels)
-        for sender, tally in self._tallies.items():
-            for slot, (count, size) in enumerate(zip(tally.frames, tally.byte_counts, strict=True)):
-                if count:
-                    values = [str(sender), *kind_labels(slot)]
-                    frames.add_metric(values, count)
-                    sizes.add_metric(values, size)
+        for tallies, labels_of in ((self._tallies, kind_labels), (self._amqp010_tallies, amqp010_kind_labels)):
+            for sender, tally in tallies.items():
+                for slot, (count, size) in enumerate(zip(tally.frames, tally.byte_counts, strict=True)):
+                    if count:
+                        values = [str(sender), *labels_of(slot)]
+                        frames.add_metric(values, count)
+                        sizes.add_metric(values, size)
         yield frames
         yield sizes
         seconds = HistogramMetricFamily("amqproxy_relay_seconds", RelayLatency.__doc__ or "")

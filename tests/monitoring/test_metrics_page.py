@@ -1,5 +1,6 @@
 """docs/metrics.md has every metric that there is, and no other."""
 
+from amqproxy.amqp010.tally import KINDS as AMQP010_KINDS
 from amqproxy.amqp091.errors import BY_CODE
 from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import REPLIES, Peer
@@ -49,8 +50,8 @@ def test_the_most_series_are_those_of_the_code() -> None:
         "amqproxy_pump_returns_total": len(PUMP_RETURNS),
         "amqproxy_upstream_failures_total": len(UPSTREAM_FAILURES),
         "amqproxy_copies_dropped_total": len(DropReason),
-        "amqproxy_frames_total": len(Peer) * KINDS,
-        "amqproxy_frame_bytes_total": len(Peer) * KINDS,
+        "amqproxy_frames_total": len(Peer) * (KINDS + AMQP010_KINDS),
+        "amqproxy_frame_bytes_total": len(Peer) * (KINDS + AMQP010_KINDS),
         "amqproxy_relay_seconds": len(LATENCY_BUCKETS) + 3,  # +Inf, the sum and the count
         "amqproxy_upstream_connect_seconds": len(CONNECT_BUCKETS) + 3,
         "amqproxy_publish_confirm_seconds": len(SECONDS) + 3,

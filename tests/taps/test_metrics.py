@@ -8,6 +8,9 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.controls import SessionAttach
+from amqproxy.amqp010.tally import METHOD_COUNT as AMQP010_METHOD_COUNT
 from amqproxy.amqp091.errors import BY_CODE
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BY_INDEX
@@ -19,6 +22,7 @@ from amqproxy.taps.metrics import (
     REFUSALS,
     UPSTREAM_FAILURES,
     Metrics,
+    amqp010_kind_labels,
     code_label,
     kind_labels,
 )
@@ -130,3 +134,18 @@ def test_messages_and_their_latencies() -> None:
 def test_messages_are_not_counted_where_that_is_not_wanted() -> None:
     families = exposed(Metrics(counts_messages=False))
     assert "amqproxy_messages_published" not in families
+
+
+def test_frames_of_0_10_are_counted_beside_those_of_0_9_1() -> None:
+    assert amqp010_kind_labels(SessionAttach.index) == ("control", "session.attach")
+    assert amqp010_kind_labels(MessageTransfer.index) == ("command", "message.transfer")
+    assert amqp010_kind_labels(AMQP010_METHOD_COUNT + MessageTransfer.index) == ("header", "message.transfer")
+    assert amqp010_kind_labels(2 * AMQP010_METHOD_COUNT + MessageTransfer.index) == ("body", "message.transfer")
+    assert [amqp010_kind_labels(3 * AMQP010_METHOD_COUNT + kind)[0] for kind in range(4)] == [
+        *("control", "command"),
+        *("header", "body"),
+    ]
+    metrics = Metrics()
+    metrics.amqp010_tallies[CLIENT].frames[MessageTransfer.index] += 3
+    labels = {"sender": "client", "type": "command", "method": "message.transfer"}
+    assert metrics.registry.get_sample_value("amqproxy_frames_total", labels) == 3

@@ -1,7 +1,8 @@
 """One client's connection and the one to the broker that serves it, joined frame by frame.
 
 - `session` is the composition: a `Session` holds a leg for each side. `session_state` has the table of its states.
-- `opening` receives the protocol header. A protocol other than AMQP 0-9-1 is relayed unread by a `tunnel`.
+- `opening` receives the protocol header. A protocol other than AMQP 0-9-1 is relayed unread by a `tunnel`, but
+  that an `amqp010_counter` counts the frames of 0-10.
 - Between the legs there is a `Passage` (`passage`), sans-IO: a `PassThrough` (`pass_through`), or with rules an
   `Interceptor`. A `Relay` (`relay`) for each direction receives, feeds, lets the frames pass, and sends; reading
   waits for the write, so a slow reader slows only its own writer. A `PacedHandshake` (`handshake`) accepts a client

@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager, suppress
 
 import trio
 
+from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.protocol_header import HEADER
@@ -26,6 +28,7 @@ from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFa
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.session.amqp010_counter import AMQP010Counter
 from amqproxy.proxy.session.client_observer import ClientObserver
 from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.drain import DrainStart, drain_start
@@ -48,7 +51,7 @@ from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import contained, report
 from amqproxy.taps.metering.message_meter import MessageMeter
-from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.client_requests import ChannelView
 
@@ -388,8 +391,12 @@ class Session:
     async def _serve_unread(self, upstream: Leg, opening: Opening) -> None:
         """Relay a protocol that is not decoded."""
         self._scope.deadline = math.inf
-        self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
-        self._report.log("info", f"{opening.protocol} passes without being read")
+        watch = None
+        if opening.protocol == AMQP010:
+            watch = AMQP010Counter(self._metrics.amqp010_tallies, self._note_violation).saw
+        self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout, watch)
+        how = "without being read" if watch is None else "as it is, and is counted"
+        self._report.log("info", f"{opening.protocol} passes {how}")
         self._nursery = SessionTasks()
         try:
             async with trio.open_nursery() as nursery:
@@ -401,6 +408,11 @@ class Session:
         if self._tunnel.ended_by is not None:
             by, reason = self._tunnel.ended_by
             self._report.finish(SessionEnd(by, 0, f"{reason}, after {opening.protocol}", is_abnormal=False))
+
+    def _note_violation(self, sender: Peer, error: AMQP010Error) -> None:
+        """Note what a peer of 0-10 did wrong: it passes all the same, and what follows is not counted."""
+        self._metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
+        self._report.log("warning", f"not counted any further: the {sender} broke the protocol: {error}")
 
     async def _open(self) -> Opening | None:
         """Receive the protocol header; None when the client is not served."""

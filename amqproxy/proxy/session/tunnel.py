@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 
 class Tunnel:
     """Between a client and its upstream. `ended_by` is whichever hung up first, and how."""
 
-    def __init__(self, client: Transport, upstream: Transport, close_timeout: float) -> None:
-        """`close_timeout` is how many seconds a peer has to close its half after the other has."""
+    def __init__(
+        self,
+        client: Transport,
+        upstream: Transport,
+        close_timeout: float,
+        watch: Callable[[Peer, bytes], None] | None = None,
+    ) -> None:
+        """`close_timeout` is how many seconds a peer has to close its half after the other has. `watch` is shown what
+        each sends before it is sent on.
+        """
         self._client = client
         self._upstream = upstream
         self._close_timeout = close_timeout
+        self._watch = watch
         self.ended_by: tuple[str, str] | None = None
 
     async def run(self, nursery: trio.Nursery, received: bytes) -> None:
         """Until it is over. `received` is what the client has sent so far."""
-        nursery.start_soon(self._carry, "server", self._upstream, self._client, b"", nursery.cancel_scope)
-        await self._carry("client", self._client, self._upstream, received, nursery.cancel_scope)
+        nursery.start_soon(self._carry, SERVER, self._upstream, self._client, b"", nursery.cancel_scope)
+        await self._carry(CLIENT, self._client, self._upstream, received, nursery.cancel_scope)
 
     async def _carry(
-        self, name: str, source: Transport, target: Transport, data: bytes, scope: trio.CancelScope
+        self, sender: Peer, source: Transport, target: Transport, data: bytes, scope: trio.CancelScope
     ) -> None:
         reason = "closed"
         try:
             data = data or await source.receive()
             while data:
+                if self._watch is not None:
+                    self._watch(sender, data)
                 await target.send(data)
                 data = await source.receive()
         except TransportBroken as error:  # whichever of the two it is, there is nothing to be carried any more
             reason = str(error)
             scope.cancel()
         if self.ended_by is None:
-            self.ended_by = name, reason
+            self.ended_by = str(sender), reason
             scope.deadline = min(scope.deadline, trio.current_time() + self._close_timeout)
         try:
             await target.send_eof()
