@@ -182,6 +182,8 @@ class VirtualHost:
             raise self.queue_not_found(name)
         if queue.exclusive_to is not None and queue.exclusive_to is not connection:
             raise _locked(queue)
+        if queue.locked_by is not None and queue.locked_by is not connection:
+            raise _locked(queue)
         return queue
 
     # --- exchanges
@@ -276,7 +278,7 @@ class VirtualHost:
     ) -> Queue:
         existing = self.queues.get(name)
         if existing is not None:
-            if existing.exclusive_to is not (connection if exclusive else None):
+            if existing.exclusive_to is not (connection if exclusive else None) or existing.locked_by is not None:
                 raise _locked(existing)
             flags = {"durable": (durable, existing.durable), "auto_delete": (auto_delete, existing.auto_delete)}
             check_same(f"queue '{name}'", self.name, flags)

@@ -247,13 +247,13 @@ def _declare_queue(session: CommandSession, command: QueueDeclare, position: int
     if command.passive:
         if queue is None:
             raise vhost.queue_not_found(name)
-        if command.exclusive and queue.exclusive_to is not session:
+        if command.exclusive and not _is_owned(queue, session):
             raise ResourceLocked(f"the {queue} is not exclusive to the session")
         queue.touch(now)
         return False
     if queue is not None:
         queue = vhost.queue(name, session)
-        if command.exclusive and queue.exclusive_to is not session:
+        if command.exclusive and not _is_owned(queue, session):
             raise ResourceLocked(f"the {queue} is there, and is not exclusive")
         if alternate is not None and alternate != queue.settings.dead_letter_exchange:
             raise NotAllowed(f"the {queue} has another alternate exchange")
@@ -277,9 +277,13 @@ def _declare_queue(session: CommandSession, command: QueueDeclare, position: int
     if goes_with_session:
         session.exclusive_queues[made] = None
     elif command.exclusive:
-        made.exclusive_to = session
+        made.locked_by = session
         session.locked_queues[made] = None
     return session.kept(position, made.durable)
+
+
+def _is_owned(queue: Queue, session: CommandSession) -> bool:
+    return queue.exclusive_to is session or queue.locked_by is session
 
 
 def _delete_queue(session: CommandSession, command: QueueDelete, position: int, now: float) -> bool:
@@ -336,7 +340,7 @@ def _querying(session: CommandSession, queue: Queue, position: int, now: float) 
             queue.name,
             queue.settings.dead_letter_exchange,
             queue.durable,
-            queue.exclusive_to is not None,
+            queue.exclusive_to is not None or queue.locked_by is not None,
             queue.auto_delete or goes_with_session,
             shown_arguments(queue.arguments),
             min(queue.message_count, MOST_COUNT),

@@ -511,7 +511,7 @@ class BrokerSession:
             now = yield from self.transaction.rolling_back(self.deliveries, now)
         now = yield from self.deliveries.closing(now)
         for queue in self.locked_queues:
-            queue.exclusive_to = None
+            queue.locked_by = None
         queues = list(self.exclusive_queues)
         self.exclusive_queues, self.locked_queues = {}, {}
         quantum = self.vhost.work.quantum

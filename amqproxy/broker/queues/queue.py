@@ -135,6 +135,7 @@ class Queue:
         "durable",
         "exclusive_to",
         "is_deleted",
+        "locked_by",
         "name",
         "policy",
         "policy_names",
@@ -159,6 +160,8 @@ class Queue:
         self.durable = durable
         self.auto_delete = auto_delete
         self.exclusive_to = exclusive_to
+        self.locked_by: ExclusiveOwner | None = None
+        """The session of AMQP 0-10 that alone may use it for the while: unlike what is exclusive, it stays."""
         self.arguments = arguments
         self.policy: Mapping[str, Any] = effect.definition
         self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)

@@ -1,0 +1,115 @@
+"""What is complete is on the disk: publishes, declarations and commits, where there is a disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp010.commands import (
+    DtxCommit,
+    DtxEnd,
+    DtxSelect,
+    DtxStart,
+    ExchangeBind,
+    ExecutionSync,
+    MessageAccept,
+    QueueDeclare,
+    TxCommit,
+    TxSelect,
+)
+from amqproxy.amqp010.properties import DeliveryProperties
+from amqproxy.amqp010.results import Xid
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.definitions.recovery import DefinitionRecorder, topology
+from amqproxy.broker.queues.queue_storage import QueueStorage
+from amqproxy.broker.storage.definition_records import DurableBinding, DurableQueue
+from tests.broker.amqp010.client import Client010, Session010
+from tests.broker.disk import Disk
+
+PERSISTENT = DeliveryProperties(routing_key="q", delivery_mode=2)
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def session(disk: Disk) -> Session010:
+    broker = Broker()
+    broker.use_storage(QueueStorage(disk.journal, disk.fetch))
+    recorder = DefinitionRecorder(broker, disk.journal)
+    recorder.begin([])
+    return Client010(broker).open().session()
+
+
+def declared(session: Session010, disk: Disk) -> None:
+    command_id = session.send(QueueDeclare("q", durable=True))
+    assert command_id not in session.take().completed
+    disk.commit()
+    assert command_id in session.take().completed
+
+
+def test_a_publish_is_complete_once_the_disk_has_it(session: Session010, disk: Disk) -> None:
+    declared(session, disk)
+    kept = session.transfer(b"kept", delivery=PERSISTENT, accept_mode=0)
+    sync = session.send(ExecutionSync())
+    transient = session.transfer(b"transient")
+    assert not {kept, sync} & session.take().completed
+    assert transient in session.completed
+    assert not any(isinstance(each, MessageAccept) for each in session.others)
+    disk.commit()
+    assert {kept, sync} <= session.take().completed
+    assert session.others == [MessageAccept(SequenceSet.of([kept]))]
+
+
+def test_a_publish_that_is_accepted_before_the_disk_has_it_is_complete(session: Session010, disk: Disk) -> None:
+    declared(session, disk)
+    session.subscribe("q", "d")
+    kept = session.transfer(b"kept", delivery=PERSISTENT)
+    ((position, _),) = session.take().messages
+    session.send(MessageAccept(SequenceSet.of([position])))
+    assert kept in session.take().completed
+
+
+def test_a_commit_is(session: Session010, disk: Disk) -> None:
+    declared(session, disk)
+    session.call(TxSelect())
+    session.transfer(b"kept", delivery=PERSISTENT)
+    commit = session.send(TxCommit())
+    assert commit not in session.take().completed
+    disk.commit()
+    assert commit in session.take().completed
+    assert len(disk.rows) == 1
+
+
+def test_and_so_is_that_of_a_branch(session: Session010, disk: Disk) -> None:
+    declared(session, disk)
+    xid = Xid(1, b"g", b"b")
+    session.call(DtxSelect())
+    session.call(DtxStart(xid))
+    session.transfer(b"kept", delivery=PERSISTENT)
+    session.call(DtxEnd(xid))
+    commit = session.send(DtxCommit(xid, True))
+    assert commit not in session.take().completed
+    disk.commit()
+    assert session.take().results[commit].status == 0
+    assert commit in session.completed
+    assert len(disk.rows) == 1
+
+
+def test_a_client_that_is_gone_waits_for_nothing(session: Session010, disk: Disk) -> None:
+    declared(session, disk)
+    session.transfer(b"kept", delivery=PERSISTENT)
+    session.client.connection.lose(session.client.now)
+    disk.commit()
+    assert len(disk.rows) == 1
+
+
+def test_an_exclusive_queue_that_stays_is_kept_with_its_bindings(session: Session010, disk: Disk) -> None:
+    session.send(QueueDeclare("mine", durable=True, exclusive=True))
+    session.send(ExchangeBind("mine", "amq.topic", "a.*"))
+    disk.commit()
+    kinds = {DurableQueue, DurableBinding}
+    assert {type(each) for each in topology(session.client.broker.vhosts["/"])} == kinds
+    assert {type(each) for each in disk.durables.values()} >= kinds
