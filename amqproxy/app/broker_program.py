@@ -19,7 +19,7 @@ from amqproxy.app.listeners import address_of, announce, contexts_of, open_broke
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
 from amqproxy.app.watchers import Watchers
 from amqproxy.broker import broker as integrated
-from amqproxy.broker.connection.client_connection import ClientConnection
+from amqproxy.broker.clients import ConnectedClient
 from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.storage.data_directory import StoreError
@@ -130,9 +130,9 @@ def recorded_by_broker(config: RecordConfig) -> RecordConfig:
 def count_broker(broker: integrated.Broker, metrics: Metrics) -> None:
     """Have `metrics` show the connections and channels that a broker has, at each scrape."""
 
-    def opened() -> list[ClientConnection]:
+    def opened() -> list[ConnectedClient]:
         every = list(broker.connections)  # at once: this is another thread
-        return [each for each in every if isinstance(each, ClientConnection) and each.vhost is not None]
+        return [each for each in every if each.vhost is not None]
 
     metrics.connections.set_function(lambda: len(opened()))
     metrics.channels.set_function(lambda: sum(len(each.channels) for each in opened()))

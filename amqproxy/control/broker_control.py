@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.message import Message
@@ -50,8 +51,11 @@ class BrokerControl:
 
     def _connections(self) -> Iterator[Entry | None]:
         for each in list(self._broker.connections):
-            is_open = isinstance(each, ClientConnection) and each.vhost is not None and not each.is_over
-            yield connection_entry(each) if isinstance(each, ClientConnection) and is_open else None
+            is_open = each.vhost is not None and not each.is_over
+            if is_open and isinstance(each, ClientConnection):
+                yield connection_entry(each)
+            else:
+                yield session_connection_entry(each) if is_open and isinstance(each, Amqp010Connection) else None
 
     def _messages(self, request: ShowBrokerMessages) -> Iterator[Entry]:
         vhost = self._broker.vhosts.get(request.vhost)
@@ -114,6 +118,29 @@ def connection_entry(connection: ClientConnection) -> Entry:
         "consumers": sum(len(channel.deliveries.consumers) for channel in channels),
         "unacked": sum(len(channel.deliveries.unacked) for channel in channels),
         "exclusive_queues": len(connection.exclusive_queues),
+    }
+
+
+def session_connection_entry(connection: Amqp010Connection) -> Entry:
+    """The same of a client of AMQP 0-10, whose sessions are its channels."""
+    properties = connection.client_properties
+    sessions = list(connection.sessions.values())
+    return {
+        "connection": connection.name,
+        "user": shown_text(connection.user.name),
+        "vhost": "" if connection.vhost is None else connection.vhost.name,
+        "product": shown_text(properties.get("product", "")),
+        "product_version": shown_text(properties.get("qpid.client_version", "")),
+        "platform": shown_text(properties.get("platform", "")),
+        "name": shown_text(properties.get("clientName", "")),
+        "channel_max": connection.channel_max,
+        "frame_max": connection.frame_max,
+        "heartbeat": connection.heartbeat,
+        "blocked": connection.is_blocked,
+        "channels": len(sessions),
+        "consumers": sum(len(session.deliveries.subscriptions) for session in sessions),
+        "unacked": sum(len(session.deliveries.unacked) for session in sessions),
+        "exclusive_queues": sum(len(session.exclusive_queues) for session in sessions),
     }
 
 

@@ -13,6 +13,7 @@ from amqproxy.control.broker_control import BrokerControl
 from amqproxy.control.request import parse
 from amqproxy.control.request_error import RequestError
 from amqproxy.taps.record import encoded
+from tests.broker.amqp010.client import Client010
 from tests.broker.client import Client
 
 
@@ -106,3 +107,12 @@ def test_a_queue_that_there_is_not() -> None:
         with pytest.raises(RequestError, match="there is no queue") as refused:
             Asked().ask("messages", **keys)
         assert refused.value.name == "no-queue"
+
+
+def test_a_client_of_0_10_is_one_of_its_clients() -> None:
+    asked = Asked()
+    session = Client010(asked.broker).open().session()
+    session.subscribe("q", "d")
+    of_0_9_1, of_0_10 = asked.ask("connections")
+    assert of_0_10.keys() == of_0_9_1.keys()
+    assert [of_0_10[name] for name in ("user", "vhost", "channels", "consumers")] == ["guest", "/", 1, 1]

@@ -101,6 +101,7 @@ class Amqp010Connection:
         self.protocol = self
         """What its owner asks for the heartbeat, and notifies of what passes."""
         self.heartbeat = 0
+        self.channel_max = broker.channel_max
         self.frame_max = MAX_FRAME
         self.sessions: dict[int, BrokerSession] = {}
         self.vhost: VirtualHost | None = None
@@ -445,6 +446,7 @@ class Amqp010Connection:
         self.frame_max = self.output.frame_max = wanted
         self._reader.set_frame_max(wanted)
         self.heartbeat = tune_ok.heartbeat or 0
+        self.channel_max = tune_ok.channel_max or self.broker.channel_max
         self._stage = Stage.OPENING
 
     def _enter(self, name: str, now: float) -> None:

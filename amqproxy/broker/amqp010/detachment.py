@@ -26,6 +26,7 @@ class Detachment:
     """Takes nothing, and sends nothing; work goes on. `end` is called where the session has to end."""
 
     is_over = False
+    is_blocked = False
     frame_max = MAX_FRAME
     channels: Mapping[int, ClientChannel] = {}
 

@@ -47,9 +47,6 @@ class ServedClient(ConnectedClient, Protocol):
     def patience(self) -> float: ...
 
     @property
-    def is_blocked(self) -> bool: ...
-
-    @property
     def is_behind(self) -> bool: ...
 
     @property
