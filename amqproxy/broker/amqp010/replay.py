@@ -12,6 +12,10 @@ MOST_BYTES = 16 * 1024 * 1024
 """What is kept of one session, above which it is sent nothing more until its client confirms some."""
 
 
+MOST_LOOKS = 4 * MOST_COMMANDS
+"""Commands that are looked at for one confirmation: of ranges that make for more, the rest are ignored."""
+
+
 class SentCommand(NamedTuple):
     """The segments of a command; a transfer has a header and a body."""
 
@@ -51,8 +55,13 @@ class ReplayBuffer:
     def confirmed(self, positions: Iterable[range]) -> None:
         """The client has these."""
         kept = self._kept
+        budget = MOST_LOOKS
         for each in positions:
-            for position in each if len(each) <= len(kept) else [one for one in kept if one in each]:
+            is_small = len(each) <= len(kept)
+            budget -= len(each) if is_small else len(kept)
+            if budget < 0:
+                break
+            for position in each if is_small else [one for one in kept if one in each]:
                 command = kept.pop(position, None)
                 if command is not None:
                     self._bytes -= len(command.command) + len(command.header or b"") + len(command.body)

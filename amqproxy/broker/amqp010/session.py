@@ -34,7 +34,7 @@ from amqproxy.amqp010.errors import (
 )
 from amqproxy.amqp010.frame import BODY, COMMAND, FIRST_SEGMENT, HEADER, LAST_SEGMENT, encode_segment
 from amqproxy.amqp010.methods import Command, Control
-from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.sequence import MAX_RANGES, SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.wire import Table
@@ -54,7 +54,7 @@ from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
 
-MAX_RANGES = 1024
+MANY_RANGES = 1024
 """Ranges of completed commands that the client has not confirmed to know of, above which it is asked to."""
 
 REMOVING = 16
@@ -274,15 +274,24 @@ class BrokerSession:
             return
         self.publisher.end_turn()
         if self._accepted:
-            accepted, self._accepted = self._accepted, CommandIds()
-            self.send(MessageAccept(_set(accepted)))
+            accepted, self._accepted = list(self._accepted), CommandIds()
+            for start in range(0, len(accepted), MAX_RANGES):
+                self.send(MessageAccept(_set(accepted[start : start + MAX_RANGES])))
         if self._has_completed:
             self._has_completed = False
-            is_full = self._completed.ranges > MAX_RANGES
-            self._control(SessionCompleted(_set(self._completed), timely_reply=is_full))
+            self._forget_completed()
+            is_many = self._completed.ranges > MANY_RANGES
+            self._control(SessionCompleted(_set(self._completed), timely_reply=is_many))
         if self._known:
             known, self._known = self._known, []
-            self._control(SessionKnownCompleted(SequenceSet(known)))
+            for start in range(0, len(known), MAX_RANGES):
+                self._control(SessionKnownCompleted(SequenceSet(known[start : start + MAX_RANGES])))
+
+    def _forget_completed(self) -> None:
+        """Report no more ranges than fit: a client that wants to know of its oldest commands has had the time."""
+        if self._completed.ranges > MAX_RANGES:
+            ranges = list(self._completed)
+            self._completed.remove(range(ranges[0].start, ranges[-MAX_RANGES].start))
 
     # --- what goes out
 
@@ -370,6 +379,7 @@ class BrokerSession:
 
     def _flush(self, flush: SessionFlush) -> None:
         self.publisher.end_turn()
+        self._forget_completed()
         if flush.expected:
             is_new = self._next is None and not self._seen
             next_id = id_of(self._seen if self._next is None else self._next)

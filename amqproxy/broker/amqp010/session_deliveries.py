@@ -36,11 +36,17 @@ from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
 MAX_IN_FLIGHT = 65_536
 """Transfers in window mode that the client has not completed, above which it is sent no more."""
 
+MOST_LOOKS = 4 * MAX_IN_FLIGHT
+"""Transfers that are looked at for one session.completed: of ranges that make for more, the rest are ignored."""
+
 AT_ONCE = 64
 """Commands up to which a set is gone through at once."""
 
 ENDING = 4
 """What it costs of a turn to end a subscription."""
+
+LOOKING = 16
+"""Transfers that are looked at for what one operation costs."""
 
 EVERY_TAG = 1 << 62
 
@@ -123,6 +129,8 @@ class SessionDeliveries(Receiver):
         """Acquire transfers, as far as they are still there, in steps; returns the positions of those."""
         wanted: dict[Queue, dict[Place, tuple[int, bool]]] = {}
         for each in ids:
+            if self._quantum.spend(1 + min(len(each), len(self.browsed)) // LOOKING):
+                now = yield
             for position in self._known(each):
                 queue, place, is_to_be_accepted = self.browsed.pop(position)
                 wanted.setdefault(queue, {})[place] = position, is_to_be_accepted
@@ -213,8 +221,13 @@ class SessionDeliveries(Receiver):
         """Take the completion of transfers, which in window mode gives back what they took."""
         in_flight = self._in_flight
         queues: dict[ConsumedQueue, None] = {}
+        budget = MOST_LOOKS
         for each in ids:
-            ended = each if len(each) <= len(in_flight) else [position for position in in_flight if position in each]
+            is_small = len(each) <= len(in_flight)
+            budget -= len(each) if is_small else len(in_flight)
+            if budget < 0:
+                break
+            ended = each if is_small else [position for position in in_flight if position in each]
             for position in ended:
                 found = in_flight.pop(position, None)
                 if found is None:
@@ -243,8 +256,11 @@ class SessionDeliveries(Receiver):
         Qpid does.
         """
         for each in ids:
-            for position in self._known(each):
-                del self.browsed[position]  # what is not acquired is released by this, and by nothing else
+            if self.browsed:
+                for position in self._known(each):
+                    del self.browsed[position]  # what is not acquired is released by this, and by nothing else
+                if self._quantum.spend(1 + min(len(each), len(self.browsed)) // LOOKING):
+                    yield []
             if self.acquired:
                 yield [self.acquired.pop(position) for position in list(self.acquired) if position in each]
             if not len(self.unacked):

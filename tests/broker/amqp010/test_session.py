@@ -18,8 +18,16 @@ from amqproxy.amqp010.commands import (
     TxRollback,
     TxSelect,
 )
-from amqproxy.amqp010.controls import SessionAttach, SessionDetach, SessionDetached, SessionFlush
-from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.controls import (
+    SessionAttach,
+    SessionCompleted,
+    SessionDetach,
+    SessionDetached,
+    SessionFlush,
+    SessionKnownCompleted,
+)
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.sequence import MAX_RANGES, SequenceSet
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
 
@@ -106,3 +114,27 @@ def test_detach_and_attach(session: Session010) -> None:
     assert session.client.names() == ["session.detached"]
     session.control(SessionDetach(b"s"))
     assert session.client.names() == ["session.detached"]
+
+
+def test_ranges_are_bounded_however_a_client_cuts_them(session: Session010) -> None:
+    count = 3 * MAX_RANGES
+    session.client.feed(b"".join(encode_method(1, ExecutionSync()) for _ in range(count)))
+    session.take()
+    for start in range(0, count, MAX_RANGES):
+        odd = [(number, number) for number in range(start + 1, min(start + MAX_RANGES, count), 2)]
+        session.control(SessionKnownCompleted(SequenceSet(odd)))
+    session.completed = set()
+    session.sent = count
+    session.call(ExecutionSync())
+    assert session.client.connection.sessions[1]._completed.ranges == MAX_RANGES
+    assert MAX_RANGES <= len(session.completed) < count / 2
+
+
+def test_completion_of_everything_many_times_over_costs_little(session: Session010) -> None:
+    session.declare("q")
+    for number in range(200):
+        session.transfer(b"%d" % number)
+    session.subscribe("q", "d", messages=100)
+    everything = SequenceSet([(0, 0x7FFF_FFFF)] * MAX_RANGES)
+    session.control(SessionCompleted(everything))
+    assert len(session.got()) == 200
