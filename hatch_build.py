@@ -29,6 +29,12 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # Every module that may be compiled, in pure Python mode.
 COMPILED = (
+    "amqproxy/amqp010/sequence.py",
+    "amqproxy/amqp010/wire.py",
+    "amqproxy/amqp010/frame.py",
+    "amqproxy/amqp010/tally.py",
+    "amqproxy/amqp010/frame_reader.py",
+    "amqproxy/amqp010/assembly.py",
     "amqproxy/amqp091/wire.py",
     "amqproxy/amqp091/frame.py",
     "amqproxy/amqp091/tally.py",

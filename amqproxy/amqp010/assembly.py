@@ -36,6 +36,10 @@ MAX_SEGMENT = 1024 * 1024
 MAX_FRAMES = 131_072
 """How many frames one assembly may be cut into. Without it a peer could send empty frames for ever."""
 
+_OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
+_MAX_SEGMENT = cython.declare(cython.longlong, MAX_SEGMENT)
+_BODY = cython.declare(cython.int, BODY)
+
 NO_DELIVERY_PROPERTIES = DeliveryProperties()
 NO_MESSAGE_PROPERTIES = MessageProperties()
 
@@ -227,14 +231,16 @@ class AssemblyReader:
     skipped: int = cython.declare(cython.longlong, visibility="readonly")
     _controls: list  # type: ignore[type-arg]
     _commands: list  # type: ignore[type-arg]
-    _segment_sizes: list  # type: ignore[type-arg]
+    _control_size: cython.longlong
+    _command_size: cython.longlong
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
         self.max_body = max_body
         self.skipped = 0
         self._controls = []
         self._commands = []
-        self._segment_sizes = [0, 0, 0, 0]
+        self._control_size = 0
+        self._command_size = 0
 
     @property
     def is_mid_assembly(self) -> bool:
@@ -261,16 +267,19 @@ class AssemblyReader:
                 self._commands = frames
             else:
                 self._controls = frames
-            self._segment_sizes[frame.kind] = 0
         elif not frames:
             self.skipped += 1
             return None
-        if frame.flags & 2:
-            self._segment_sizes[frame.kind] = 0
         frames.append(frame)
-        self._segment_sizes[frame.kind] += frame.size
-        limit: cython.longlong = self.max_body if frame.kind == BODY else MAX_SEGMENT
-        if self._segment_sizes[frame.kind] > limit:
+        size: cython.longlong = frame.length() - _OVERHEAD
+        if not frame.flags & 2:  # it goes on with the segment
+            size += self._command_size if frame.track else self._control_size
+        if frame.track:
+            self._command_size = size
+        else:
+            self._control_size = size
+        limit: cython.longlong = self.max_body if frame.kind == _BODY else _MAX_SEGMENT
+        if size > limit:
             raise self._given_up(frame, f"a segment of more than {limit} bytes")
         if len(frames) >= MAX_FRAMES:
             raise self._given_up(frame, f"an assembly in more than {MAX_FRAMES} frames")

@@ -10,7 +10,7 @@ from typing import Any
 # All of them have to be there before they are looked up.
 from amqproxy.amqp010 import commands, controls
 from amqproxy.amqp010.domains import SegmentType, Track
-from amqproxy.amqp010.errors import CommandInvalid, FramingError, IllegalArgument, ProtocolError
+from amqproxy.amqp010.errors import CommandInvalid, FramingError, ProtocolError
 from amqproxy.amqp010.methods import BY_INDEX, METHODS, Method
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.wire import StructDecoder, decode_structs
@@ -19,6 +19,9 @@ try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
+
+if not cython.compiled:
+    from amqproxy.amqp010.wire import _structs
 
 DEFINED = (controls, commands)
 
@@ -46,9 +49,22 @@ _BODY = cython.declare(cython.int, BODY)
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _WHOLE_SEGMENT = cython.declare(cython.int, WHOLE_SEGMENT)
 _DECODERS = cython.declare(tuple, tuple(cls.decoder for cls in BY_INDEX))
-_HEADER_CLASS = cython.declare(object, Header)
+_SEGMENTS = cython.declare(bytes, bytes([cls.segment for cls in BY_INDEX]))
+_HEADER_DECODER = cython.declare(StructDecoder, StructDecoder(Header, b"\xa9", 4))  # type: ignore[arg-type]
 
 _NAMES = ("control", "command", "header", "body")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_same(
+    p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether the bytes from `start` on are the first of others."""
+    if not cython.compiled:
+        return p.startswith(q[:size], start)
+    return bool(memcmp(p + start, q, size) == 0)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
 
 
 def index_table() -> bytes:
@@ -63,12 +79,10 @@ _INDEX_OF = cython.declare(bytes, index_table())
 
 # A session's commands tend to be alike, to the byte, and what is decoded never changes: so each that is short is
 # decoded once and then known again, and a header is if it is as the one before it.
-_ALIKE = cython.declare(dict, {})
+_ALIKE_BYTES = cython.declare(list, [b""] * 256)
+_ALIKE = cython.declare(list, [None] * 256)
 _MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
-_ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
 _TRANSFER = cython.declare(cython.int, commands.MessageTransfer.index)
-_last_header = cython.declare(object, None)
-_last_header_bytes = cython.declare(bytes, b"")
 
 
 def encode_frame(flags: int, kind: int, channel: int, payload: bytes) -> bytes:
@@ -104,12 +118,15 @@ def decode_method(kind: int, data: bytes, start: int, end: int, offset: int = 0)
     try:
         return _decode_method(kind, data, start, end, offset)
     except ProtocolError as error:
-        error.class_code, error.method_code = (*data[start : min(start + 2, end)], 0, 0)[:2]
-        if kind == COMMAND:
-            raise
-        framing = FramingError(error.text, offset=error.offset, field_index=error.field_index)
-        framing.class_code, framing.method_code = error.class_code, error.method_code
-        raise framing from None
+        raise _of_kind(error, kind, data, start, end) from None
+
+
+def _of_kind(error: ProtocolError, kind: int, data: bytes, start: int, end: int) -> ProtocolError:
+    """The error for a method in `data[start:end]`, which names it: for a control, a `FramingError`."""
+    if kind == CONTROL:
+        error = FramingError(error.text, channel=error.channel, offset=error.offset, field_index=error.field_index)
+    error.class_code, error.method_code = (*data[start : min(start + 2, end)], 0, 0)[:2]
+    return error
 
 
 @cython.cfunc
@@ -122,12 +139,13 @@ def _decode_method(
 ) -> object:
     p: cython.p_const_uchar = data
     index_of: cython.p_const_uchar = _INDEX_OF
+    segments: cython.p_const_uchar = _SEGMENTS
     index: cython.int
     decoder: StructDecoder
     if end - start < 2:
         raise CommandInvalid(f"a {_NAMES[kind]} of {end - start} bytes", offset=offset + start)
     index = index_of[p[start] << 8 | p[start + 1]]
-    if index == 255 or BY_INDEX[index].segment != kind:
+    if index == 255 or segments[index] != kind:
         text = f"there is no {_NAMES[kind]} 0x{p[start]:02x}{p[start + 1]:02x}"
         raise CommandInvalid(text, offset=offset + start)
     decoder = _DECODERS[index]
@@ -140,11 +158,7 @@ def _decode_method(
 
 def decode_header(data: bytes, start: int, end: int, offset: int = 0) -> Header:
     """The header whose segment is `data[start:end]`; `ProtocolError` where it is malformed, or has a struct twice."""
-    entries = decode_structs(data, start, end, offset)
-    codes = [entry.code for entry in entries]
-    if len(set(codes)) < len(codes):
-        raise IllegalArgument("a header with two structs of a type", offset=offset + start)
-    return Header(entries)
+    return Header(decode_structs(data, start, end, offset))
 
 
 @cython.final
@@ -292,41 +306,36 @@ class Frame:
     def _decode_whole_method(self) -> object:
         if self.kind > _COMMAND or self.flags & _WHOLE_SEGMENT != _WHOLE_SEGMENT:
             raise TypeError("a frame that holds no whole control or command")
-        raw: bytes = b""
-        is_alike: cython.bint = self.index == _TRANSFER and self._end - self._start <= _MAX_ALIKE
-        if is_alike:
-            raw = self.payload_bytes()
-            self._decoded = _ALIKE.get(raw)
-            if self._decoded is not None:
+        p: cython.p_const_uchar = self._buffer
+        start: cython.Py_ssize_t = self._start + _OVERHEAD
+        size: cython.Py_ssize_t = self._end - start
+        slot: cython.Py_ssize_t = 0
+        if self.index == _TRANSFER and size <= _MAX_ALIKE:
+            slot = (p[self._end - 1] * 31 + p[self._end - 3] * 7 + size) & 0xFF
+            known: bytes = _ALIKE_BYTES[slot]
+            if len(known) == size and _is_same(p, start, known, size):
+                self._decoded = _ALIKE[slot]
                 return self._decoded
         try:
-            self._decoded = decode_method(self.kind, self._buffer, self._start + _OVERHEAD, self._end)
+            self._decoded = _decode_method(self.kind, self._buffer, start, self._end, 0)
         except ProtocolError as error:
             self._place(error)
-            raise
-        if is_alike:
-            if len(_ALIKE) >= _ALIKE_COUNT:
-                _ALIKE.clear()
-            _ALIKE[raw] = self._decoded
+            raise _of_kind(error, self.kind, self._buffer, start, self._end) from None
+        if self.index == _TRANSFER and size <= _MAX_ALIKE:
+            _ALIKE_BYTES[slot] = p[start : self._end]
+            _ALIKE[slot] = self._decoded
         return self._decoded
 
     @cython.cfunc
     def _decode_whole_header(self) -> object:
-        global _last_header, _last_header_bytes
         if self.kind != _HEADER or self.flags & _WHOLE_SEGMENT != _WHOLE_SEGMENT:
             raise TypeError("a frame that holds no whole header")
-        payload: bytes = self.payload_bytes()
-        if payload == _last_header_bytes and _last_header is not None:
-            self._decoded = _last_header
-            return self._decoded
         try:
-            self._decoded = decode_header(payload, 0, len(payload))
+            entries = _structs(self._buffer, self._start + _OVERHEAD, self._end, 0)
         except ProtocolError as error:
-            error.channel = self.channel
-            error.offset = self.offset + _OVERHEAD + (error.offset or 0)
+            self._place(error)
             raise
-        _last_header_bytes = payload
-        _last_header = self._decoded
+        self._decoded = _HEADER_DECODER._of_one(entries)
         return self._decoded
 
     def _place(self, error: ProtocolError) -> None:

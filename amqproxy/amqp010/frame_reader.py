@@ -344,8 +344,10 @@ class FrameReader:
         quantum: cython.Py_ssize_t = self.quantum or length  # of so few bytes there are never so many frames
         while True:
             if length - position < 12:
-                # What is wrong with a header is known before all of it has come.
-                if length - position >= 4 and self._is_malformed(p, position, length - position):
+                if length - position < 4:
+                    self._missing = 4 - (length - position)
+                    return position
+                if self._is_malformed(p, position, 4):  # what is wrong may be known before all of it has come
                     self._fail(self._flaw(data[position:length], base + position))
                     return position
                 self._missing = 12 - (length - position)
@@ -450,7 +452,7 @@ class FrameReader:
         else:
             channel = int.from_bytes(header[6:8])
             error = FramingError(f"a frame on channel {channel} of {self.channel_max}", offset=offset + 6)
-        error.channel = int.from_bytes(header[6:8])
+            error.channel = channel
         return error
 
     def _out_of_order(self, fault: int, kind: int, channel: int, offset: int) -> ProtocolError:

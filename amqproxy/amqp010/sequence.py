@@ -5,6 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
 BITS = 32
 _MODULUS = 1 << BITS
 _HALF = 1 << (BITS - 1)
@@ -32,41 +37,62 @@ def is_before(number: int, other: int) -> bool:
     return 0 < (other - number) % _MODULUS < _HALF
 
 
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+@cython.cclass
 class SequenceSet:
     """A set of sequence numbers as closed ranges, in the order and the form in which they are on the wire.
 
     Ascending ranges that neither overlap nor touch are canonical; what a peer sent that is not is kept as it was.
     """
 
-    __slots__ = ("ranges",)
-
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
-        self.ranges: tuple[tuple[int, int], ...] = tuple([(first, last) for first, last in ranges])
-        if len(self.ranges) > MAX_RANGES:
-            raise ValueError(f"a sequence-set holds {MAX_RANGES} ranges, this one has {len(self.ranges)}")
+        listed = tuple([(first, last) for first, last in ranges])
+        if len(listed) > MAX_RANGES:
+            raise ValueError(f"a sequence-set holds {MAX_RANGES} ranges, this one has {len(listed)}")
+        self._ranges: tuple[tuple[int, int], ...] | None = listed
+        self._data = struct.pack(f">{2 * len(listed)}I", *[word for each in listed for word in each])
 
-    @classmethod
-    def of(cls, numbers: Iterable[int], near: int = 0) -> SequenceSet:
+    @staticmethod
+    def of(numbers: Iterable[int], near: int = 0) -> SequenceSet:
         """The canonical set of these numbers, none of which is 2 to the power of 31 or more away from `near`."""
-        ranges: list[list[int]] = []
+        ranges: list[tuple[int, int]] = []
+        first = last = None
         for distance in sorted({difference(number, near) for number in numbers}):
-            if ranges and distance == ranges[-1][1] + 1:
-                ranges[-1][1] = distance
-            else:
-                ranges.append([distance, distance])
-        return cls(((near + first) % _MODULUS, (near + last) % _MODULUS) for first, last in ranges)
+            if first is None or last is None:
+                first = distance
+            elif distance != last + 1:
+                ranges.append((first, last))
+                first = distance
+            last = distance
+        if first is not None and last is not None:
+            ranges.append((first, last))
+        return SequenceSet([((near + first) % _MODULUS, (near + last) % _MODULUS) for first, last in ranges])
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> SequenceSet:
+    @staticmethod
+    def from_bytes(data: bytes) -> SequenceSet:
         """The set on the wire, without the size before it, which is a multiple of 8."""
-        made = cls.__new__(cls)
-        words = struct.unpack(f">{len(data) // 4}I", data)
-        made.ranges = tuple(zip(words[::2], words[1::2], strict=True))
+        return SequenceSet._of(data)
+
+    @staticmethod
+    @cython.cfunc
+    def _of(data: bytes) -> SequenceSet:
+        made: SequenceSet = SequenceSet.__new__(SequenceSet)
+        made._ranges = None
+        made._data = data
         return made
 
     def to_bytes(self) -> bytes:
         """The set on the wire, without the size before it."""
-        return struct.pack(f">{2 * len(self.ranges)}I", *[word for each in self.ranges for word in each])
+        return self._data
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        if self._ranges is None:
+            words = struct.unpack(f">{len(self._data) // 4}I", self._data)
+            self._ranges = tuple(zip(words[::2], words[1::2], strict=True))
+        return self._ranges
 
     @property
     def is_canonical(self) -> bool:
@@ -93,13 +119,13 @@ class SequenceSet:
                 yield (first + distance) % _MODULUS
 
     def __bool__(self) -> bool:
-        return bool(self.ranges)
+        return bool(self._data)
 
     def __eq__(self, other: object) -> bool:
-        return self.ranges == other.ranges if isinstance(other, SequenceSet) else NotImplemented
+        return self._data == other.to_bytes() if isinstance(other, SequenceSet) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.ranges)
+        return hash(self._data)
 
     def __repr__(self) -> str:
         return f"SequenceSet({list(self.ranges)!r})"

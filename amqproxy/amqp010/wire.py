@@ -20,7 +20,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID, SafeUUID
 
-from amqproxy.amqp010.errors import CommandInvalid, IllegalArgument, ProtocolError
+from amqproxy.amqp010.errors import CommandInvalid, IllegalArgument
 from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
 
 try:
@@ -149,6 +149,7 @@ class Map(Mapping[str, Any]):
     @classmethod
     def from_bytes(cls, data: bytes, offset: int = 0) -> Map:
         """The map in `data` (a count and entries, with no size before them), once checked; it lies at `offset`."""
+        _reset()
         _check_map(data, 0, len(data), 1, offset)
         return _map_of_checked(data)
 
@@ -205,6 +206,7 @@ class List(Sequence[Any]):
     @classmethod
     def from_bytes(cls, data: bytes, offset: int = 0) -> List:
         """The list in `data` (a count and items, with no size before them), once checked; it lies at `offset`."""
+        _reset()
         _check_list(data, 0, len(data), 1, offset)
         return _list_of_checked(data)
 
@@ -266,6 +268,7 @@ class Array(Sequence[Any]):
     @classmethod
     def from_bytes(cls, data: bytes, offset: int = 0) -> Array:
         """The array in `data` (a type, a count and values, with no size before), once checked; it lies at `offset`."""
+        _reset()
         _check_array(data, 0, len(data), 1, offset)
         return _array_of_checked(data)
 
@@ -303,9 +306,27 @@ class Array(Sequence[Any]):
 _new = cython.declare(object, object.__new__)
 
 
+def _places(cls: Any, *names: str) -> bytes:
+    """Where an object of a class with `__slots__` has these, as `_slots_of` has it."""
+    if not cython.compiled:
+        return b""
+    return bytes([slot_of(getattr(cls, name)) for name in names])  # type: ignore[name-defined]  # noqa: F821
+
+
+_MAP_PLACES = cython.declare(bytes, _places(Map, "_encoded", "_entries", "_values"))
+_UUID_PLACES = cython.declare(bytes, _places(UUID, "int", "is_safe"))
+
+
 @cython.cfunc
 def _map_of_checked(data: bytes) -> Map:
-    made: Map = _new(Map)
+    made: Map
+    if cython.compiled:
+        made = new_struct(Map)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        _put(made, _MAP_PLACES, 0, data)
+        _put(made, _MAP_PLACES, 1, None)
+        _put(made, _MAP_PLACES, 2, None)
+        return made
+    made = _new(Map)
     made._entries = made._values = None
     made._encoded = data
     return made
@@ -497,14 +518,30 @@ def _longlong(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong
     return (high << 32) | cython.cast(cython.ulonglong, _long(p, i + 4))
 
 
-@cython.cfunc
-def _overrun(what: str, needed: object, left: object, offset: object) -> object:
-    raise CommandInvalid(f"{what} of {needed} bytes in {left} bytes", offset=offset)  # type: ignore[arg-type]
+_field = cython.declare(cython.int, -1)
+"""Which field of the outermost struct is being decoded, for what is wrong in it."""
 
 
 @cython.cfunc
-def _invalid(text: str, offset: object) -> object:
-    raise CommandInvalid(text, offset=offset)  # type: ignore[arg-type]
+def _reset() -> object:
+    """No field is being decoded."""
+    global _field
+    _field = -1
+    return None
+
+
+def _at_fault() -> int | None:
+    return _field if _field >= 0 else None
+
+
+@cython.cfunc
+def _overrun(what: str, needed: object, left: object, offset: int) -> object:
+    raise CommandInvalid(f"{what} of {needed} bytes in {left} bytes", offset=offset, field_index=_at_fault())
+
+
+@cython.cfunc
+def _invalid(text: str, offset: int) -> object:
+    raise CommandInvalid(text, offset=offset, field_index=_at_fault())
 
 
 @cython.cfunc
@@ -572,9 +609,9 @@ def _check_value(
 
 
 @cython.cfunc
-def _too_deep(offset: object) -> object:
+def _too_deep(offset: int) -> object:
     text = f"maps, lists, arrays and structs nested more than {MAX_DEPTH} deep"
-    raise IllegalArgument(text, offset=offset)  # type: ignore[arg-type]
+    raise IllegalArgument(text, offset=offset, field_index=_at_fault())
 
 
 @cython.cfunc
@@ -655,7 +692,7 @@ def _check_array(
         _invalid(f"type 0x{code:02x} is reserved", offset + position - 5)
     if width == 0 and count > 65535:
         text = f"an array of {count} values that have no bytes"
-        raise IllegalArgument(text, offset=offset + position)
+        raise IllegalArgument(text, offset=offset + position, field_index=_at_fault())
     if width == _VARIABLE or code == 0x27:
         # Each value has a byte at the least, so that the count needs no bound of its own.
         for index in range(count):
@@ -779,15 +816,17 @@ def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) ->
 
 
 _UNKNOWN_SAFETY = cython.declare(object, SafeUUID.unknown)
-_set = cython.declare(object, object.__setattr__)
+_from_bytes = cython.declare(object, int.from_bytes)
 
 
 @cython.cfunc
 def _uuid(data: bytes) -> object:
-    """The same as `UUID(bytes=data)`, which takes three times as long to find out that nothing else is given."""
-    made = _new(UUID)
-    _set(made, "int", int.from_bytes(data))
-    _set(made, "is_safe", _UNKNOWN_SAFETY)
+    """The same as `UUID(bytes=data)`, which takes several times as long to find out that nothing else is given."""
+    if not cython.compiled:
+        return UUID(bytes=data)
+    made = new_struct(UUID)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    _put(made, _UUID_PLACES, 0, _from_bytes(data))
+    _put(made, _UUID_PLACES, 1, _UNKNOWN_SAFETY)
     return made
 
 
@@ -808,6 +847,7 @@ def _decode(
 
     The lowest is the first field's. The fields fill `data` from `position` to `end`.
     """
+    global _field
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
     count: cython.Py_ssize_t = len(layout)
@@ -817,104 +857,103 @@ def _decode(
     width: cython.Py_ssize_t
     value: object
     nested: StructDecoder
-    index = 0
-    try:
-        for index in range(count):
-            code = program[index]
-            if code == 0xF1:
-                _put(made, slots, index, (present >> index) & 1 == 1)
-                continue
-            if not (present >> index) & 1:
-                _put(made, slots, index, None)
-                continue
-            if code == 0x85:  # str8
-                size = _size_at(p, position, end, 1, offset)
-                position += 1
-                if size:
-                    _put(made, slots, index, p[position : position + size].decode("utf-8", "surrogateescape"))
-                else:
-                    _put(made, slots, index, "")
-            elif code == 0x02:  # uint8
-                size = 1
-                if end - position < 1:
-                    _overrun("a field", 1, end - position, offset + position)
-                _put(made, slots, index, p[position])
-            elif code == 0x12:  # uint16
-                size = 2
-                if end - position < 2:
-                    _overrun("a field", 2, end - position, offset + position)
-                _put(made, slots, index, p[position] << 8 | p[position + 1])
-            elif code == 0x22 or code == 0xE0:  # uint32, sequence-no
-                size = 4
-                if end - position < 4:
-                    _overrun("a field", 4, end - position, offset + position)
-                _put(made, slots, index, _long(p, position))
-            elif code == 0x32:  # uint64
-                size = 8
-                if end - position < 8:
-                    _overrun("a field", 8, end - position, offset + position)
-                _put(made, slots, index, _longlong(p, position))
-            elif code == 0x38:  # datetime
-                size = 8
-                if end - position < 8:
-                    _overrun("a field", 8, end - position, offset + position)
-                if not cython.compiled:
-                    _put(made, slots, index, int.from_bytes(p[position : position + 8], signed=True))
-                else:
-                    _put(made, slots, index, cython.cast(cython.longlong, _longlong(p, position)))
-            elif code == 0x48:  # uuid
-                size = 16
-                if end - position < 16:
-                    _overrun("a field", 16, end - position, offset + position)
-                _put(made, slots, index, _uuid(p[position : position + 16]))
-            elif code == 0xE1 or code == 0xE2:  # sequence-set, byte-ranges
-                size = _size_at(p, position, end, 2, offset)
-                position += 2
-                if size % (8 if code == 0xE1 else 16):
-                    _invalid(f"{size} bytes of ranges, each of {8 if code == 0xE1 else 16}", offset + position)
-                if code == 0xE1:
-                    _put(made, slots, index, SequenceSet.from_bytes(p[position : position + size]))
-                else:
-                    _put(made, slots, index, ByteRanges.from_bytes(p[position : position + size]))
-            elif code == 0x80 or code == 0x90 or code == 0xA0:  # vbin8, vbin16, vbin32
-                width = 1 << ((code >> 4) & 3)
-                size = _size_at(p, position, end, width, offset)
-                position += width
-                _put(made, slots, index, p[position : position + size])
-            elif code == 0x95:  # str16
-                size = _size_at(p, position, end, 2, offset)
-                position += 2
+    for index in range(count):
+        code = program[index]
+        if depth == 0:
+            _field = index
+        if code == 0xF1:
+            _put(made, slots, index, (present >> index) & 1 == 1)
+            continue
+        if not (present >> index) & 1:
+            _put(made, slots, index, None)
+            continue
+        if code == 0x85:  # str8
+            size = _size_at(p, position, end, 1, offset)
+            position += 1
+            if size:
                 _put(made, slots, index, p[position : position + size].decode("utf-8", "surrogateescape"))
-            elif code == 0xA8 or code == 0xAA or code == 0xAB:  # map, array, struct32
-                size = _size_at(p, position, end, 4, offset)
-                position += 4
-                if code == 0xA8:
-                    _check_map(data, position, position + size, depth + 1, offset)
-                    _put(made, slots, index, _map_of_checked(p[position : position + size]))
-                elif code == 0xAA:
-                    _check_array(data, position, position + size, depth + 1, offset)
-                    _put(made, slots, index, _array_of_checked(p[position : position + size]))
-                else:
-                    _put(made, slots, index, _struct_at(data, position, position + size, depth + 1, offset))
-            elif code == 0xE4 and end - position >= 4 and p[position] == 0 and p[position + 1] == 0:
-                # As in Qpid's errata: its size is in four bytes, the first two of which are never used.
-                size = _size_at(p, position, end, 4, offset)
-                position += 4
-                value = _struct_at(data, position, position + size, depth + 1, offset)
-                nested = _nested[0xE4]
-                if type(value) is not nested._cls:
-                    _invalid("a struct that is no xid", offset + position)
-                _put(made, slots, index, value)
-            else:  # a struct with its size in two bytes, and no code
-                size = _size_at(p, position, end, 2, offset)
-                position += 2
-                nested = _nested[code]
-                value = nested._made(data, position, position + size, depth + 1, offset)
-                _put(made, slots, index, value if code == 0xE3 else value.as_plain())  # type: ignore[attr-defined]
-            position += size
-    except ProtocolError as error:
-        error.field_index = index
-        raise
+            else:
+                _put(made, slots, index, "")
+        elif code == 0x02:  # uint8
+            size = 1
+            if end - position < 1:
+                _overrun("a field", 1, end - position, offset + position)
+            _put(made, slots, index, p[position])
+        elif code == 0x12:  # uint16
+            size = 2
+            if end - position < 2:
+                _overrun("a field", 2, end - position, offset + position)
+            _put(made, slots, index, p[position] << 8 | p[position + 1])
+        elif code == 0x22 or code == 0xE0:  # uint32, sequence-no
+            size = 4
+            if end - position < 4:
+                _overrun("a field", 4, end - position, offset + position)
+            _put(made, slots, index, _long(p, position))
+        elif code == 0x32:  # uint64
+            size = 8
+            if end - position < 8:
+                _overrun("a field", 8, end - position, offset + position)
+            _put(made, slots, index, _longlong(p, position))
+        elif code == 0x38:  # datetime
+            size = 8
+            if end - position < 8:
+                _overrun("a field", 8, end - position, offset + position)
+            if not cython.compiled:
+                _put(made, slots, index, int.from_bytes(p[position : position + 8], signed=True))
+            else:
+                _put(made, slots, index, cython.cast(cython.longlong, _longlong(p, position)))
+        elif code == 0x48:  # uuid
+            size = 16
+            if end - position < 16:
+                _overrun("a field", 16, end - position, offset + position)
+            _put(made, slots, index, _uuid(p[position : position + 16]))
+        elif code == 0xE1 or code == 0xE2:  # sequence-set, byte-ranges
+            size = _size_at(p, position, end, 2, offset)
+            position += 2
+            if size % (8 if code == 0xE1 else 16):
+                _invalid(f"{size} bytes of ranges, each of {8 if code == 0xE1 else 16}", offset + position)
+            if code == 0xE1:
+                _put(made, slots, index, SequenceSet._of(p[position : position + size]))
+            else:
+                _put(made, slots, index, ByteRanges.from_bytes(p[position : position + size]))
+        elif code == 0x80 or code == 0x90 or code == 0xA0:  # vbin8, vbin16, vbin32
+            width = 1 << ((code >> 4) & 3)
+            size = _size_at(p, position, end, width, offset)
+            position += width
+            _put(made, slots, index, p[position : position + size])
+        elif code == 0x95:  # str16
+            size = _size_at(p, position, end, 2, offset)
+            position += 2
+            _put(made, slots, index, p[position : position + size].decode("utf-8", "surrogateescape"))
+        elif code == 0xA8 or code == 0xAA or code == 0xAB:  # map, array, struct32
+            size = _size_at(p, position, end, 4, offset)
+            position += 4
+            if code == 0xA8:
+                _check_map(data, position, position + size, depth + 1, offset)
+                _put(made, slots, index, _map_of_checked(p[position : position + size]))
+            elif code == 0xAA:
+                _check_array(data, position, position + size, depth + 1, offset)
+                _put(made, slots, index, _array_of_checked(p[position : position + size]))
+            else:
+                _put(made, slots, index, _struct_at(data, position, position + size, depth + 1, offset))
+        elif code == 0xE4 and end - position >= 4 and p[position] == 0 and p[position + 1] == 0:
+            # As in Qpid's errata: its size is in four bytes, the first two of which are never used.
+            size = _size_at(p, position, end, 4, offset)
+            position += 4
+            value = _struct_at(data, position, position + size, depth + 1, offset)
+            nested = _nested[0xE4]
+            if type(value) is not nested._cls:
+                _invalid("a struct that is no xid", offset + position)
+            _put(made, slots, index, value)
+        else:  # a struct with its size in two bytes, and no code
+            size = _size_at(p, position, end, 2, offset)
+            position += 2
+            nested = _nested[code]
+            value = nested._made(data, position, position + size, depth + 1, offset)
+            _put(made, slots, index, value if code == 0xE3 else value.as_plain())  # type: ignore[attr-defined]
+        position += size
+    if depth == 0:
+        _field = -1
     if position != end:
         _invalid(f"{end - position} bytes left over after the last field", offset + position)
     return 0
@@ -963,6 +1002,8 @@ class StructDecoder:
         present: cython.uint
         count: cython.Py_ssize_t = len(self._layout)
         made: object
+        if depth == 0:
+            _reset()
         if end - position < self._pack:
             _overrun("packing flags", self._pack, end - position, offset + position)
         if self._pack == 2:
@@ -985,6 +1026,15 @@ class StructDecoder:
         if self._has_extra:
             values.append(extra)
         return self._cls(**dict(zip(self._cls.__struct_fields__, values, strict=True)))
+
+    @cython.cfunc
+    def _of_one(self, value: object) -> object:
+        """The struct whose only field this is."""
+        if not self._slots:
+            return self._cls(value)
+        made = new_struct(self._cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        _put(made, self._slots, 0, value)
+        return made
 
     def decode(self, data: bytes, position: int, end: int, offset: int = 0, extra: bool = False) -> Any:
         """The struct in `data[position:end]`, for callers that are not compiled."""
@@ -1033,6 +1083,47 @@ def _struct_at(
     return decoder._made(data, position + 2, end, depth, offset)
 
 
+# The properties of messages tend to be alike, to the byte, and what is decoded never changes: so a struct of a header
+# is known again where the one that was last decoded with its size and its last bytes is the same.
+_KEPT = cython.declare(cython.int, 256)
+_MAX_KEPT = cython.declare(cython.Py_ssize_t, 160)
+_kept_bytes = cython.declare(list, [b""] * 256)
+_kept_structs = cython.declare(list, [None] * 256)
+
+
+@cython.cfunc
+def _struct_again(data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, offset: cython.longlong) -> object:
+    """The struct in `data[position:end]`, which begins with its code; perhaps one that was decoded before."""
+    p: cython.p_const_uchar = data
+    size: cython.Py_ssize_t = end - position
+    if size < 8 or size > _MAX_KEPT:
+        return _struct_at(data, position, end, 0, offset)
+    mixed: cython.ulonglong = _longlong(p, end - 8) + cython.cast(cython.ulonglong, size)
+    mixed ^= mixed >> 32
+    mixed ^= mixed >> 16
+    mixed ^= mixed >> 8
+    slot: cython.Py_ssize_t = mixed & 0xFF
+    known: bytes = _kept_bytes[slot]
+    if len(known) == size and _is_same(p, position, known, size):
+        return _kept_structs[slot]
+    made = _struct_at(data, position, end, 0, offset)
+    _kept_bytes[slot] = p[position:end]
+    _kept_structs[slot] = made
+    return made
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_same(
+    p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether the bytes from `start` on are the first of others."""
+    if not cython.compiled:
+        return p.startswith(q[:size], start)
+    return bool(memcmp(p + start, q, size) == 0)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
+
+
 def decode_structs(data: bytes, position: int, end: int, offset: int = 0) -> tuple[Any, ...]:
     """The structs that fill `data[position:end]`, each with its size and code: a header segment (section 5.9.1)."""
     return _structs(data, position, end, offset)
@@ -1040,11 +1131,43 @@ def decode_structs(data: bytes, position: int, end: int, offset: int = 0) -> tup
 
 @cython.cfunc
 def _structs(data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, offset: cython.longlong) -> tuple:  # type: ignore[type-arg]
+    global _field
+    _field = -1
+    p: cython.p_const_uchar = data
+    size: cython.longlong
+    place: cython.Py_ssize_t
+    last: cython.longlong
+    # Most headers have two structs.
+    if position < end:
+        size = _size_at(p, position, end, 4, offset)
+        place = position + 4 + size
+        if size >= 2 and place < end:
+            last = _size_at(p, place, end, 4, offset)
+            if last >= 2 and place + 4 + last == end:
+                if p[position + 4] == p[place + 4] and p[position + 5] == p[place + 5]:
+                    _twice(offset + place)
+                one = _struct_again(data, position + 4, place, offset)
+                return (one, _struct_again(data, place + 4, end, offset))
+    return _any_structs(data, position, end, offset)
+
+
+@cython.cfunc
+def _any_structs(data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, offset: cython.longlong) -> tuple:  # type: ignore[type-arg]
     p: cython.p_const_uchar = data
     size: cython.longlong
     made: list[Any] = []
+    seen: set[bytes] = set()
     while position < end:
         size = _size_at(p, position, end, 4, offset)
-        made.append(_struct_at(data, position + 4, position + 4 + size, 0, offset))
+        made.append(_struct_again(data, position + 4, position + 4 + size, offset))
+        code = p[position + 4 : position + 6]
+        if code in seen:
+            _twice(offset + position)
+        seen.add(code)
         position += 4 + size
     return tuple(made)
+
+
+@cython.cfunc
+def _twice(offset: int) -> object:
+    raise IllegalArgument("a header with two structs of a type", offset=offset)

@@ -184,7 +184,7 @@ channels = integers(16, is_signed=False)
 
 @st.composite
 def assemblies(draw: st.DrawFn, channel: st.SearchStrategy[int] = channels) -> Assembly:
-    method = draw(methods)
+    method = draw(methods.filter(lambda each: each.name != "connection.tune-ok"))  # which limits what may follow
     if not method.carries_content:
         return Assembly(draw(channel), method)
     header = draw(st.one_of(st.none(), headers))

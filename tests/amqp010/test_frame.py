@@ -129,8 +129,8 @@ def test_the_field_at_fault_is_named() -> None:
         ("000000", CommandInvalid, 12),
         ("00000001" + "04", CommandInvalid, 16),
         ("00000004" + "0401" + "0200" + "ff", CommandInvalid, 20),
-        (2 * DeliveryProperties().encode().hex(), IllegalArgument, 12),
-        (2 * "00000002ffff", IllegalArgument, 12),
+        (2 * DeliveryProperties().encode().hex(), IllegalArgument, 20),
+        (2 * "00000002ffff", IllegalArgument, 18),
         ("00000004" + "0401" + "0010", CommandInvalid, 18),
     ],
 )

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import defstruct
 
 from amqproxy.amqp010 import wire
 from amqproxy.amqp010.commands import QueueDeclare
@@ -265,7 +266,7 @@ def test_as_mappings_and_sequences() -> None:
         ("vbin16", b"x" * 65_536, ValueError),
         ("str8-latin", "Ω", ValueError),
         ("char", "ab", ValueError),
-        ("char-utf32", "ab", TypeError),
+        ("char-utf32", "ab", (TypeError, ValueError)),
         ("bin40", b"1234", ValueError),
         ("dec32", Decimal(2**31), OverflowError),
         ("dec32", Decimal("1E+30"), ValueError),
@@ -275,7 +276,7 @@ def test_as_mappings_and_sequences() -> None:
         ("vbin8", "text", TypeError),
     ],
 )
-def test_a_value_that_does_not_fit(type_: str, value: Any, error: type[Exception]) -> None:
+def test_a_value_that_does_not_fit(type_: str, value: Any, error: Any) -> None:
     with pytest.raises(error):
         wire.encode_value(CODES[type_], value)
 
@@ -363,10 +364,8 @@ def test_what_is_refused(kind: Callable[..., Any], data: str, message: str, offs
     ],
 )
 def test_fields_that_are_refused(layout: str, data: str, message: str, offset: int, index: int | None) -> None:
-    class Fields:
-        __struct_fields__ = tuple("abcdefgh"[: len(layout) // 2])
-
-    decoder = wire.StructDecoder(Fields, bytes.fromhex(layout), 2)
+    fields = defstruct("Fields", "abcdefgh"[: len(layout) // 2])
+    decoder = wire.StructDecoder(fields, bytes.fromhex(layout), 2)
     encoded = bytes.fromhex(data)
     with pytest.raises(CommandInvalid, match=message) as caught:
         decoder.decode(encoded, 0, len(encoded), 1000)
