@@ -1,6 +1,6 @@
-"""Let atheris look for bytes that break `tests.fuzz.target`, for a bounded time.
+"""Let atheris look for bytes that break `tests.fuzz.target`, or that of AMQP 0-10, for a bounded time.
 
-    python tests/fuzz/run.py [--seconds 60]
+    python tests/fuzz/run.py [--seconds 60] [--protocol 0-10]
 
 The sources are run plain, because only those can be instrumented. What is found is kept under
 build/fuzz: `corpus` for the next run, `crash-…` for the input of a failure, `log`. Exits with 1 when
@@ -16,11 +16,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DIRECTORY = ROOT / "build" / "fuzz"
-SAVED = Path(__file__).with_name("corpus.txt")
+SUFFIXES = {"0-9-1": "", "0-10": "_0_10"}
+"""What the names of each protocol's files end in."""
+SUFFIX = os.environ.get("AMQPROXY_FUZZ", "")
+DIRECTORY = ROOT / "build" / f"fuzz{SUFFIX}"
+SAVED = Path(__file__).with_name(f"corpus{SUFFIX}.txt")
 MAX_INPUT = 2048
 
 
@@ -30,8 +34,12 @@ def main() -> int:
     parser.add_argument(
         "--keep", action="store_true", help="put the smallest corpus that reaches as much in corpus.txt"
     )
+    parser.add_argument("--protocol", choices=SUFFIXES, default="0-9-1", help="whose decoder is fuzzed")
     parser.add_argument("--only", metavar="FILE", help="try one input, as is kept of a failure")
     options = parser.parse_args()
+    if SUFFIXES[options.protocol] != SUFFIX:  # the names above are for this process
+        environment = os.environ | {"AMQPROXY_FUZZ": SUFFIXES[options.protocol]}
+        return subprocess.call([sys.executable, *sys.argv], env=environment)
     if options.only:
         return subprocess.call(_command(options.only), env=_environment())
     corpus = _prepare()
@@ -67,8 +75,7 @@ def _is_failure(path: Path) -> bool:
 def _prepare() -> Path:
     """The corpus of earlier runs, with what is saved and the seeds."""
     sys.path.insert(0, str(ROOT))
-    from tests.fuzz.seeds import seeds
-
+    seeds = import_module(f"tests.fuzz.seeds{SUFFIX}").seeds
     corpus = DIRECTORY / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     saved = [bytes.fromhex(line) for line in SAVED.read_text().split()] if SAVED.exists() else []
@@ -111,7 +118,7 @@ def _here() -> None:
     import amqproxy  # noqa: F401 - so that its finder of plain sources is there for that of atheris to ask
 
     with atheris.instrument_imports(include=["amqproxy"]):
-        from tests.fuzz.target import check
+        check = import_module(f"tests.fuzz.target{SUFFIX}").check
     itself = " ".join(map(shlex.quote, (sys.executable, __file__, "--here")))  # to merge, it starts itself anew
     atheris.Setup([itself, *sys.argv[2:]], check)
     atheris.Fuzz()
