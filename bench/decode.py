@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from amqproxy.amqp010 import frame_reader as amqp010_reader
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.capture.json_lines import JSONLines
-from bench import recording
+from bench import recording, recording_0_10
 from bench.peers import program
 from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress
 
@@ -39,6 +40,8 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         count, streams = recording.write(path, int(MESSAGES * max(scale, 0.5)))
         yield from _against_pamqp(streams, count, rounds)
         yield from _against_tshark(path, streams, count, rounds)
+        count, streams = recording_0_10.write(path, int(MESSAGES * max(scale, 0.5)))
+        yield from _of_0_10(path, streams, count, rounds)
 
 
 def _against_pamqp(streams: list[bytes], count: int, rounds: int) -> Iterator[Row | str]:
@@ -128,6 +131,40 @@ def _against_tshark(path: Path, streams: list[bytes], count: int, rounds: int) -
     progress("decode: amqproxy and tshark, from a capture to JSON")
     figures = in_turns({"tshark": full, SUBJECT: partial(_rate, count, to_lines)}, rounds)
     yield Row("Decode", "capture to lines of JSON", "1000/s", figures, ("tshark",), TSHARK_GOAL)
+
+
+def _of_0_10(path: Path, streams: list[bytes], count: int, rounds: int) -> Iterator[Row | str]:
+    """The same row for AMQP 0-10, a message being a transfer and its acceptance or completion."""
+    try:
+        tshark = program("tshark", "tshark")
+    except Missing as lack:
+        yield str(lack)
+        return
+    empty = path.with_name("empty.pcap")
+    recording_0_10.write(empty, 0)
+
+    def bare() -> float:
+        return count / (dissect(tshark, path, BARE) - dissect(tshark, empty, BARE)) / 1000
+
+    progress("decode: amqproxy and tshark, from bytes of AMQP 0-10 to typed frames")
+    figures = in_turns({"tshark": bare, SUBJECT: partial(_rate, count, partial(_read_0_10, streams))}, rounds)
+    note = "tshark reads the capture; its start is not counted"
+    yield Row("Decode", "AMQP 0-10, bytes to typed frames", "1000/s", figures, ("tshark",), TSHARK_GOAL, note)
+
+
+def _read_0_10(streams: list[bytes]) -> int:
+    """Decode every frame; return how many there are."""
+    count = 0
+    for data in streams:
+        reader = amqp010_reader.FrameReader(frame_max=0)
+        for start in range(0, len(data), CHUNK):
+            frames = reader.feed(data[start : start + CHUNK])
+            for frame in frames:
+                _ = frame.value
+            count += len(frames)
+        if reader.error is not None:
+            raise reader.error
+    return count
 
 
 def write_lines(path: Path, output: BinaryIO) -> None:

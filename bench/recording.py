@@ -85,21 +85,36 @@ def write(
     """
     streams: list[bytes] = []
     count = 0
+    conversations = []
+    for number in range(len(SEGMENTS)):
+        turns = list(turns_of(messages // len(SEGMENTS), alike if number < len(SEGMENTS) // 2 else unlike))
+        count += len(turns) // 3 * 2 * BATCH
+        streams += [b"".join([data for side, data in turns if side == each]) for each in (0, 1)]
+        conversations.append(_greet() + turns)
+    write_turns(path, conversations, first_client=first_client, is_interleaved=is_interleaved)
+    return count, streams
+
+
+def write_turns(
+    path: Path,
+    conversations: Iterable[Iterable[tuple[int, bytes]]],
+    *,
+    first_client: int = 40_000,
+    is_interleaved: bool = False,
+) -> None:
+    """Write a pcap of a connection for each conversation, in segments as `SEGMENTS` has them."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
-        connections: list[Iterator[tuple[int, int, list[int], int, bytes]]] = []
-        for number, size in enumerate(SEGMENTS):
-            turns = list(turns_of(messages // len(SEGMENTS), alike if number < len(SEGMENTS) // 2 else unlike))
-            count += len(turns) // 3 * 2 * BATCH
-            streams += [b"".join([data for side, data in turns if side == each]) for each in (0, 1)]
-            connections.append(_segments(first_client + number, _greet() + turns, size))
+        connections = [
+            _segments(first_client + number, turns, SEGMENTS[number % len(SEGMENTS)])
+            for number, turns in enumerate(conversations)
+        ]
         in_order: Iterable[tuple[int, int, list[int], int, bytes]] = chain.from_iterable(connections)
         if is_interleaved:
             in_order = (each for several in zip_longest(*connections) for each in several if each is not None)
         for now, (client, side, sequence, flags, data) in enumerate(in_order, 1):
             file.write(_packet(now, client, side, sequence, flags, data))
             sequence[side] += len(data) + (flags & 0x02 > 0)
-    return count, streams
 
 
 def write_large(path: Path, size: int, messages: int) -> None:
@@ -131,7 +146,7 @@ def _move_clients(packets: bytearray) -> None:
 
 
 def _segments(
-    client: int, turns: list[tuple[int, bytes]], size: int
+    client: int, turns: Iterable[tuple[int, bytes]], size: int
 ) -> Iterator[tuple[int, int, list[int], int, bytes]]:
     """The segments of a connection: its client, who sends it, the sequence numbers so far, the flags, and the bytes."""
     sequence = [1000, 2000]
