@@ -72,6 +72,8 @@ def session(
     archive is used, and made where there is none. Raises `SparkUnavailable`.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local(master):  # in a container, the machine's own name may have no address
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = SparkConf()
     is_archived = is_archived and not is_submitted()
     settings.setAll([*_settings(master, name, has_ui=has_ui, is_archived=is_archived).items(), *(conf or {}).items()])

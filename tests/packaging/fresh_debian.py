@@ -67,7 +67,7 @@ fi
 cd "$1"
 pivot_root . . # as systemd mounts for its services what it finds at the root of its mounts
 umount -l .
-mount --make-rshared / # as systemd does outside of containers: credentials are mounted in a namespace, and seen in others
+mount --make-rshared / # as on a machine: credentials are mounted in one namespace, and seen in the others
 exec env -i container=chroot PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd
 """
 
