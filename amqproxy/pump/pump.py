@@ -501,8 +501,11 @@ class Pump:
         connection: PumpedConnection
         left: cython.Py_ssize_t = most
         self._read_returns()
-        while left and self._arrived:
-            connection = self._arrived.popleft()
+        while self._arrived:
+            connection = self._arrived[0]
+            if connection._has_arrived and left == 0:
+                break
+            self._arrived.popleft()
             if connection._has_arrived:
                 left -= 1
                 self._finish(connection)

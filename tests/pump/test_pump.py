@@ -410,6 +410,62 @@ def test_a_full_journal_is_waited_for_and_nothing_is_lost() -> None:
 # ------------------------------------------------------------------------------------------- threads
 
 
+def test_a_silent_peer_is_noticed_and_one_that_sends_is_not(wire: Wire) -> None:
+    lease = wire.hand_over()
+    assert wire.pump.silent(100.0) == [], "nothing watches it"
+    lease.watch("me", (10.0, 0.0), (100.0, 100.0))
+    assert wire.pump.silent(110.0) == []
+    assert wire.pump.silent(111.0) == ["me"]
+    assert lease.heard(0) == 100.0
+    wire.client.send(octets("heartbeat"))
+    wire.settle()
+    assert lease.heard(0) is None, "it was heard since that was asked"
+    assert wire.pump.silent(112.0) == []
+    assert (lease.heard(0), lease.heard(1)) == (112.0, 100.0)
+    assert wire.pump.silent(123.0) == ["me"]
+    wire.close()
+
+
+def test_other_readers_know_what_has_passed_since_the_connection_was_handed_over(wire: Wire) -> None:
+    lease = wire.hand_over()
+    lease.adopt(None)
+    wire.client.send(octets(f"{PUBLISH}, 1: basic.publish"))
+    wire.settle()
+    size = len(octets(f"{PUBLISH}, 1: basic.publish"))
+    assert lease.show() == (size, 0)
+    readers = reader(CLIENT, 1, 2), reader(SERVER, 1, 2)
+    for _ in range(2):  # others again know all of it
+        lease.adopt(readers, (5, 7))
+        lease.show()
+        assert (readers[0].frames, readers[1].frames) == (9, 7)
+        assert readers[0].content_states[1].contents == 2
+        assert readers[0].offset == size
+        readers = reader(CLIENT, 1, 2), reader(SERVER, 1, 2)
+    assert (lease.received(0), lease.received(1)) == (size, 0)
+    wire.close()
+
+
+def test_of_many_that_come_back_some_are_returned_at_a_time() -> None:
+    pump_ = pump()
+    wires = [Wire(pump_) for _ in range(5)]
+    leases = [each.hand_over() for each in wires]
+    for each in wires:
+        each.client.send(octets("1: queue.declare"))
+    pump_.turn()
+    pump_.turn()
+    pump_.receive_returned(2)
+    assert sum(each.returned for each in wires) == 2
+    assert pump_.has_returned
+    last = next(lease for lease, each in zip(leases, wires, strict=True) if not each.returned)
+    pump_.recall(last)
+    assert sum(each.returned for each in wires) == 3, "one that is there already is returned at once"
+    pump_.receive_returned(2)
+    assert [each.returned for each in wires] == [1] * 5
+    assert not pump_.has_returned
+    for each in wires:
+        each.close()
+
+
 def test_very_many_connections_at_once() -> None:
     count = 300
     with Running() as running:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.stateful import STATEFUL
@@ -118,3 +119,27 @@ async def test_what_pumps_have_and_give_back_is_counted() -> None:
     assert value("amqproxy_connections_pumped") == 0
     assert value("amqproxy_pump_returns_total", {"reason": "recall"}) == 1
     wire.close()
+
+
+async def test_what_is_idle_is_offered_until_it_need_not_be(autojump_clock: MockClock) -> None:
+    pumps = Pumps(0, STATEFUL, Metrics())
+    called: list[tuple[str, float]] = []
+
+    def offering(name: str, *again: float) -> Callable[[], float | None]:
+        left = list(again)
+
+        def offer() -> float | None:
+            called.append((name, trio.current_time()))
+            return left.pop(0) if left else None
+
+        return offer
+
+    with pumps.started():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pumps.run)
+            pumps.watch(offering("late"), 8)
+            await trio.sleep(1)
+            pumps.watch(offering("soon", 1, 2), 1)
+            await trio.sleep(20)
+            nursery.cancel_scope.cancel()
+    assert called == [("soon", 2), ("soon", 3), ("soon", 5), ("late", 8)]
