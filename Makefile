@@ -90,6 +90,7 @@ bench: $(VENV)/.bench compile ## measure, side by side with the peers, and print
 
 fuzz: $(VENV)/.fuzz compile ## let atheris look for bytes that break the decoder, for a bounded time
 	@$(BIN)/python tests/fuzz/run.py
+	@$(BIN)/python tests/fuzz/run.py --protocol 0-10
 
 docs: $(VENV)/.test ## build the documentation as a site, in build/site; any warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
