@@ -459,9 +459,9 @@ def _feel(broker: Proxy, event: Event, count: int) -> Felt:
     return felt
 
 
-def felt_during(stage: Stage, act: Callable[[Stage], None], when: float = 0.0) -> Felt:
-    """What the second client notices while something is done, which begins at a time."""
-    with _pinging(stage.port) as stop:
+def felt_during(stage: Stage, act: Callable[[Stage], None], when: float = 0.0, source: str = "") -> Felt:
+    """What the second client notices while something is done, which begins at a time; it may have another address."""
+    with _pinging(stage.port, source) as stop:
         time.sleep(max(0.3, when - time.monotonic()))
         began = time.monotonic()
         act(stage)
@@ -481,11 +481,11 @@ def during(pings: list[tuple[float, float]], began: float, ended: float) -> Iter
 
 
 @contextmanager
-def _pinging(port: int) -> Iterator[Callable[[], list[tuple[float, float]]]]:
+def _pinging(port: int, source: str) -> Iterator[Callable[[], list[tuple[float, float]]]]:
     """A client in a separate process; the function yielded stops it, and returns start and time of each round trip."""
     ours, theirs = _fork.Pipe(duplex=False)
     is_ready, is_over = _fork.Event(), _fork.Event()
-    process = _fork.Process(target=_ping, args=(port, is_ready, is_over, theirs), daemon=True)
+    process = _fork.Process(target=_ping, args=(port, source, is_ready, is_over, theirs), daemon=True)
     process.start()
     theirs.close()
 
@@ -504,8 +504,8 @@ def _pinging(port: int) -> Iterator[Callable[[], list[tuple[float, float]]]]:
         ours.close()
 
 
-def _ping(port: int, is_ready: Signal, is_over: Signal, pipe: Connection) -> None:
-    sock = talk.connect(port)
+def _ping(port: int, source: str, is_ready: Signal, is_over: Signal, pipe: Connection) -> None:
+    sock = talk.connect(port, source)
     sock.settimeout(PATIENCE)
     talk.ask(sock, [QueueDeclare(queue=PING, exclusive=True)])
     talk.ask(sock, [BasicConsume(queue=PING, consumer_tag=talk.CONSUMER, no_ack=True)])

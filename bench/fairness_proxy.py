@@ -22,6 +22,7 @@ from bench.fairness import MILLISECOND, Felt, Q, Stage, felt_during, percentile
 from bench.report import SUBJECT, Goal, Missing, Row, progress
 
 SECTION = "Fairness of the proxy: a second client's round trip meanwhile"
+BESIDE = "Fairness of the proxy, to a client that no rule is about: its round trip meanwhile"
 RELAY = "plain relay"
 EXCHANGE = "amq.fanout"
 CHANNELS = range(2, 2002)
@@ -45,6 +46,11 @@ match = {{method = "basic.publish", routing_key = "{Q}"}}
 body.json_patch = [{{op = "remove", path = "/items/7"}}, {{op = "add", path = "/checked", value = true}}]
 """
 
+AWAY = "127.0.0.2"
+"""Another address of this machine, where the second client is that no rule is about."""
+
+HERE = 'match = {address = "127.0.0.1", '
+WITHOUT = "no pump"
 PRINTING = ("--print", "--filter", "body.contains('nowhere')")
 
 
@@ -118,6 +124,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
             yield str(lack)
             upstream = stack.enter_context(peers.broker())
         for event in EVENTS:
+            yield from _measure_beside(upstream.port, directory, event, scale)
             count = max(1, int(event.size * min(1.0, scale)))
             progress(f"fairness: {event.name}, {count:,}")
             config = directory / "rules.toml"
@@ -129,16 +136,30 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
             yield from _rows(event.name, count, felt)
 
 
-def _feel(upstream: int, event: Event, count: int, *options: str, config: Path | None = None) -> Felt:
+def _measure_beside(upstream: int, directory: Path, event: Event, scale: float) -> Iterator[Row]:
+    """The same where the rules are about the first client alone: the second one can be with a pump, if there is one."""
+    if not event.rules:
+        return
+    count = max(1, int(event.size * min(1.0, scale)))
+    felt = {}
+    for threads, name in enumerate((WITHOUT, SUBJECT)):
+        progress(f"fairness: {event.name}, of one client alone, {name if not threads else 'with a pump'}")
+        config = directory / f"beside-{threads}.toml"
+        config.write_text(f"threads = {threads}\n{event.rules.replace('match = {', HERE)}")
+        felt[name] = _feel(upstream, event, count, config=config, source=AWAY)
+    yield from _rows(event.name, count, felt, BESIDE)
+
+
+def _feel(upstream: int, event: Event, count: int, *options: str, config: Path | None = None, source: str = "") -> Felt:
     with peers.amqproxy(upstream, config, *options) as proxy, ExitStack() as stack:
         stage = Stage(proxy, stack)
         event.prepare(stage)
-        felt = felt_during(stage, lambda stage: event.act(stage, count))
+        felt = felt_during(stage, lambda stage: event.act(stage, count), source=source)
         event.end(stage)
     return felt
 
 
-def _rows(name: str, count: int, felt: dict[str, Felt]) -> Iterator[Row]:
+def _rows(name: str, count: int, felt: dict[str, Felt], section: str = SECTION) -> Iterator[Row]:
     figures: tuple[tuple[str, str, Callable[[Felt], float], Goal | None], ...] = (
         (f"{name}: {count:,}", "s", lambda each: each.took, None),
         ("  median", "ms", lambda each: percentile(each.trips, 50) / MILLISECOND, None),
@@ -147,4 +168,4 @@ def _rows(name: str, count: int, felt: dict[str, Felt]) -> Iterator[Row]:
     )
     for text, unit, figure, goal in figures:
         values = {proxy: [figure(each)] for proxy, each in felt.items()}
-        yield Row(SECTION, text, unit, values, (), goal, less_is_better=True)
+        yield Row(section, text, unit, values, (), goal, less_is_better=True)

@@ -6,6 +6,7 @@ is that of waking up. Each message is one small publish, answered by one basic.a
 
 from __future__ import annotations
 
+import resource
 import selectors
 import socket
 import tempfile
@@ -19,62 +20,125 @@ from statistics import median
 
 import psutil
 
-from bench import load, peers, relay, talk
+from bench import load, peers, rabbitmq, relay, talk
 from bench.latency import MESSAGE, MICROSECOND, added, round_trips
 from bench.memory import resident
 from bench.peers import Proxy
-from bench.report import Goal, Missing, Row, in_turns, progress
+from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress
 
 SECTION = "One pump"
-HAPROXY = "haproxy x1"
-WITHOUT = "no pump"
+IN_FRONT = "One pump, in front of RabbitMQ"
+HAPROXY, HAPROXY_TWO = "haproxy x1", "haproxy x2"
+WITHOUT, TWO = "no pump", "two pumps"
 RATE = 1000
-CONNECTIONS = (1, 10, 100)
+CONNECTIONS = {1: 5, 10: 5, 100: 5, 1000: 3, 10_000: 1}
+"""How many, and in how many rounds at most: to open them takes its time."""
+
+SPARE = 100
+"""Descriptors of a proxy, in twos, that are for something else than its connections."""
+
 IDLE = 1000
-WARM = 20
-"""Messages on each connection before the price of one is measured."""
-BULK = relay.LOADS[0]
+WARM, LEAST_WARM = 20, 5
+"""Messages on each connection before the price of one is measured; fewer where connections are many."""
+
+MANY = 1000
+BULK = (relay.LOADS[0], relay.LOADS[3])
+AS_HAPROXY = Goal(1.0)
+LESS, NO_MORE = Goal(0.9, True), Goal(1.0, True)
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows for bulk, for round trips, for the CPU time of one, and for an idle connection."""
-    every = set(range(psutil.cpu_count() or 1))
+    """Rows for bulk, for round trips, for the CPU time of one, and for an idle connection; then before RabbitMQ."""
     with ExitStack() as stack:
         listening = stack.enter_context(peers.listener())
         port = listening.getsockname()[1]
-        proxies = [Proxy("no proxy", port)]
-        try:
-            proxies.append(stack.enter_context(peers.haproxy(port, threads=1)))
-        except Missing as lack:
-            yield str(lack)
-        config = Path(stack.enter_context(tempfile.TemporaryDirectory()), "pump.toml")
-        config.write_text("threads = 1\n")
-        proxies.append(stack.enter_context(peers.amqproxy(port))._replace(name=WITHOUT))
-        proxies.append(stack.enter_context(peers.amqproxy(port, config)))
-
-        progress("pump: bulk")
-        volume = int(400e6 * scale)
-        bulk = {proxy.name: partial(relay.throughput, listening, proxy, BULK, volume) for proxy in proxies}
-        for job in bulk.values():
-            job()
-        yield Row(SECTION, BULK.name, "MB/s", in_turns(bulk, rounds), (HAPROXY,), Goal(1.2))
+        proxies, missing = _contenders(stack, port)
+        yield from missing
+        two = [each for each in proxies if each.name in (HAPROXY_TWO, TWO)]
+        one = [each for each in proxies if each not in two]
+        yield from _bulk(listening, proxies, rounds, scale)
 
         progress("pump: closed loop")
         times = max(200, int(6000 * scale))
+        every = set(range(psutil.cpu_count() or 1))
         loop = {
             proxy.name: lambda proxy=proxy: median(round_trips(listening, proxy, times, every)) / MICROSECOND
-            for proxy in proxies
+            for proxy in one
         }
         figures = added(in_turns(loop, rounds))
-        yield Row(SECTION, "closed loop, added", "µs", figures, (HAPROXY,), Goal(0.9, True), less_is_better=True)
+        yield Row(SECTION, "closed loop, added", "µs", figures, (HAPROXY,), LESS, less_is_better=True)
 
-        for count in CONNECTIONS:
-            progress(f"pump: {RATE:,} a second on {count} connections")
-            yield from _paced(listening, proxies, count, rounds, max(1.0, 4 * scale))
+        for wanted, most in CONNECTIONS.items():
+            count = min(wanted, _most_connections() - SPARE)
+            progress(f"pump: {RATE:,} a second on {count:,} connections")
+            seconds = max(1.0, 2 * scale, scale * count / RATE)
+            yield from _paced(listening, one, count, min(rounds, most), seconds)
 
         progress(f"pump: {IDLE} idle connections")
-        idle = {proxy.name: [resident(listening, proxy, IDLE)] for proxy in proxies if proxy.pid is not None}
+        idle = {proxy.name: [resident(listening, proxy, IDLE)] for proxy in one if proxy.pid is not None}
         yield Row(SECTION, "idle connection", "KiB", idle, goal=Goal(6.0, True), less_is_better=True)
+    yield from _in_front(min(rounds, 5), scale)
+
+
+def _most_connections() -> int:
+    """As many as a proxy has descriptors for."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - SPARE
+
+
+def _contenders(stack: ExitStack, port: int) -> tuple[list[Proxy], list[str]]:
+    """None, HAProxy with one thread and with two, ours without a pump, with one, and with two; and what is missing."""
+    proxies, missing = [Proxy("no proxy", port)], []
+    try:
+        for threads in (1, 2):
+            proxies.append(stack.enter_context(peers.haproxy(port, threads=threads, connections=_most_connections())))
+    except Missing as lack:
+        missing.append(str(lack))
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    for threads, name in enumerate((WITHOUT, SUBJECT, TWO)):
+        config = directory / f"{threads}.toml"
+        config.write_text(f"threads = {threads}\n[limits]\nconnections = {_most_connections()}\n")
+        proxies.append(stack.enter_context(peers.amqproxy(port, config))._replace(name=name))
+    return proxies, missing
+
+
+def _bulk(listening: socket.socket, proxies: list[Proxy], rounds: int, scale: float) -> Iterator[Row]:
+    """Floods, of which each program's better number of threads counts."""
+    for flow in BULK:
+        progress(f"pump: bulk, {flow.name}")
+        volume = int(400e6 * scale)
+        jobs = {proxy.name: partial(relay.throughput, listening, proxy, flow, volume) for proxy in proxies}
+        for job in jobs.values():
+            job()
+        figures = in_turns(jobs, rounds)
+        with_two = figures.pop(TWO)
+        note = "one pump"
+        if median(with_two) > median(figures[SUBJECT]):
+            figures[SUBJECT], note = with_two, TWO
+        yield Row(SECTION, flow.name, "MB/s", figures, (HAPROXY, HAPROXY_TWO), Goal(1.2), note)
+
+
+def _in_front(rounds: int, scale: float) -> Iterator[Row | str]:
+    """A publisher and a consumer of a real broker, and round trips to its confirm."""
+    try:
+        with peers.rabbitmq() as node, ExitStack() as stack:
+            proxies, missing = _contenders(stack, node.port)
+            yield from missing
+            left_out = (WITHOUT, HAPROXY_TWO, TWO)
+            proxies = [each for each in proxies if each.name not in left_out]
+            progress("pump: in front of RabbitMQ, publish and consume")
+            count = int(rabbitmq.MESSAGES * scale)
+            jobs = {proxy.name: partial(rabbitmq.throughput, proxy, count) for proxy in proxies}
+            for job in jobs.values():
+                job()
+            figures = in_turns(jobs, rounds)
+            yield Row(IN_FRONT, "publish and consume", "1000/s", figures, (HAPROXY,), AS_HAPROXY)
+            progress("pump: in front of RabbitMQ, round trips to a confirm")
+            times = max(200, int(2000 * scale))
+            trips = in_turns({proxy.name: partial(rabbitmq.round_trip, proxy, times) for proxy in proxies}, 3 * rounds)
+            yield Row(IN_FRONT, "publish to confirm, median", "µs", trips)
+            yield Row(IN_FRONT, "added median", "µs", added(trips), (HAPROXY,), NO_MORE, less_is_better=True)
+    except Missing as lack:
+        yield str(lack)
 
 
 def _paced(listening: socket.socket, proxies: list[Proxy], count: int, rounds: int, seconds: float) -> Iterator[Row]:
@@ -86,9 +150,9 @@ def _paced(listening: socket.socket, proxies: list[Proxy], count: int, rounds: i
             trips[proxy.name].append(trip / MICROSECOND)
             if proxy.pid is not None:
                 costs[proxy.name].append(cost / MICROSECOND)
-    name = f"{RATE:,}/s on {count}"
-    yield Row(SECTION, f"{name}, added", "µs", added(trips), (HAPROXY,), Goal(0.9, True), less_is_better=True)
-    yield Row(SECTION, f"{name}, CPU a message", "µs", costs, (HAPROXY,), Goal(1.0, True), less_is_better=True)
+    name = f"{RATE:,}/s on {count:,}"
+    yield Row(SECTION, f"{name}, added", "µs", added(trips), (HAPROXY,), LESS, less_is_better=True)
+    yield Row(SECTION, f"{name}, CPU a message", "µs", costs, (HAPROXY,), NO_MORE, less_is_better=True)
 
 
 def paced(listening: socket.socket, proxy: Proxy, count: int, seconds: float) -> tuple[float, float]:
@@ -110,7 +174,7 @@ def _send_paced(proxy: Proxy, count: int, messages: int) -> list[float]:
     for _ in range(count):
         socks.append(talk.connect(proxy.port))
         talk.select_confirms(socks[-1])
-    for sock in socks * WARM:
+    for sock in socks * (WARM if count < MANY else LEAST_WARM):
         sock.send(MESSAGE)
         talk.read_exactly(sock, size)
     process = None if proxy.pid is None else psutil.Process(proxy.pid)

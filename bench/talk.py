@@ -108,9 +108,9 @@ CONFIRMING = (_CONFIRM, encode_method(1, ConfirmSelectOk()))
 _CONSUMING = (_CONSUME, encode_method(1, BasicConsumeOk(CONSUMER)))
 
 
-def connect(port: int) -> socket.socket:
-    """A client's connection with channel 1 open."""
-    sock = socket.create_connection(("127.0.0.1", port), DEADLINE)
+def connect(port: int, source: str = "") -> socket.socket:
+    """A client's connection with channel 1 open; from another address of this machine, if one is given."""
+    sock = socket.create_connection(("127.0.0.1", port), DEADLINE, (source, 0) if source else None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for sent, _ in ANSWERS:
         sock.sendall(sent)

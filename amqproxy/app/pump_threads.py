@@ -22,13 +22,14 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
 
     The integrated broker is in this process, and has its turn where the event loop has its own: no pump saves that.
     """
-    if not config.threads or config.upstream == "broker":
+    threads = config.threads
+    if not threads or config.upstream == "broker":
         yield None
     elif not are_available():
-        logger().warning("no pumps", reason="they are compiled, and for Linux", threads=config.threads)
+        logger().warning("no pumps", reason="they are compiled, and for Linux", threads=threads)
         yield None
     else:
-        pumps = Pumps(config.threads, STATEFUL, metrics, **_forced())
+        pumps = Pumps(threads, STATEFUL, metrics, **_forced())
         with pumps.started():
             yield pumps
 

@@ -9,6 +9,7 @@ from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.proxy.session.ownership import Owner
 from amqproxy.proxy.session.session import Session
 from amqproxy.taps.record import json_mapping
 from amqproxy.taps.topology.client_requests import ConsumerView
@@ -39,6 +40,7 @@ def connection_entry(session: Session) -> Entry:
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),
         "mechanism": "" if start_ok is None else shown_text(start_ok.mechanism),
+        "relayed_by": "pump" if session.owner is Owner.PUMP else "event loop",
         "tls": session.is_tls,
         "tls_subject": shown_text(client.tls_subject),
         "product": shown_text(properties.get("product", "")),

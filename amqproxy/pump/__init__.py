@@ -29,9 +29,10 @@ when the connection comes back is a record of some hundred bytes, beside both so
 silent peers apart by its counters, once a second (`Pump.silent`): no session is looked at for that. The session stays
 as it is while a reply is awaited or a channel opens or closes, and where something else is under way.
 
-**What stays with trio**: TLS, on either leg; sessions with rules, or that had some; those that a tap looks at
-(`--print`, recorder, subscribers, dashboard, OpenTelemetry); a handshake, a drain, a pause; protocols that are not
-read; and all sessions where the integrated broker is the upstream, which shares the event loop anyway.
+**What stays with trio**: TLS, on either leg; sessions for whose client a rule can hold, or could since it is open
+(one that names another user, vhost or address cannot); those where an operator has acted on a channel; those that a
+tap looks at (`--print`, recorder, subscribers, dashboard, OpenTelemetry); a handshake, a drain, a pause; protocols
+that are not read; and all sessions where the integrated broker is the upstream, which shares the event loop anyway.
 
 **No lock on the data path.** Connections go to and fro through pipes: who has read one from a pipe owns it. A pump
 writes it only when no event of its turn is left that could be about it. Its counters are read while it counts.

@@ -231,6 +231,7 @@ cdef class Pump:
     cdef unsigned long long _journal_size
     cdef unsigned long long _journal_start
     cdef unsigned long long _journal_end
+    cdef unsigned long long _journal_base
     cdef unsigned long long _has_called
     cdef int _is_stopping
     cdef int _is_acked

@@ -542,11 +542,12 @@ class Pump:
         end: cython.ulonglong
         store(cython.address(self._has_called), 0)
         end = load(cython.address(self._journal_end))
+        base: cython.ulonglong = look(cython.address(self._journal_base))
         place: cython.ulonglong
         head: JournalHeadPointer
         connection: PumpedConnection
         while start != end:
-            place = start % self._journal_size
+            place = (start - base) % self._journal_size
             if self._journal_size - place < cython.sizeof(JournalHead):
                 start += self._journal_size - place
                 continue
@@ -1067,13 +1068,17 @@ class Pump:
         are the first seven bytes.
         """
         end: cython.ulonglong = self._journal_end
-        place: cython.ulonglong = end % self._journal_size
+        place: cython.ulonglong
         head: JournalHeadPointer
         out: BytePointer
         position: cython.Py_ssize_t = 0
         whole: cython.Py_ssize_t
         written: cython.Py_ssize_t = 0
         part: cython.Py_ssize_t
+        if end == load(cython.address(self._journal_start)):
+            # All is read: begin again at the start, whose pages are warm. The owner sees that once it has seen `end`.
+            put(cython.address(self._journal_base), end)
+        place = (end - self._journal_base) % self._journal_size
         if self._journal_size - place < cython.sizeof(JournalHead) + size:
             if self._journal_size - place >= cython.sizeof(JournalHead):
                 head = cython.cast(JournalHeadPointer, self._journal + place)

@@ -151,6 +151,7 @@ def overview(before: Sample | None, after: Sample) -> list[str]:
 
 _COUNTS = (
     ("connections", "amqproxy_connections"),
+    ("pumped", "amqproxy_connections_pumped"),
     ("blocked", "amqproxy_connections_blocked"),
     ("channels", "amqproxy_channels"),
     ("consumers", "amqproxy_consumers"),

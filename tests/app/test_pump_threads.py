@@ -17,7 +17,7 @@ def test_as_many_as_are_configured() -> None:
         assert len(pumps._pumps) == 2
 
 
-@pytest.mark.parametrize("config", [Config(), Config(threads=2, upstream="broker")], ids=["not wanted", "broker"])
+@pytest.mark.parametrize("config", [Config(threads=0), Config(upstream="broker")], ids=["not wanted", "broker"])
 def test_none(config: Config) -> None:
     with capture_logs() as log, open_pumps(config, Metrics()) as pumps:
         assert pumps is None

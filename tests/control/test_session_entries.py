@@ -48,6 +48,7 @@ async def test_a_connection() -> None:
             "user": "guest",
             "vhost": "/",
             "mechanism": "PLAIN",
+            "relayed_by": "event loop",
             "tls": False,
             "tls_subject": "",
             "product": "",

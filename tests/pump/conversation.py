@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
@@ -49,11 +50,15 @@ LARGE = 100_000
 TYPES = {METHOD: "method", HEADER: "header", BODY: "body", HEARTBEAT: "heartbeat"}
 NAME = re.compile(rb"soak-(\d+)-")
 FORCED = encode_method(0, ConnectionClose(320))[:13]
-"""How the frame begins, but for its size, that a proxy ends a leg with whose other leg is gone."""
+"""How the frame begins, but for its size at 3 to 6, that a proxy ends a leg with whose other leg is gone."""
 
 
 class NotIdentical(Exception):
     """What has arrived is not what was sent."""
+
+
+class NotArrived(Exception):
+    """What was sent has not arrived."""
 
 
 class End:
@@ -70,6 +75,7 @@ class End:
         self.has_arrived = trio.Event()
         self.is_over = False
         self._contents: dict[int, str] = {}
+        self._last = b""
 
     def count(self, data: bytes) -> None:
         """Note the frames that are about to be sent."""
@@ -83,26 +89,37 @@ class End:
     def arrive(self, data: bytes, other: End, is_torn: bool) -> None:
         """Compare what this end has received with what `other` has sent. Where a leg is torn, a close may follow."""
         expected = other.outgoing[: len(data)]
-        if data != expected:
-            same = next((at for at, (a, b) in enumerate(zip(data, expected, strict=False)) if a != b), len(expected))
-            # What has not come may begin as the close does: a part of a method, on another channel.
-            start = data.rfind(FORCED[:3], 0, same + 3)
-            end = data[same if start < 0 else start :]
-            if not is_torn or end[:3] + end[7:11] != FORCED[:3] + FORCED[7:11]:
-                raise NotIdentical(
-                    f"{self.name}: {end[:40].hex(' ')} in place of {bytes(expected[same:][:40]).hex(' ')}"
-                )
-            other.outgoing.clear()
+        if data == expected:
+            del other.outgoing[: len(data)]
+            self._last = (self._last + data)[-len(FORCED) :]
+            if not other.outgoing:
+                other.has_arrived.set()
             return
-        del other.outgoing[: len(data)]
-        if not other.outgoing:
-            other.has_arrived.set()
+        same = next((at for at, (a, b) in enumerate(zip(data, expected, strict=False)) if a != b), len(expected))
+        # The close may have begun as what was expected did, even in what was received before.
+        seen, most = self._last + data, len(self._last) + same
+        heads = [seen[at : at + len(FORCED)] for at in range(max(0, most - len(FORCED)), most + 1)]
+        if not is_torn or not any(head[:3] == FORCED[:3] and head[7:] == FORCED[7 : len(head)] for head in heads):
+            found, wanted = data[same : same + 40].hex(" "), bytes(expected[same : same + 40]).hex(" ")
+            raise NotIdentical(f"{self.name}: {found} in place of {wanted}")
+        other.outgoing.clear()
 
 
 class Conversation:
-    """The connection with this number, from its handshake to one of several ends, which `dice` choose."""
+    """The connection with this number, from its handshake to one of several ends, which `dice` choose.
 
-    def __init__(self, number: int, port: int, dice: Random, accepted: dict[int, trio.Event]) -> None:
+    `explain` returns what the proxy knows of the connection of a name.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        port: int,
+        dice: Random,
+        accepted: dict[int, trio.Event],
+        explain: Callable[[str], object] = lambda name: None,
+    ) -> None:
+        self._explain = explain
         self.number = number
         self.client = End("client")
         self.broker = End("server")
@@ -188,10 +205,14 @@ class Conversation:
 
     async def _arrived(self) -> None:
         """Wait until all that was sent has arrived."""
-        with trio.fail_after(PATIENCE):
+        with trio.move_on_after(PATIENCE):
             for end in (self.client, self.broker):
                 while end.outgoing:
                     await end.has_arrived.wait()
+            return
+        missing = {end.name: len(end.outgoing) for end in (self.client, self.broker)}
+        known = await trio.to_thread.run_sync(self._explain, f"soak-{self.number}-")
+        raise NotArrived(f"connection {self.number}: not yet arrived, by sender: {missing}; the proxy: {known}")
 
     async def _read(self, end: End, other: End) -> None:
         assert end.stream is not None

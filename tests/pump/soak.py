@@ -79,7 +79,8 @@ class Soak:
         talking: list[Conversation] = []
         for _ in range(self._options.connections):
             one = next(self._numbers)
-            self.conversations[one] = Conversation(one, self._proxy.port, Random(self._dice.random()), self._accepted)
+            dice = Random(self._dice.random())
+            self.conversations[one] = Conversation(one, self._proxy.port, dice, self._accepted, self._explain)
             talking.append(self.conversations[one])
         async with trio.open_nursery() as operating:
             operating.start_soon(self._operate)
@@ -157,6 +158,12 @@ class Soak:
                 labels = ()
             found[sample["name"], labels] += sample["value"]
         return found
+
+    def _explain(self, name: str) -> list[dict]:
+        with ControlClient(self._control) as client:
+            return [each for each in client.ask("connections")["connections"] if each["name"] == name] + [
+                each for each in client.ask("channels")["channels"] if each["name"] == name
+            ]
 
     async def _until(self, condition: Callable[[], bool], failure: str) -> None:
         end = time.monotonic() + PATIENCE

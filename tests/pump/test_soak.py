@@ -42,8 +42,11 @@ def test_one_wrong_byte_is_noticed(wrong: bytes) -> None:
 
 
 def test_only_a_torn_connection_may_be_closed_by_the_proxy() -> None:
-    client, broker = ends()
-    broker.arrive(b"abc" + FORCED, client, is_torn=True)
+    for received in ([b"abc" + FORCED], [b"abc", FORCED], [b"abc", FORCED[:1], FORCED[1:]]):
+        client, broker = ends()
+        client.outgoing[3:] = b"\1\0\2def"
+        for data in received:
+            broker.arrive(data, client, is_torn=True)
     client, broker = ends()
     client.outgoing[:] = b"abc" + encode_method(1, BasicAck(1))[:17]
     broker.arrive(b"abc" + FORCED, client, is_torn=True)

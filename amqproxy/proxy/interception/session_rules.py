@@ -62,6 +62,10 @@ class SessionRules(Protocol):
         """What is known of the client, as people may see it."""
 
     @property
+    def may_act(self) -> bool:
+        """Is there a rule that can hold for the client?"""
+
+    @property
     def reads_unacked(self) -> bool:
         """Is `ChannelInfo.unacked` to be counted?"""
 

@@ -137,6 +137,7 @@ class Ownership:
 
         `TransportBroken` when the leg's peer is gone, `TargetBroken` when the other leg's is.
         """
+        was_away = False
         while True:
             if self._unflushed is not None and peer in self._unflushed:
                 self._unflushed.discard(peer)
@@ -148,12 +149,16 @@ class Ownership:
                     await self._changed.wait()
                 finally:  # however the session ends, it ends with its own sockets
                     self.recall()
-                await self._send_unsent(peer.other)
             elif self.owner is Owner.OFFERED:  # by the other relay, which waits
+                was_away = True
                 self._answer_offer()
+            elif was_away:
+                was_away = False
+                await self._send_unsent(peer.other)
             elif self._may_offer(peer):
                 self._move(OwnershipEvent.OFFER)
                 self._scopes[peer.other].cancel()
+                was_away = True  # by the time that this goes on, a pump may have had it and given it back
                 await self._changed.wait()
             else:
                 if not self._is_watched:

@@ -61,6 +61,7 @@ class Traffic:
         "_brake",
         "_closing",
         "_drain",
+        "_is_needed",
         "_legs",
         "_life",
         "_limits",
@@ -111,6 +112,7 @@ class Traffic:
         self._relays: tuple[Relay, ...] = ()
         self._rules: RuleSet | None = None
         self._drain: Drain | None = None
+        self._is_needed = False
         self._timer = ReleaseTimer()
         self._met: list[tuple[Peer, Method]] = []
         self._tap_share = None if tap_budget is None else TapShare(tap_budget)
@@ -316,6 +318,7 @@ class Traffic:
 
     def _is_steady(self) -> bool:
         """Is there nothing to be done with what passes but to send it on, and to count it?"""
+        self._drop_interceptor()
         passage = self.passage
         return (
             isinstance(passage, PassThrough)
@@ -327,6 +330,30 @@ class Traffic:
             and all(leg.connection.state is ConnectionState.OPEN for leg in self._legs.values())
             and not any(relay.is_paused or relay.handshake is not None for relay in self._relays)
         )
+
+    def _drop_interceptor(self) -> None:
+        """Go on without the interceptor where none of the rules can hold for this client, and none ever could."""
+        passage = self.passage
+        if (
+            not isinstance(passage, Interceptor)
+            or self._is_needed
+            or passage.evaluator.may_act
+            or passage.is_over
+            or passage.is_draining
+            or passage.gate is not None
+            or passage.waiting
+            or passage.paused_channels
+            or self._legs[CLIENT].connection.state is not ConnectionState.OPEN
+        ):
+            return
+        client = passage.client
+        passage.end()
+        self.passage = PassThrough(self._legs, client, self._met, is_tapped=self._is_tapped)
+        for leg in self._legs.values():
+            leg.reader.unseen = None
+        self.passage.ask_for_frames()
+        for relay in self._relays:
+            relay.passage = self.passage
 
     def _measured(self) -> Callable[[bool, memoryview, float, bool], None] | None:
         """What is to be given all that a pump passes."""
@@ -363,6 +390,8 @@ class Traffic:
         """
         self._rules = rules
         if isinstance(self.passage, Interceptor):
+            is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
+            self._is_needed = self._is_needed or (is_open and self.passage.evaluator.may_act)
             self.passage.evaluator = self.passage.evaluator.moved(rules)
             self.passage.ask_for_frames()
         elif rules.rules and self._life.state is SessionState.RELAYING:
@@ -402,6 +431,7 @@ class Traffic:
 
     def interceptor(self, announce: Callable[[int], None]) -> Interceptor:
         """The session's interceptor; where there are no rules, there is one from here on. For an open connection."""
+        self._is_needed = True
         if isinstance(self.passage, Interceptor):
             return self.passage
         return self._intercept(self._rules or RuleSet(()), announce)

@@ -150,6 +150,11 @@ class RuleEvaluator:
         return self._index.heartbeats[sender] is not None
 
     @property
+    def may_act(self) -> bool:
+        """Is there a rule that can hold for the client, as far as that is known, or one that still restores names?"""
+        return bool(self._index.cases or self._retired)
+
+    @property
     def reads_unacked(self) -> bool:
         """Is `ChannelInfo.unacked` to be counted?"""
         return any(case.reads_unacked for case in self._index.cases)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.control.session_entries import channel_entries, connection_entry
-from amqproxy.proxy.session.ownership import OWNERSHIP_TRANSITIONS, Owner, OwnershipEvent
+from amqproxy.proxy.session.ownership import OWNERSHIP_TRANSITIONS, Owner, Ownership, OwnershipEvent
 from amqproxy.proxy.session.session import Session
 from amqproxy.pump.pumps import are_available
 from amqproxy.rules.actions import AnyRule
@@ -21,6 +22,7 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, Stage, staged
+from tests.pump.rig import settle
 from tests.transcripts.words import octets
 
 needs_pump = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -183,6 +185,74 @@ async def test_rules_and_taps_keep_it_from_a_pump(autojump_clock: MockClock) -> 
         async with staged(OPEN, **options) as stage:  # type: ignore[arg-type]
             await stage.play(f">> {PUBLISH}\n<< heartbeat\n>> {PUBLISH}\n<< heartbeat")
             assert owner(stage) is Owner.RELAYS
+
+
+@needs_pump
+async def test_what_is_unsent_is_sent_where_the_connection_is_back_before_the_offering_relay_goes_on(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "frames_a_pump", 3)
+    data = octets("1: basic.publish, 1: header 120000, 1: body 120000")
+    handed_over: list[Ownership] = []
+    move = Ownership._move
+
+    def move_and_pump(self: Ownership, event: OwnershipEvent) -> None:
+        move(self, event)
+        if event is OwnershipEvent.HAND_OVER and not handed_over:
+            handed_over.append(self)
+            self._park = lambda handover: False
+            assert stage.pumps is not None
+            stage._ours[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            stage.client.say(data)
+            stage.broker.say(octets("heartbeat"))  # the fourth frame
+            settle(stage.pumps._pumps[0])
+            assert self.owner is Owner.RELAYS
+
+    async with staged(OPEN) as stage:
+        monkeypatch.setattr(Ownership, "_move", move_and_pump)
+        while not handed_over:
+            stage.client.say(octets("heartbeat"))
+            await stage.broker.sees()
+        with trio.move_on_after(200):
+            while not bytes(stage.broker.seen).endswith(data):
+                await stage.broker.sees()
+                await trio.sleep(1)
+        assert bytes(stage.broker.seen).endswith(data)
+        assert "heartbeat" in await stage.client.sees()
+
+
+def _rules_for(user: str) -> RuleSet:
+    source = {"name": "r", "action": "log", "text": "x", "match": {"user": user}}
+    return RuleSet([msgspec.convert(source, AnyRule)])
+
+
+@needs_pump
+async def test_rules_for_other_clients_do_not_keep_it_from_a_pump(autojump_clock: MockClock) -> None:
+    async with pumped(rules=_rules_for("other")) as stage:
+        assert stage.session.interceptor is None
+        await stage.play(f">> {PUBLISH}\n<< {DELIVER}\n>> 3: channel.open\n<< 3: channel.open-ok")
+        stage.session.apply_rules(_rules_for("another"))
+        assert owner(stage) is Owner.RELAYS
+        await stage.play(f">> {PUBLISH}\n<< {DELIVER}\n>> heartbeat\n<< heartbeat")
+        assert owner(stage) is Owner.PUMP
+
+
+@needs_pump
+async def test_rules_that_could_have_acted_once_keep_it_from_a_pump(autojump_clock: MockClock) -> None:
+    async with pumped() as stage:
+        for rules in (_rules_for("guest"), _rules_for("other"), RuleSet(())):
+            stage.session.apply_rules(rules)
+            await stage.play(f">> {PUBLISH}\n<< {DELIVER}\n>> heartbeat\n<< heartbeat")
+            assert owner(stage) is Owner.RELAYS
+
+
+@needs_pump
+async def test_what_an_operator_has_done_to_a_channel_keeps_it_from_a_pump(autojump_clock: MockClock) -> None:
+    async with pumped(rules=_rules_for("other")) as stage:
+        stage.session.pause(1)
+        stage.session.resume(1)
+        await stage.play(f">> {PUBLISH}\n<< {DELIVER}\n>> heartbeat\n<< heartbeat")
+        assert owner(stage) is Owner.RELAYS
 
 
 @needs_pump
