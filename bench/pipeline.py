@@ -136,22 +136,48 @@ def _frames_table(spark: SparkSession, directory: Path, rounds: int, scale: floa
 def _settled(spark: SparkSession, directory: Path, rounds: int, scale: float) -> Iterator[Row | str]:
     import duckdb
 
+    from bench import pipeline_events
+
     path = directory / "events.parquet"
     _write_events(path, FEW_FRAMES)
     _settle(spark, path)
     frames = int(FRAMES * scale)
     events = _write_events(path, frames)
+    pid = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    by_cpu: dict[str, list[float]] = {SUBJECT: [], "DuckDB": []}
+
+    def timed(name: str, work: Callable[[], object]) -> float:
+        """Thousand frames a second by the clock; those by the processor's seconds of both processes are kept, too."""
+        began = _processor_seconds(pid)
+        seconds = _seconds(work)
+        by_cpu[name].append(frames / (_processor_seconds(pid) - began) / 1000)
+        return frames / seconds / 1000
+
     with duckdb.connect(config={"threads": CORES}) as database:
         progress("pipeline: settling, beside DuckDB")
         jobs: dict[str, Callable[[], float]] = {
-            "DuckDB": lambda: frames / _seconds(partial(_settle_by_duckdb, database, path)) / 1000,
-            SUBJECT: lambda: frames / _seconds(partial(_settle, spark, path)) / 1000,
+            "DuckDB": lambda: timed("DuckDB", partial(_settle_by_duckdb, database, path)),
+            SUBJECT: lambda: timed(SUBJECT, partial(_settle, spark, path)),
         }
         figures = in_turns(jobs, rounds)
         _check(spark, database, path)
-    note = f"frames that {events:,} events stand for: {events / frames:.2f} of each, all tables; DuckDB two of them"
+    note = f"frames that {events:,} events stand for: {events / frames:.2f} of each; all tables, {frames:,} frames"
     yield Row("Pipeline", "settled", "1000/s", {SUBJECT: figures[SUBJECT]}, (), SETTLE_GOAL, note)
-    yield Row("Pipeline", "settled, DuckDB", "1000/s", figures, ("DuckDB",), None, "messages and deliveries, linked")
+    two = "all tables; DuckDB messages and deliveries, linked"
+    yield Row("Pipeline", "settled, DuckDB", "1000/s", figures, ("DuckDB",), None, two)
+    yield Row("Pipeline", "settled, by CPU", "1000/CPU s", by_cpu, ("DuckDB",), None, f"{two}; one core's seconds")
+    of_publishes = frames * (3 + 1 / pipeline_events.PER_CONFIRM) / pipeline_events.FRAMES_A_MESSAGE
+    paired = [of_publishes / _pair(spark, path) / 1000 for _ in range(rounds)]
+    note = "publishes and confirms: only which belong together, of the frames that they are"
+    yield Row("Pipeline", "paired", "1000/s", {SUBJECT: paired}, (), None, note)
+
+
+def _processor_seconds(pid: int) -> float:
+    """Of this process and of the JVM."""
+    import psutil
+
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system) + time.process_time()
 
 
 def _write_events(path: Path, frames: int) -> int:
@@ -169,6 +195,17 @@ def _settle(spark: SparkSession, path: Path) -> None:
     for name in TABLES:
         getattr(settled, name).write.format("noop").mode("overwrite").save()
     settled.release()
+
+
+def _pair(spark: SparkSession, path: Path) -> float:
+    """The seconds that it takes to find the confirm of each publish, once it is known who was connected."""
+    from amqproxy.pipeline.settle import settle
+
+    settled = settle(spark.read.parquet(str(path)), age_ns=0)
+    pairs = settled.messages.select("connection_id", "channel", "epoch", "number", "outcome", "latency_ns")
+    seconds = _seconds(pairs.write.format("noop").mode("overwrite").save)
+    settled.release()
+    return seconds
 
 
 def _check(spark: SparkSession, database: Any, path: Path) -> None:
@@ -201,26 +238,27 @@ CREATE OR REPLACE TABLE who AS
     FROM $events WHERE type = 'connection' AND outcome = 'opened';
 CREATE OR REPLACE TABLE messages AS
 WITH ranges AS (
-    SELECT connection_id, channel, epoch, outcome, ts_ns AS settled_ns, unnest(spans) AS span
+    SELECT connection_id, channel, epoch, outcome, ts_ns, unnest(coalesce(spans_before, spans)) AS span
     FROM $events WHERE type = 'publishes-settled'
 ), settled AS (
-    SELECT connection_id, channel, epoch, outcome, settled_ns, span.ts_ns AS of_ns,
+    SELECT connection_id, channel, epoch, outcome AS became, ts_ns AS became_ns, span.ts_ns AS of_ns,
         unnest(range(span.first, span.last + 1)) AS number
     FROM ranges
 )
 SELECT p.chain, connection_id, p.connection, who."user", who.client, who.virtual_host, channel, epoch, number, p.ts_ns,
     p.time, p.exchange, p.routing_key, p.mandatory, p.size, p.message_id, p.correlation_id, p.content_type,
     p.delivery_mode, p.priority, p.expiration, p.reply_to, p.message_type, p.app_id, p.headers, p.properties, p.digest,
-    p.confirm_tag, settled.outcome, settled_ns, settled_ns - p.ts_ns AS latency_ns
+    p.confirm_tag, coalesce(p.outcome, became) AS outcome, coalesce(p.settled_ns, became_ns) AS settled_ns,
+    coalesce(p.settled_ns, became_ns) - p.ts_ns AS latency_ns
 FROM (SELECT * FROM $events WHERE type = 'publish') p
 LEFT JOIN settled USING (connection_id, channel, epoch, number) LEFT JOIN who USING (connection_id)
 WHERE of_ns IS NULL OR of_ns = p.ts_ns;
 CREATE OR REPLACE TABLE deliveries AS
 WITH ranges AS (
-    SELECT connection_id, channel, epoch, outcome, ts_ns AS settled_ns, unnest(spans) AS span
+    SELECT connection_id, channel, epoch, outcome, ts_ns, unnest(coalesce(spans_before, spans)) AS span
     FROM $events WHERE type = 'deliveries-settled'
 ), settled AS (
-    SELECT connection_id, channel, epoch, outcome, settled_ns, span.ts_ns AS of_ns,
+    SELECT connection_id, channel, epoch, outcome AS became, ts_ns AS became_ns, span.ts_ns AS of_ns,
         unnest(range(span.first, span.last + 1)) AS number
     FROM ranges
 ), published AS (
@@ -235,7 +273,8 @@ WITH ranges AS (
 )
 SELECT d.chain, connection_id, d.connection, who."user", who.client, who.virtual_host, channel, epoch, d.delivery_tag,
     d.type, d.consumer_tag, d.queue, d.redelivered, d.ts_ns, d.time, d.exchange, d.routing_key, d.size, d.message_id,
-    d.digest, d.headers, d.properties, settled.outcome, settled_ns, settled_ns - d.ts_ns AS latency_ns,
+    d.digest, d.headers, d.properties, coalesce(d.outcome, became) AS outcome,
+    coalesce(d.settled_ns, became_ns) AS settled_ns, coalesce(d.settled_ns, became_ns) - d.ts_ns AS latency_ns,
     published_connection_id, published_channel, published_epoch, published_number, published_ns,
     d.ts_ns - published_ns AS transit_ns
 FROM delivered d LEFT JOIN settled USING (connection_id, channel, epoch, number)

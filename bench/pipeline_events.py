@@ -14,6 +14,8 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from amqproxy.pipeline.event_columns import SCHEMA
+from amqproxy.pipeline.pending_rows import ROWS
+from amqproxy.pipeline.stamps import stamped
 
 PAIRS = 20
 """Connections that publish, each with one that consumes."""
@@ -36,7 +38,7 @@ def write(path: Path, frames: int) -> tuple[int, int]:
     """Write the events that so many frames stand for: how many messages and events they are."""
     messages = int(frames / FRAMES_A_MESSAGE) // (PAIRS * PER_CONFIRM) * PAIRS * PER_CONFIRM
     events = 0
-    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as file:
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd", write_page_index=True) as file:
         beginning = _beginning()
         file.write_table(beginning)
         events += beginning.num_rows
@@ -115,7 +117,15 @@ def _chunk(first: int, count: int) -> pa.Table:
     acks = _settled(first, count, PER_ACK, PAIRS, delivered_ns, _ACK_NS, "deliveries-settled", "acked", "ctag1.0")
     together = pa.concat_tables([publishes, deliveries, confirms, acks])
     order = np.argsort(together.column("ts_ns").to_numpy(), kind="stable")
-    return together.take(pa.array(order))
+    return _as_ingested(together.take(pa.array(order)))
+
+
+def _as_ingested(rows: pa.Table) -> pa.Table:
+    """Stamped batch by batch as `source` does, then in the order in which `tables.stage` writes."""
+    parts = [rows.slice(first, ROWS).combine_chunks().to_batches()[0] for first in range(0, rows.num_rows, ROWS)]
+    return pa.Table.from_batches([stamped(each) for each in parts]).sort_by(
+        [("type", "ascending"), ("ts_ns", "ascending")]
+    )
 
 
 def _settled(

@@ -5,7 +5,8 @@
     chain_reading  the files of a chain, decoded; what cannot be read of one is noted, and the next is read
     trace_state  what a chain carries from one run to the next: open connections, half-seen frames
     event_reading  the files of a chain → Arrow batches of `events`; needs no Spark: event_rows makes rows of the
-                 trace's events, property_values of messages' properties, pending_rows batches with event_columns
+                 trace's events, property_values of messages' properties, pending_rows batches with event_columns,
+                 stamps what is settled within a batch
     frame_rows   the frames → Arrow batches of `frames`; needs no Spark
     frame_files  those → files of the table `frames`; needs no Spark
     frame_table  captures → the table `frames`, whose files Spark's tasks write themselves

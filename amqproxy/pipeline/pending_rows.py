@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from amqproxy.pipeline.event_columns import COLUMNS, SCHEMA, STRINGS, TEXT, array_of, microseconds
 from amqproxy.pipeline.property_values import PROPERTY_COLUMNS
+from amqproxy.pipeline.stamps import stamped
 from amqproxy.taps.note import NOTHING, Note
 
 ROWS = 16_384
@@ -174,7 +175,7 @@ class PendingRows:
             schema=SCHEMA,
         )
         self._clear()
-        return batch
+        return stamped(batch)
 
     def _add_notes(self, columns: dict[str, pa.Array], places: Any) -> None:
         wanted = [None if place is None else self._notes[place] for place in places]

@@ -16,13 +16,14 @@ from amqproxy.pipeline.chain_reading import ChainReading
 from amqproxy.pipeline.event_columns import SCHEMA
 from amqproxy.pipeline.event_reading import EventReading, event_batches
 from tests.capture import golden
+from tests.pipeline.event_frames import unstamped
 from tests.pipeline.rotated import entries_of, recorded
 
 pytestmark = pytest.mark.once
 
 
 def plain(rows: list[dict[str, Any]], *but: str) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if name not in ("file", *but)} for row in rows]
+    return [{name: value for name, value in row.items() if name not in ("file", *but)} for row in map(unstamped, rows)]
 
 
 def in_runs(files: list[str]) -> list[dict[str, Any]]:

@@ -6,12 +6,14 @@ the other peer has seen it, is not counted.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.schema import CHANNELS, CONNECTIONS
 from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, IDLE_NS, LINGER_NS
-from amqproxy.pipeline.settle.settlements import columns
+from amqproxy.pipeline.settle.settlements import columns, spans_left
 
 WHO_FOUND = ("user", "client", "virtual_host")
 """The columns of `Lives.who` that tables have."""
@@ -25,7 +27,7 @@ _COUNTS = ("published", "delivered", "bytes")
 
 # --- what passed
 
-_SEEN = """
+_SEEN = f"""
     SELECT *, min(end_seq) OVER (PARTITION BY connection_id) AS connection_end_seq
     FROM (
         SELECT chain, connection, connection_id, channel, epoch,
@@ -37,8 +39,10 @@ _SEEN = """
             sum(CASE WHEN type IN ('publish', 'deliver', 'get') THEN coalesce(size, 0L) ELSE 0L END) AS bytes,
             min(CASE WHEN type = 'channel' AND outcome = 'closed' THEN seq END) AS close_seq,
             min(CASE WHEN type = 'connection' AND outcome = 'closed' THEN seq END) AS end_seq,
-            max(CASE WHEN type IN ('publish', 'deliver', 'get') THEN seq END) AS content_seq
-        FROM {events}
+            max(CASE WHEN type IN ('publish', 'deliver', 'get') THEN seq END) AS content_seq,
+            count_if(type = 'return') AS returned,
+            {spans_left("publishes-settled")} AS publishes_left, {spans_left("deliveries-settled")} AS deliveries_left
+        FROM {{events}}
         GROUP BY chain, connection, connection_id, channel, epoch
     )
 """
@@ -46,6 +50,12 @@ _SEEN = """
 
 _IS_LATE = "content_seq > least(close_seq, connection_end_seq)"
 """Was there content after the end?"""
+
+_SIZES = f"""
+    SELECT count_if({_IS_LATE}) AS late, count(*) AS lives, coalesce(sum(published + delivered), 0L) AS contents,
+        coalesce(sum(publishes_left + returned), 0L) AS publishes, coalesce(sum(deliveries_left), 0L) AS deliveries
+    FROM {{seen}}
+"""
 
 _BEFORE_END = "(l.connection_end_seq IS NULL OR e.seq < l.connection_end_seq)"
 _BEFORE_CLOSE = f"({_BEFORE_END} AND (l.close_seq IS NULL OR e.seq < l.close_seq))"
@@ -177,6 +187,19 @@ _FROM_CHANNELS = (
 )
 
 
+class Sizes(NamedTuple):
+    """How much of a batch is to be joined."""
+
+    lives: int
+    """Channels, about."""
+    contents: int
+    """Publishes and deliveries."""
+    publishes: int
+    """Settled publishes, as spans, and returns."""
+    deliveries: int
+    """Settled deliveries, as spans."""
+
+
 class Lives:
     """The connections and channels of a batch, and those before it that had not ended.
 
@@ -186,7 +209,11 @@ class Lives:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         seen = batch.kept(batch.sql(_SEEN))
-        has_late = seen.where(_IS_LATE).count() > 0  # hardly ever: it is not looked for in all events if there is none
+        counted = batch.sql(_SIZES, seen=seen).first()
+        assert counted is not None
+        sizes = counted.asDict()
+        has_late = sizes.pop("late") > 0  # hardly ever: it is not looked for in all events if there is none
+        self.sizes = Sizes(**sizes)
         counts = batch.sql(_WITHOUT_LATE if has_late else _ALL_IN_TIME, seen=seen)
         if has_late:
             counts = batch.kept(counts)

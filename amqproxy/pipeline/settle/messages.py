@@ -29,12 +29,15 @@ _MAY_BE_RETURNED = f"""(coalesce(p.awaits, false) OR (
 ))"""
 """A return comes before the confirm; where there is none, in time and before the end of the connection."""
 
+_STAMP = "outcome AS stamp, settled_ns AS stamped_ns"
+
 _ROWS = f"""
     SELECT {{hint}} {columns(_FROM_EVENTS, "p")}, w.`user`, w.client, w.virtual_host, w.horizon_ns, w.end_seq,
-        r.return_code, r.return_text, s.settlement, s.settled_ns
+        r.return_code, r.return_text, p.stamp,
+        coalesce(p.stamp, s.settlement) AS settlement, coalesce(p.stamped_ns, s.settled_ns) AS settled_ns
     FROM (
-        SELECT {columns(_FROM_EVENTS)} FROM {{events}} WHERE type = 'publish'
-        UNION ALL SELECT {columns(_FROM_EVENTS)} FROM {{carried}} WHERE type = 'publish'
+        SELECT {columns(_FROM_EVENTS)}, {_STAMP} FROM {{events}} WHERE type = 'publish'
+        UNION ALL SELECT {columns(_FROM_EVENTS)}, {_STAMP} FROM {{carried}} WHERE type = 'publish'
     ) p
     LEFT JOIN {{who}} w ON w.connection_id = p.connection_id
     LEFT JOIN ({_RETURNS}) r ON {same("p", "r")} AND {_MAY_BE_RETURNED}
@@ -57,10 +60,11 @@ _SETTLED = {
 class Publishes:
     """The publishes of a batch, and of those before it that were open.
 
-    `age_ns`: those that have been open for longer, before the end of their chain, are given up; None for never.
+    `few`: hardly any of them are to be joined to what became of them. `age_ns`: those that have been open for longer,
+    before the end of their chain, are given up; None for never.
     """
 
-    def __init__(self, batch: Batch, who: DataFrame, *, age_ns: int | None) -> None:
+    def __init__(self, batch: Batch, who: DataFrame, *, few: bool, age_ns: int | None) -> None:
         self._batch = batch
         outcome = f"""
             SELECT *, CASE
@@ -70,7 +74,7 @@ class Publishes:
             END AS outcome
             FROM ({_ROWS})
         """
-        self._rows = batch.shared(batch.sql(outcome, who=who))
+        self._rows = batch.shared(batch.sql(outcome, few=few, who=who), is_cheap=few)
 
     def settled(self) -> DataFrame:
         """A row for each of which it is known what became of it: `schema.MESSAGES`."""
@@ -81,4 +85,5 @@ class Publishes:
         """Those that are open, with columns of `carry.OPEN`."""
         as_returned = {"code": _SETTLED["return_code"], "text": _SETTLED["return_text"]}
         found = ", ".join(f"{as_returned.get(name, f'`{name}`')} AS `{name}`" for name in _FROM_EVENTS)
-        return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NULL", rows=self._rows)
+        may_be = "(stamp IS NULL OR NOT awaits)"  # which files are asked for
+        return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NULL AND {may_be}", rows=self._rows)

@@ -50,9 +50,14 @@ def settle(
     """
     batch = Batch(events, carried, is_last=age_ns == 0)
     lives = Lives(batch)
-    publishes = Publishes(batch, lives.who, age_ns=age_ns)
-    journeys = Journeys(batch, lives.who, lives.horizons, window_ns=window_ns)
-    deliveries = Deliveries(batch, lives.who, journeys, age_ns=age_ns)
+    sizes = lives.sizes
+    publishes = Publishes(batch, lives.who, few=batch.is_few(max(sizes.lives, sizes.publishes)), age_ns=age_ns)
+    journeys = Journeys(
+        batch, lives.who, lives.horizons, few=batch.is_few(sizes.lives), contents=sizes.contents, window_ns=window_ns
+    )
+    deliveries = Deliveries(
+        batch, lives.who, journeys, few=batch.is_few(max(sizes.lives, sizes.deliveries)), age_ns=age_ns
+    )
     left = batch.nothing
     if not batch.is_last:
         for rows in (publishes.open(), deliveries.open(), *lives.open(), *journeys.open()):

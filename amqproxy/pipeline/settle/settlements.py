@@ -9,6 +9,8 @@ KEY = ("connection_id", "channel", "epoch", "number")
 def settlements(kind: str) -> str:
     """A query of a row for each number of the ranges that events of a type (`publishes-settled` …) have.
 
+    Not of those whose own rows have what became of them.
+
     It has the columns of `KEY`, `of_ns` (when what it settles began), `settlement`, `settled_ns`, `settled_requeue`.
     """
     return f"""
@@ -16,10 +18,20 @@ def settlements(kind: str) -> str:
             span.ts_ns AS of_ns, settlement, settled_ns, settled_requeue
         FROM (
             SELECT connection_id, channel, epoch, outcome AS settlement, ts_ns AS settled_ns,
-                requeue AS settled_requeue, explode(spans) AS span
-            FROM {{events}} WHERE type = '{kind}' AND size(spans) > 0
+                requeue AS settled_requeue, explode(coalesce(spans_before, spans)) AS span
+            FROM {{events}} WHERE type = '{kind}' AND size(coalesce(spans_before, spans)) > 0
         )
     """
+
+
+_UNKNOWN = 1_000_000
+"""How many spans there may be at most in an event that was written before `spans_before` was."""
+
+
+def spans_left(kind: str) -> str:
+    """An aggregate: how many ranges there are to be joined."""
+    return f"""sum(CASE WHEN type <> '{kind}' THEN 0L WHEN spans_before IS NULL THEN {_UNKNOWN}L
+        ELSE CAST(size(spans_before) AS BIGINT) END)"""
 
 
 def same(one: str, other: str, names: tuple[str, ...] = KEY) -> str:
