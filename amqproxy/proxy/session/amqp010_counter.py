@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.amqp010.tally import METHOD_COUNT, Tally
 from amqproxy.peer import Peer
+from amqproxy.supervision import contained
 
 _NO_METHOD = bytes(METHOD_COUNT)
 
@@ -30,18 +32,24 @@ class AMQP010Counter:
             reader.zero_copy = True
 
     def saw(self, sender: Peer, data: bytes) -> None:
-        """Take the bytes that came next from a peer."""
+        """Take the bytes that came next from a peer. A fault of our own ends the counting, and never the connection."""
         reader = self._readers[sender]
-        if reader is None:
-            return
+        if reader is not None:
+            with contained("frames not counted any further", then=partial(self._give_up, sender)):
+                self._count(sender, reader, data)
+
+    def _give_up(self, sender: Peer, _: Exception) -> None:
+        self._readers[sender] = None
+
+    def _count(self, sender: Peer, reader: FrameReader, data: bytes) -> None:
         missing = SIZE - len(self._headers[sender])
         if missing:
-            self._headers[sender] += data[:missing]
-            data = data[missing:]
+            header, data = data[:missing], data[missing:]
+            self._headers[sender] += header
+            reader.skip(len(header))
             if not HEADER.startswith(self._headers[sender]):
                 self._readers[sender] = None
                 return
-            reader.offset = len(self._headers[sender])
         if not data:
             return
         reader.feed(data)

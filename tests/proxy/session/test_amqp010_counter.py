@@ -57,6 +57,16 @@ def test_a_server_that_speaks_another_version_is_not_looked_at() -> None:
     assert not any(tallies[SERVER].frames)
 
 
+def test_a_fault_of_our_own_ends_the_counting_alone(log: list[structlog.typing.EventDict]) -> None:
+    def fail(sender: Peer, error: ProtocolError) -> None:
+        raise ValueError("on purpose")
+
+    counter = AMQP010Counter({peer: Tally() for peer in Peer}, fail)
+    for _ in range(3):
+        counter.saw(CLIENT, HEADER + b"\xff" * 20)
+    assert [entry["event"] for entry in log if entry["log_level"] == "error"] == ["frames not counted any further"]
+
+
 async def test_frames_are_counted_by_the_proxy(
     log: list[structlog.typing.EventDict], autojump_clock: MockClock
 ) -> None:
