@@ -25,6 +25,18 @@ def test_offers_what_the_source_uses(source: str) -> None:
     assert used <= set(vars(_cython))
 
 
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_index_is_negative(source: str) -> None:
+    """Compiled, it would be a place before the start: bounds are not checked there."""
+    indexes = [node for node in ast.walk(ast.parse((ROOT / source).read_text())) if isinstance(node, ast.Subscript)]
+    negative = [
+        f"{source}:{node.lineno}"
+        for node in indexes
+        if isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.op, ast.USub)
+    ]
+    assert negative == []
+
+
 IMPORT_ALL = """
 import importlib, sys
 sys.modules["cython"] = None

@@ -69,8 +69,9 @@ class Backlog:
         rows: list[tuple[int, Message, float]] = []
         for position, entry in sorted(self._returned[:most]):
             with suppress(*UNREADABLE):
-                rows.append((position, whole(entry), entry.expires_at))
-                body_bytes -= len(rows[-1][1].body)
+                message = whole(entry)
+                rows.append((position, message, entry.expires_at))
+                body_bytes -= len(message.body)
             if body_bytes <= 0:
                 return rows
         for row in () if self._paged is None else self._paged.rows():
