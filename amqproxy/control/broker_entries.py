@@ -29,6 +29,7 @@ def served_entry(served: ServedConnection) -> Entry:
         "connected_at": served.since,
         "state": str(protocol.state),
         "mechanism": "" if start_ok is None else shown_text(start_ok.mechanism),
+        "relayed_by": "event loop",
         "tls": served.certificate_name is not None,
         "tls_subject": shown_text(served.certificate_name or ""),
         "product": shown_text(properties.get("product", "")),

@@ -44,8 +44,8 @@ pytestmark = pytest.mark.real
 
 @pytest.mark.parametrize(
     "header",
-    [b"AMQP\x00\x00\x09\x02", b"AMQP\x01\x01\x00\x0a", b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"GET / HT"],
-    ids=["0-9-2", "0-10", "1.0", "1.0 SASL", "HTTP"],
+    [b"AMQP\x00\x00\x09\x02", b"AMQP\x01\x01\x00\x0b", b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"GET / HT"],
+    ids=["0-9-2", "0-11", "1.0", "1.0 SASL", "HTTP"],
 )
 def test_another_protocol_is_answered_with_ours(scene: Scene, header: bytes) -> None:
     client = scene.bare()
