@@ -202,7 +202,8 @@ def test_a_channel_that_the_broker_closes_and_a_connection_that_is_cut(metered: 
         channel.basic_ack(99)
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="unknown delivery tag 99"):
             channel.queue_declare("", exclusive=True)
-        assert metered.counted == {"published": 3, "delivered": 3}
+        # The channel is over with the client's close-ok, which may still be on its way.
+        until(lambda: metered.counted == {"published": 3, "delivered": 3}, "the end of the channel")
         channel = connection.channel()
         deliveries = consumed(channel, queue)
         received(connection, deliveries, 3)
