@@ -6,6 +6,8 @@ the two ends of a connection.
 `amqp091` is AMQP 0-9-1 with RabbitMQ's extensions: bytes to frames, frames to methods, methods to commands, and one
 state machine for both peers. It takes bytes and the time, and returns values; it opens no socket and reads no clock.
 
+`amqp010` is AMQP 0-10, in the same shape; `conversion` has what one of the two says as what the other says.
+
 `rules` is policy as pure functions: what may pass, what changes on its way, and what is made to go wrong.
 
 `taps` observe what passes and never slow it down: `trace` works out what happened, `record` is one frame, `findings`

@@ -46,7 +46,6 @@ from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.amqp010.exceptions import translated
-from amqproxy.broker.amqp010.header_tables import map_of
 from amqproxy.broker.amqp010.owners import SessionOfJob
 from amqproxy.broker.amqp010.session import BrokerSession
 from amqproxy.broker.broker import Broker
@@ -55,6 +54,7 @@ from amqproxy.broker.connection.handshake import Handshake
 from amqproxy.broker.connection.output import OutputBuffer
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Steps
+from amqproxy.conversion.header_tables import map_of
 
 HANDSHAKE_TIME = 10.0
 """Seconds that a client has to open its connection."""

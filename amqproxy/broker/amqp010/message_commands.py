@@ -31,12 +31,12 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.permissions import READ
 from amqproxy.broker.amqp010.browser import Browser
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
-from amqproxy.broker.amqp010.header_tables import table_of
 from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.queues.consumer import ACK, REJECT, REQUEUE, UNLIMITED, Consumer
 from amqproxy.broker.queues.queue_arguments import check_consume
 from amqproxy.broker.work import Job
+from amqproxy.conversion.header_tables import table_of
 
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions of one session."""

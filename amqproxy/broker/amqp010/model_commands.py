@@ -21,7 +21,6 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
 from amqproxy.broker.amqp010.declare_arguments import exchange_arguments, queue_arguments, shown_arguments
-from amqproxy.broker.amqp010.header_tables import table_of
 from amqproxy.broker.amqp010.message_commands import queue_name
 from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
@@ -29,6 +28,7 @@ from amqproxy.broker.exchanges.exchange_types import EXCHANGE_TYPES
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
+from amqproxy.conversion.header_tables import table_of
 
 RESERVED = ("amq.", "qpid.")
 """Names that begin so are the broker's."""

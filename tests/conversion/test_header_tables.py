@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp010.wire import Map
-from amqproxy.broker.amqp010.header_tables import lost_in_table, map_of, merged, table_of
+from amqproxy.conversion.header_tables import lost_in_table, map_of, merged, table_of
 
 KEYS = st.text(max_size=20)
 PLAIN: st.SearchStrategy[Any] = (

@@ -1,0 +1,7 @@
+"""What AMQP 0-10 says as what 0-9-1 says, and back: the one model of both that queues, disks and rules have.
+
+- `header_tables`: application headers and arguments as field tables.
+- `message_properties`: the properties of a message.
+
+What a protocol lacks becomes the nearest that it has. No input or output; imports both protocols.
+"""

@@ -1,0 +1,133 @@
+"""The properties of a message of AMQP 0-10 as those of 0-9-1, and back, as far as each can express them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties, ReplyTo
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.wire import Field, Table
+from amqproxy.conversion.header_tables import map_of, table_of
+
+JMS_TYPE = "x-jms-type"
+"""Where Qpid's JMS client has the type of a message, which 0-9-1 has among its properties."""
+
+MESSAGE_ID, CLUSTER_ID = "x-amqp-0-9-1.message-id", "x-amqp-0-9-1.cluster-id"
+"""Where a 0-10 client finds a message-id that is no uuid, and the cluster-id, which 0-10 does not have."""
+
+MILLISECONDS = 100_000_000_000
+"""A datetime from here on is in milliseconds, as Qpid's Java peers send it, and not in seconds."""
+
+MOST_TEXT = 255
+"""Bytes of a short string."""
+
+HIGHEST_PRIORITY = 9
+
+NO_DELIVERY, NO_MESSAGE = DeliveryProperties(), MessageProperties()
+
+
+def plain_properties(delivery: DeliveryProperties, message: MessageProperties) -> Properties:
+    """What 0-9-1 can express of these."""
+    headers = None if message.application_headers is None else table_of(message.application_headers)
+    type_ = message_id = cluster_id = None
+    if headers is not None:
+        type_, message_id, cluster_id = (_text(headers.get(name)) for name in (JMS_TYPE, MESSAGE_ID, CLUSTER_ID))
+        gone = {CLUSTER_ID} if cluster_id is not None else set()
+        if message_id is not None and message.message_id is None:
+            gone.add(MESSAGE_ID)
+        if gone:
+            headers = Table([field for field in headers.fields if field.name not in gone])
+        headers = headers if len(headers) else None
+    if message.message_id is not None:
+        message_id = str(message.message_id)
+    return Properties(
+        content_type=_text(message.content_type),
+        content_encoding=_text(message.content_encoding),
+        headers=headers,
+        delivery_mode=delivery.delivery_mode if delivery.delivery_mode in (1, 2) else None,
+        priority=delivery.priority,
+        correlation_id=_text(message.correlation_id),
+        reply_to=None if message.reply_to is None else message.reply_to.routing_key,
+        expiration=None if delivery.ttl is None else str(delivery.ttl),
+        message_id=message_id,
+        timestamp=None if delivery.timestamp is None else _seconds(delivery.timestamp),
+        type=type_,
+        user_id=_text(message.user_id),
+        app_id=_text(message.app_id),
+        cluster_id=cluster_id,
+    )
+
+
+def plain_structs(properties: Properties) -> tuple[DeliveryProperties, MessageProperties]:
+    """What 0-10 has for these properties, without a message's address and length."""
+    if properties is NO_PROPERTIES:
+        return NO_DELIVERY, NO_MESSAGE
+    headers = headers_of(properties)
+    timestamp = properties.timestamp
+    delivery = DeliveryProperties(
+        priority=None if properties.priority is None else min(properties.priority, HIGHEST_PRIORITY),
+        delivery_mode=properties.delivery_mode,
+        ttl=_number(properties.expiration),
+        timestamp=timestamp * 1000 if timestamp is not None and timestamp < (1 << 64) // 1000 else None,
+    )
+    return delivery, MessageProperties(
+        message_id=None if properties.message_id is None else _uuid(properties.message_id),
+        correlation_id=_binary(properties.correlation_id),
+        reply_to=None if properties.reply_to is None else ReplyTo("", properties.reply_to),
+        content_type=properties.content_type,
+        content_encoding=properties.content_encoding,
+        user_id=_binary(properties.user_id),
+        app_id=_binary(properties.app_id),
+        application_headers=None if headers is None else map_of(headers),
+    )
+
+
+def headers_of(properties: Properties) -> Table | None:
+    """The headers, with what else of the properties 0-10 has among them."""
+    headers, more = properties.headers, []
+    if properties.message_id is not None and _uuid(properties.message_id) is None:
+        more.append(Field(MESSAGE_ID, "S", properties.message_id))
+    if properties.type is not None and (headers is None or JMS_TYPE not in headers):
+        more.append(Field(JMS_TYPE, "S", properties.type))
+    if properties.cluster_id is not None:
+        more.append(Field(CLUSTER_ID, "S", properties.cluster_id))
+    return Table([*(() if headers is None else headers.fields), *more]) if more else headers
+
+
+def _text(value: Any) -> str | None:
+    """A text or bytes as a short string, where it fits."""
+    if isinstance(value, str):
+        data = value.encode("utf-8", "surrogateescape")
+    elif isinstance(value, bytes):
+        data = value
+    else:
+        return None
+    return data.decode("utf-8", "surrogateescape") if len(data) <= MOST_TEXT else None
+
+
+def _binary(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "surrogateescape")
+
+
+def _uuid(text: str) -> UUID | None:
+    """The uuid that is written so, and not otherwise."""
+    if len(text) != 36:
+        return None
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    return found if str(found) == text else None
+
+
+def _number(text: str | None) -> int | None:
+    """An expiration in milliseconds."""
+    if text is None or not text.isascii() or not text.isdigit():
+        return None
+    number = int(text)
+    return number if number < 1 << 64 else None
+
+
+def _seconds(datetime: int) -> int:
+    return datetime // 1000 if datetime >= MILLISECONDS else datetime
