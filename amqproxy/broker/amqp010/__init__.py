@@ -8,6 +8,6 @@ acquired. A `work_unit` is what waits for a commit, a `transaction_branch` has o
 `orphans` empties queues that go. A session whose client is gone has a `detachment` in place of a connection, and a
 `replay` of what the client has not confirmed.
 
-Messages are held as 0-9-1 has them: `message_conversion` translates (see `amqproxy.conversion`), `declare_arguments` does
-so for arguments, and `exceptions` for errors. `owners` and `command_session` are the ways back up.
+Messages are held as 0-9-1 has them: `message_conversion` translates (see `amqproxy.conversion`), `declare_arguments`
+does so for arguments, and `exceptions` for errors. `owners` and `command_session` are the ways back up.
 """
