@@ -29,7 +29,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import DeadLetter
 from amqproxy.broker.queues.policies import EffectivePolicy, Policy, effect, effective_arguments
-from amqproxy.broker.queues.queue import ExclusiveOwner, Queue
+from amqproxy.broker.queues.queue import ExclusiveOwner, LockedEntries, Queue
 from amqproxy.broker.queues.queue_arguments import QueueSettings, check_declare, queue_type
 from amqproxy.broker.queues.queue_arguments import check_same as check_same_queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
@@ -77,6 +77,19 @@ class Timed(Protocol):
         """Its time is over."""
 
 
+class Branch(Timed, Protocol):
+    """A branch of a distributed transaction."""
+
+    def discard(self) -> None:
+        """Its virtual host is deleted."""
+
+
+class QueueUser(Protocol):
+    """What does something with a queue later, and not with another of its name."""
+
+    def queue_deleted(self, queue: Queue, /) -> None: ...
+
+
 class VirtualHost:
     """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
 
@@ -111,7 +124,10 @@ class VirtualHost:
         self.deleted: Callable[[Queue], None] = lambda queue: None
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
-        self.branches: dict[bytes, Timed] = {}
+        self.branches: dict[bytes, Branch] = {}
+        self.queue_users: dict[Queue, dict[QueueUser, None]] = {}
+        self.locked: dict[str, LockedEntries] = {}
+        """By queue, what transactions have locked: for `recovered`, which fills it in."""
         self.timed: Schedule[Timed] = Schedule(sooner)
         self.delayed = DelayedMessages(name, sooner)
         self.router = Router(self.exchanges, self.queues, self.delayed)
@@ -147,10 +163,14 @@ class VirtualHost:
         """All is there that was there before a restart: let it begin."""
         self.delayed.recover(self.exchanges.values())
         for queue in list(self.queues.values()):
-            queue.recovered(now)
+            queue.recovered(now, self.locked.get(queue.name))
 
     def clearing(self) -> Iterator[None]:
         """Delete all there is, as its end: one after the other."""
+        for branch in list(self.branches.values()):
+            self.work.quantum.left -= 1
+            branch.discard()
+            yield
         while self.queues:
             queues = list(self.queues.values())
             while queues:
@@ -339,6 +359,8 @@ class VirtualHost:
         self.timed_queues.drop(queue)
         queue.discard()
         self.deleted(queue)
+        for user in self.queue_users.pop(queue, ()):
+            user.queue_deleted(queue)
         if self.events.is_recorded:
             self.events.report("queue.deleted", self.name, queue)
         return count

@@ -61,7 +61,7 @@ def _start(session: CommandSession, command: DtxStart, position: int, now: float
             raise NotAllowed("dtx.start for a branch that is not known")
         if command.resume and not branch.sessions.get(session):
             raise IllegalState("dtx.start for a branch that the session has not suspended")
-        if branch.state is BranchState.PREPARED:
+        if branch.state in (BranchState.PREPARING, BranchState.PREPARED):
             raise IllegalState("dtx.start for a branch that is prepared")
     elif branch is not None:
         raise NotAllowed("dtx.start for a branch that is known")
@@ -100,11 +100,55 @@ def _end(session: CommandSession, command: DtxEnd, position: int, now: float) ->
 
 def _prepare(session: CommandSession, command: DtxPrepare, position: int, now: float) -> bool:
     branch = _ended(session, command.xid)
-    if branch.state is BranchState.ACTIVE:
-        branch.set_timeout(0, now)
-        branch.state = BranchState.PREPARED
+    if branch.state is BranchState.ACTIVE and _fits(branch):
+        session.do(_preparing(session, branch, position, now), now)
+        return True
     session.result(position, XaResult(branch.status))
     return False
+
+
+def _fits(branch: TransactionBranch) -> bool:
+    """Do its queues take what it publishes? Otherwise it can only be rolled back."""
+    try:
+        branch.unit.check()
+    except ResourceLimitExceeded:
+        branch.fail()
+        return False
+    return True
+
+
+def _preparing(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> Job:
+    storage = session.vhost.storage
+    if storage is None:
+        branch.set_timeout(0, now)
+        branch.prepared()
+        _answer(session, position, XaStatus.XA_OK)
+        return
+    ticket = DurabilityTicket()
+    now = yield from branch.preparing(ticket, now)
+    storage.journal.when_committed(
+        partial(_prepared, session, branch, ticket, position, now),
+        session.fail_soon,
+        partial(_not_prepared, session, branch, now),
+    )
+
+
+def _prepared(
+    session: CommandSession, branch: TransactionBranch, ticket: DurabilityTicket, position: int, now: float
+) -> None:
+    if ticket.is_refused:
+        _not_prepared(session, branch, now, "some of it can never be written")
+        return
+    branch.prepared()
+    if not session.is_over:
+        _answer(session, position, XaStatus.XA_OK)
+        session.end_turn()
+
+
+def _not_prepared(session: CommandSession, branch: TransactionBranch, now: float, reason: str) -> None:
+    """The branch is as it was: its owner may prepare it again, or roll it back."""
+    branch.not_prepared(now)
+    session.fail_soon(ResourceLimitExceeded(f"the branch cannot be prepared: {reason}"))
 
 
 def _commit(session: CommandSession, command: DtxCommit, position: int, now: float) -> bool:
@@ -115,13 +159,15 @@ def _commit(session: CommandSession, command: DtxCommit, position: int, now: flo
         raise IllegalState("dtx.commit in one phase of a branch that is prepared")
     if not command.one_phase and branch.state is not BranchState.PREPARED:
         raise IllegalState("dtx.commit in two phases of a branch that is not prepared")
+    if command.one_phase and not _fits(branch):
+        return _roll_back(session, branch, position, now)
     session.do(_committing(session, branch, position, now), now)
     return True
 
 
 def _committing(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> Job:
-    now = yield from branch.committing(session.publisher, now)
-    ticket = session.publisher.take_ticket()
+    ticket = DurabilityTicket()
+    yield from branch.committing(ticket, now)
     storage = session.vhost.storage
     if storage is None:
         _answer(session, position, XaStatus.XA_OK)
@@ -143,19 +189,34 @@ def _answer(session: CommandSession, position: int, status: XaStatus) -> None:
 
 
 def _rollback(session: CommandSession, command: DtxRollback, position: int, now: float) -> bool:
-    return _roll_back(session, _ended(session, command.xid), position, now)
+    branch = _ended(session, command.xid)
+    status = XaStatus.XA_RBTIMEOUT if branch.state is BranchState.TIMED_OUT else XaStatus.XA_OK
+    return _roll_back(session, branch, position, now, status)
 
 
-def _roll_back(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> bool:
-    """Roll a branch back, as its owner wants, or has to."""
-    session.do(_rolling_back(session, branch, position, now), now)
+def _roll_back(
+    session: CommandSession, branch: TransactionBranch, position: int, now: float, status: XaStatus | None = None
+) -> bool:
+    """Roll a branch back, as its owner wants, or has to: then its own status is the answer."""
+    session.do(_rolling_back(session, branch, position, now, branch.status if status is None else status), now)
     return True
 
 
-def _rolling_back(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> Job:
-    is_late = branch.state is BranchState.TIMED_OUT
+def _rolling_back(
+    session: CommandSession, branch: TransactionBranch, position: int, now: float, status: XaStatus
+) -> Job:
     yield from branch.rolling_back(now)
-    _answer(session, position, XaStatus.XA_RBTIMEOUT if is_late else XaStatus.XA_OK)
+    storage = session.vhost.storage
+    if storage is not None and storage.journal.is_defining:
+        storage.journal.when_committed(partial(_rolled_back, session, position, status), session.fail_soon)
+    else:
+        _answer(session, position, status)
+
+
+def _rolled_back(session: CommandSession, position: int, status: XaStatus) -> None:
+    if not session.is_over:
+        _answer(session, position, status)
+        session.end_turn()
 
 
 def _forget(session: CommandSession, command: DtxForget, position: int, now: float) -> bool:
@@ -170,7 +231,7 @@ def _get_timeout(session: CommandSession, command: DtxGetTimeout, position: int,
 
 def _set_timeout(session: CommandSession, command: DtxSetTimeout, position: int, now: float) -> bool:
     branch = _known(session, command.xid)
-    if branch.state is not BranchState.PREPARED:
+    if branch.state not in (BranchState.PREPARING, BranchState.PREPARED):
         branch.set_timeout(command.timeout or 0, now)
     return False
 
@@ -219,6 +280,8 @@ def _known(session: CommandSession, xid: Xid | None) -> TransactionBranch:
 def _ended(session: CommandSession, xid: Xid | None) -> TransactionBranch:
     """A branch that no session is associated with."""
     branch = _known(session, xid)
+    if branch.state is BranchState.PREPARING:
+        raise IllegalState("the branch is just being prepared")
     if branch.is_associated:
         raise IllegalState("a session is still associated with the branch")
     return branch

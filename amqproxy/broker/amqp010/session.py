@@ -435,9 +435,11 @@ class BrokerSession:
         self._control(SessionDetach(self.name))
         self.connection.end_session(self, now)
 
-    def fail_soon(self) -> None:
-        """End the session with internal-error at the next tick: what has failed did so in the middle of something."""
-        self.connection.fail_session_soon(self, InternalError("the broker failed; its log says how"))
+    def fail_soon(self, error: ProtocolError | None = None) -> None:
+        """End the session at the next tick, with internal-error if nothing else is known: what has failed did so in the
+        middle of something.
+        """
+        self.connection.fail_session_soon(self, error or InternalError("the broker failed; its log says how"))
 
     def queue_deleted(self, name: str) -> None:
         """The queue of a subscription is gone."""

@@ -157,19 +157,15 @@ class SessionPublisher:
         if refusal is not None:
             raise ResourceLimitExceeded(f"{refusal} is full")
 
-    def enqueuing(self, message: Message, queues: Queues, now: float) -> Generator[None, float, float]:
+    def _enqueueing_many(
+        self, message: Message, queues: Queues, position: int, now: float
+    ) -> Generator[None, float, float]:
         """The same in steps, for any number of queues."""
         size = min(AT_ONCE, self._quantum.step)
         for start in range(0, len(queues), size):
             self.enqueue(message, queues[start : start + size], now)
             if self._quantum.spend(size):
                 now = yield
-        return now
-
-    def _enqueueing_many(
-        self, message: Message, queues: Queues, position: int, now: float
-    ) -> Generator[None, float, float]:
-        now = yield from self.enqueuing(message, queues, now)
         if not self._is_waiting(position):
             self.session.complete(position)
         return now
@@ -181,17 +177,12 @@ class SessionPublisher:
         self._waiting.add(range(position, position + 1))
         return True
 
-    def take_ticket(self) -> DurabilityTicket:
-        """What of a transaction is to be safe before that is committed."""
-        ticket, self._ticket = self._ticket, DurabilityTicket()
-        return ticket
-
     def end_turn(self) -> None:
         """Have what was transferred in this turn completed once it is safe."""
         if not self._waiting:
             return
-        ticket, waiting = self.take_ticket(), self._waiting
-        self._waiting = CommandIds()
+        ticket, self._ticket = self._ticket, DurabilityTicket()
+        waiting, self._waiting = self._waiting, CommandIds()
         assert self._journal is not None
         self._journal.when_safe(ticket, partial(self._safe, ticket, waiting), self.session.fail_soon)
 

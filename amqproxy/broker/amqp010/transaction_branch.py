@@ -8,8 +8,8 @@ from enum import Enum, auto
 
 from amqproxy.amqp010.domains import XaStatus
 from amqproxy.amqp010.results import Xid
-from amqproxy.broker.amqp010.session_publisher import SessionPublisher
 from amqproxy.broker.amqp010.work_unit import WorkUnit
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.vhost import VirtualHost
 
 
@@ -17,6 +17,8 @@ class BranchState(Enum):
     """What may become of a branch."""
 
     ACTIVE = auto()
+    PREPARING = auto()
+    """What it does is on its way to the disk."""
     PREPARED = auto()
     ROLLBACK_ONLY = auto()
     TIMED_OUT = auto()
@@ -26,13 +28,14 @@ class BranchState(Enum):
 class TransactionBranch:
     """One branch, named `xid`. `sessions` are those associated with it, and whether each has suspended that.
 
-    `timeout` is in seconds, 0 for none; a branch that is prepared has no time any more.
+    `timeout` is in seconds, 0 for none; a branch that is prepared has no time any more: section 10.4 leaves it to its
+    owner alone, and lists it in dtx.recover.
     """
 
     def __init__(self, vhost: VirtualHost, xid: Xid) -> None:
         self.vhost = vhost
         self.xid = xid
-        self.unit = WorkUnit(vhost.work.quantum)
+        self.unit = WorkUnit(vhost)
         self.state = BranchState.ACTIVE
         self.timeout = 0
         self.sessions: dict[object, bool] = {}
@@ -73,10 +76,32 @@ class TransactionBranch:
         self.vhost.branches.pop(self.xid.encode(), None)
         self.vhost.timed.drop(self)
 
-    def committing(self, publisher: SessionPublisher, now: float) -> Generator[None, float, float]:
+    def discard(self) -> None:
+        """Its virtual host is deleted, with all queues: nothing of it is to be found again."""
+        self.forget()
+        self.unit.discard_log()
+
+    def preparing(self, ticket: DurabilityTicket, now: float) -> Generator[None, float, float]:
+        """Put it on the disk, in steps; `prepared` or `not_prepared` comes after, once it is there or is not."""
+        self.state = BranchState.PREPARING
+        self.vhost.timed.drop(self)
+        return (yield from self.unit.keeping(self.xid, ticket, now, is_decided=False))
+
+    def prepared(self) -> None:
+        """It is on the disk, and there again after a restart."""
+        self.state = BranchState.PREPARED
+        self.timeout = 0
+
+    def not_prepared(self, now: float) -> None:
+        """It cannot be on the disk, and is what it was before."""
+        self.unit.discard_log()
+        self.state = BranchState.ACTIVE
+        self.set_timeout(self.timeout, now)
+
+    def committing(self, ticket: DurabilityTicket, now: float) -> Generator[None, float, float]:
         """Let all of it happen, in steps."""
         self.forget()
-        return (yield from self.unit.committing(publisher, now))
+        return (yield from self.unit.committing(ticket, now))
 
     def rolling_back(self, now: float) -> Generator[None, float, float]:
         """Let nothing of it happen, in steps."""

@@ -16,18 +16,20 @@ from amqproxy.broker.work import Job
 def _select(session: CommandSession, command: TxSelect, position: int, now: float) -> bool:
     if session.transaction is not None or session.is_distributed:
         raise IllegalState("the session is transactional already")
-    session.transaction = WorkUnit(session.vhost.work.quantum)
+    session.transaction = WorkUnit(session.vhost)
     return False
 
 
 def _commit(session: CommandSession, command: TxCommit, position: int, now: float) -> bool:
-    session.do(_committing(session, _transaction(session), position, now), now)
+    transaction = _transaction(session)
+    transaction.check()
+    session.do(_committing(session, transaction, position, now), now)
     return True
 
 
 def _committing(session: CommandSession, transaction: WorkUnit, position: int, now: float) -> Job:
-    now = yield from transaction.committing(session.publisher, now)
-    ticket = session.publisher.take_ticket()
+    ticket = DurabilityTicket()
+    yield from transaction.committing(ticket, now)
     storage = session.vhost.storage
     if storage is None:
         session.complete(position)

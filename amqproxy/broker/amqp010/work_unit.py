@@ -1,39 +1,74 @@
-"""What is published and accepted in a transaction, until that is committed or rolled back: of tx, or of dtx."""
+"""What is published and accepted in a transaction, until that is committed or rolled back: of tx, or of dtx.
+
+A commit is all or nothing: queues that reject what is too much for them are asked before anything is done, and a commit
+that takes more than one step is on the disk, decided, before the first: after a kill, a restart does the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import chain
+from typing import NamedTuple
 
 from amqproxy.amqp010.errors import ResourceLimitExceeded
+from amqproxy.amqp010.results import Xid
 from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
-from amqproxy.broker.amqp010.session_publisher import SessionPublisher
+from amqproxy.broker.amqp010.transaction_log import AT_ONCE, TransactionLog
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, ConsumedQueue, QueueEntry
+from amqproxy.broker.queues.consumer import GIVE_BACK, ConsumedQueue, QueueEntry
 from amqproxy.broker.queues.queue import Queue
-from amqproxy.broker.work import Quantum
+from amqproxy.broker.storage.batch import DurabilityTicket
+from amqproxy.broker.vhost import VirtualHost
 
 MOST_OPERATIONS = 1_000_000
 MOST_BYTES = 256 * 1024 * 1024
 """What one transaction may hold."""
 
 
+class Publication(NamedTuple):
+    """A message for a few queues. `position` and `size` are those of its row in the log, 0 where it has none."""
+
+    message: Message
+    queues: tuple[Queue, ...]
+    position: int = 0
+    size: int = 0
+
+
+class Acceptance(NamedTuple):
+    """Some messages of a queue that are accepted; the others are as above."""
+
+    queue: ConsumedQueue
+    entries: list[QueueEntry]
+    position: int = 0
+    size: int = 0
+
+
 class WorkUnit:
     """Messages that are not in their queues yet, and messages that are accepted and not gone yet."""
 
-    def __init__(self, quantum: Quantum) -> None:
-        self._quantum = quantum
-        self._published: list[tuple[Message, tuple[Queue, ...]]] = []
+    def __init__(self, vhost: VirtualHost) -> None:
+        self._vhost = vhost
+        self._quantum = vhost.work.quantum
+        self._published: list[Publication] = []
         self._accepted: dict[ConsumedQueue, list[QueueEntry]] = {}
+        self._acceptances: list[Acceptance] = []
+        """The same in parts, once they are in the log."""
+        self._loads: dict[Queue, tuple[int, int]] = {}
+        """How many messages each queue is to have, and the bytes of their bodies."""
         self._count = self._size = 0
+        self._log: TransactionLog | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._published or self._accepted)
+        return bool(self._published or self._accepted or self._acceptances)
 
     def publish(self, message: Message, queues: tuple[Queue, ...]) -> None:
         """Publish it to these with the commit."""
         self._grow(len(message.body))
-        self._published.append((message, queues))
+        for start in range(0, len(queues), AT_ONCE):
+            self._published.append(Publication(message, queues[start : start + AT_ONCE]))
+        for queue in queues:
+            count, size = self._loads.get(queue, (0, 0))
+            self._loads[queue] = count + 1, size + len(message.body)
 
     def accept(self, entries: list[QueueEntry]) -> None:
         """Settle these with the commit."""
@@ -49,37 +84,143 @@ class WorkUnit:
                 f"a transaction of more than {MOST_OPERATIONS} messages, or of {MOST_BYTES} bytes"
             )
 
-    def committing(self, publisher: SessionPublisher, now: float) -> Generator[None, float, float]:
-        """Let all of it happen, in steps."""
-        published, self._published = self._published, []
-        published.reverse()
-        while published:
-            message, queues = published.pop()
-            now = yield from publisher.enqueuing(message, queues, now)
-            if self._quantum.spend(1):
+    def check(self) -> None:
+        """`ResourceLimitExceeded` where a queue would reject some of it."""
+        for queue, load in self._loads.items():
+            if not queue.is_deleted and not queue.admits(*load):
+                raise ResourceLimitExceeded(f"{queue} is full")
+
+    # --- on the disk
+
+    def keeping(
+        self, xid: Xid | None, ticket: DurabilityTicket | None, now: float, *, is_decided: bool
+    ) -> Generator[None, float, float]:
+        """Put on the disk what of it can be there, in steps. It is there once what is noted then is."""
+        self._log = log = TransactionLog(self._vhost, xid)
+        published = self._published
+        for index, publication in enumerate(published):
+            message, queues = publication.message, publication.queues
+            keeping = [queue for queue in queues if not queue.is_deleted and queue.keeps(message)]
+            if keeping:
+                published[index] = Publication(message, queues, *log.publishes(message, keeping, ticket))
+            if self._quantum.spend(1 + len(queues)):
                 now = yield
-        return (yield from self._settling(ACK, now))
+        accepted, self._accepted = self._accepted, {}
+        for queue, entries in accepted.items():
+            for start in range(0, len(entries), AT_ONCE):
+                self._acceptances.append(self._noted(log, queue, entries[start : start + AT_ONCE], ticket))
+                if self._quantum.spend(AT_ONCE):
+                    now = yield
+        if xid is not None or log.has_rows:
+            log.keep(is_decided=is_decided)
+        return now
+
+    def _noted(
+        self, log: TransactionLog, queue: ConsumedQueue, entries: list[QueueEntry], ticket: DurabilityTicket | None
+    ) -> Acceptance:
+        if isinstance(queue, Queue) and queue.takes_back and not queue.is_deleted:
+            places = [queue.place_of(entry) for entry in entries if queue.keeps(entry.message)]
+            if places:
+                return Acceptance(queue, entries, *log.accepts(queue, places, ticket))
+        return Acceptance(queue, entries)
+
+    def discard_log(self) -> None:
+        """Let nothing of it be on the disk any more; it is what it was otherwise."""
+        if self._log is None:
+            return
+        self._log.delete()
+        self._log = None
+        self._published = [each._replace(position=0, size=0) for each in self._published]
+        for each in self._acceptances:
+            self._accepted.setdefault(each.queue, []).extend(each.entries)
+        self._acceptances = []
+
+    def recover(self, log: TransactionLog, published: list[Publication], accepted: list[Acceptance]) -> None:
+        """Be what was on the disk."""
+        self._log, self._published, self._acceptances = log, published, accepted
+        self._count = len(published) + sum(len(each.entries) for each in accepted)
+        self._size = sum(len(each.message.body) for each in published)
+        for each in published:
+            log.uses(each.queues)
+        for one in accepted:
+            if isinstance(one.queue, Queue):
+                log.uses((one.queue,))
+
+    # --- its end
+
+    def committing(self, ticket: DurabilityTicket, now: float) -> Generator[None, float, float]:
+        """Let all of it happen, in steps; `check` is for before. `ticket` counts what is to be on the disk."""
+        operations = sum(len(each.queues) for each in self._published) + self._count
+        if operations > AT_ONCE and self._vhost.storage is not None:
+            if self._log is None:
+                now = yield from self.keeping(None, None, now, is_decided=True)
+            else:
+                self._log.keep(is_decided=True)
+        log, self._log = self._log, None
+        published, self._published = self._published, []
+        settlements = self._take_settlements()
+        published.reverse()
+        settlements.reverse()
+        self._forget()
+        is_stepwise = operations > AT_ONCE
+        spent = 0
+        while published or settlements:
+            spent += self._enqueue(published.pop(), log, ticket, now) if published else 0
+            spent += self._settle(settlements.pop(), log, now) if not published and settlements else 0
+            if is_stepwise and self._quantum.spend(spent):
+                now = yield
+            spent = 0 if is_stepwise else spent
+        self._quantum.left -= spent
+        if log is not None:
+            log.delete()
+        return now
+
+    def _enqueue(
+        self, publication: Publication, log: TransactionLog | None, ticket: DurabilityTicket, now: float
+    ) -> int:
+        message = publication.message
+        for queue in publication.queues:
+            if not queue.is_deleted:
+                queue.admit(message, now, ticket)
+        message.forget_properties()
+        if log is not None and publication.position:
+            log.done(publication.position, publication.size)
+        return len(publication.queues)
+
+    def _settle(self, acceptance: Acceptance, log: TransactionLog | None, now: float) -> int:
+        acceptance.queue.ack(acceptance.entries, now)
+        if log is not None and acceptance.position:
+            log.done(acceptance.position, acceptance.size)
+        return len(acceptance.entries)
+
+    def _take_settlements(self) -> list[Acceptance]:
+        """All that is accepted, in parts."""
+        parts, self._acceptances = self._acceptances, []
+        accepted, self._accepted = self._accepted, {}
+        for queue, entries in accepted.items():
+            parts += [Acceptance(queue, entries[start : start + AT_ONCE]) for start in range(0, len(entries), AT_ONCE)]
+        return parts
+
+    def _forget(self) -> None:
+        self._published = []
+        self._loads.clear()
+        self._count = self._size = 0
 
     def rolling_back(self, deliveries: SessionDeliveries, now: float) -> Generator[None, float, float]:
         """Let nothing of it happen, in steps: what was accepted is held by its session again."""
-        self._published = []
+        self._forget()
         accepted, self._accepted = self._accepted, {}
-        self._count = self._size = 0
-        for _ in deliveries.unacked.putting_back(chain.from_iterable(accepted.values()), 64):
-            if self._quantum.spend(64):
+        for _ in deliveries.unacked.putting_back(chain.from_iterable(accepted.values()), AT_ONCE):
+            if self._quantum.spend(AT_ONCE):
                 now = yield
         return now
 
     def giving_back(self, now: float) -> Generator[None, float, float]:
         """The same, where no session is to hold it: what was accepted is in its queues again."""
-        self._published = []
-        return (yield from self._settling(GIVE_BACK, now))
-
-    def _settling(self, outcome: str, now: float) -> Generator[None, float, float]:
+        self.discard_log()
+        self._forget()
         accepted, self._accepted = self._accepted, {}
-        self._count = self._size = 0
         for queue, entries in accepted.items():
-            if outcome is GIVE_BACK:
-                queue.hold_back()
-            now = yield from queue.settling(entries, outcome, now)
+            queue.hold_back()
+            now = yield from queue.settling(entries, GIVE_BACK, now)
         return now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amqproxy.amqp091.errors import ProtocolError
@@ -23,6 +23,7 @@ from amqproxy.broker.storage.definition_records import (
     DurableQueue,
     DurableSegment,
     DurableTopicPermission,
+    DurableTransaction,
     DurableUser,
     DurableVhost,
 )
@@ -111,8 +112,8 @@ class DefinitionRecorder:
 SETTINGS = ("vhost", "user", "permission", "topic", "policy", "parameter")
 """What the events of what an operator sets begin with."""
 
-TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding, DurableSegment)
-"""What clients declare, and what comes of it: there may be very many, and each has its event."""
+TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding, DurableSegment, DurableTransaction)
+"""What clients declare, and what comes of it: there may be very many, and each is noted when it changes."""
 
 
 # --- what there is, as values
@@ -212,12 +213,16 @@ def lasts(place: Queue | Exchange) -> bool:
 # --- and made again
 
 
-def restore(broker: Broker, durables: Iterable[AnyDurable], now: float) -> list[str]:
+def restore(
+    broker: Broker, durables: Iterable[AnyDurable], now: float, made: Callable[[], None] = lambda: None
+) -> list[str]:
     """Make a new broker what it was; what could not be made again, and why.
 
-    What a new broker has by itself is there only if it was there.
+    What a new broker has by itself is there only if it was there. `made` is called before the queues begin.
+    Transactions are left to it.
     """
-    ordered = sorted(durables, key=lambda each: (ORDER.index(type(each)), each.key))
+    definitions = (each for each in durables if not isinstance(each, DurableTransaction))
+    ordered = sorted(definitions, key=lambda each: (ORDER.index(type(each)), each.key))
     if not ordered:
         return []
     for vhost in [name for name in broker.vhosts if DurableVhost(name=name).key not in {each.key for each in ordered}]:
@@ -229,6 +234,7 @@ def restore(broker: Broker, durables: Iterable[AnyDurable], now: float) -> list[
             _make(broker, each, now)
         except (ProtocolError, ValueError, KeyError) as error:
             faults.append(f"{each.key.replace(chr(0), ' ')!a}: {error!r}")
+    made()
     for found in list(broker.vhosts.values()):
         found.recovered(now)
     return faults

@@ -52,6 +52,10 @@ Place = tuple[int, int]
 """Where a message of a queue is: its priority, and its position among those of that."""
 
 
+LockedEntries = dict[Place, QueueEntry | None]
+"""What transactions have accepted and not committed, by its places."""
+
+
 class PeekedMessage(NamedTuple):
     """A message that waits in a queue; `expires_at` (seconds) is when its time there is over."""
 
@@ -209,9 +213,37 @@ class Queue:
             self._drop_surplus(now)
         self._look_ahead()
 
-    def recovered(self, now: float) -> None:
-        """All is there that was there before a restart, and so where its dead letters go: it can begin."""
+    def recovered(self, now: float, locked: LockedEntries | None = None) -> None:
+        """All is there that was there before a restart, and so where its dead letters go: it can begin.
+
+        What transactions have `locked` is out again.
+        """
+        if locked:
+            self._lock(locked)
         self._settle_down(now)
+
+    def _lock(self, locked: LockedEntries) -> None:
+        """Take out what transactions have accepted. What was not found stays None."""
+        for priority, backlog in self._backlogs:
+            wanted = {position for each, position in locked if each == priority}
+            last = max(wanted, default=0)
+            passed: list[QueueEntry] = []
+            while wanted and backlog:
+                entry = backlog.take(self)
+                if entry is None:
+                    continue
+                if entry.position in wanted:
+                    wanted.remove(entry.position)
+                    self._count -= 1
+                    self.body_bytes -= len(entry.message.body)
+                    self.hold(entry, None)
+                    locked[priority, entry.position] = entry
+                else:
+                    passed.append(entry)
+                if entry.position >= last:
+                    break
+            for entry in passed:
+                backlog.put_back(entry)
 
     def _follow(self, settings: QueueSettings) -> None:
         self.settings = settings
@@ -294,6 +326,24 @@ class Queue:
                 self.expire(now)
             self._look_ahead()
         return True
+
+    def keeps(self, message: Message) -> bool:
+        """Would it be there again after a restart?"""
+        return self._storage is not None and message.is_persistent
+
+    def admits(self, messages: int, body_bytes: int) -> bool:
+        """Would so many messages more, with so many bytes of bodies, all be taken?"""
+        if not self._is_refusing:
+            return True
+        return self._count + messages <= self._max_length and self.body_bytes + body_bytes <= self._max_bytes
+
+    def admit(self, message: Message, now: float, ticket: DurabilityTicket | None = None) -> None:
+        """Take a message that was admitted before: it is not refused any more."""
+        is_refusing, self._is_refusing = self._is_refusing, False
+        try:
+            self.publish(message, now, ticket)
+        finally:
+            self._is_refusing = is_refusing
 
     def get(self, now: float) -> QueueEntry | None:
         """Take the first ready message out. `ProtocolError` when this type of queue cannot be asked."""

@@ -15,7 +15,7 @@ from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import page_in, page_out_bodies, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Fetch, PageStore
-from amqproxy.broker.queues.queue import LETTING_GO, Queue
+from amqproxy.broker.queues.queue import LETTING_GO, LockedEntries, Queue
 from amqproxy.broker.queues.round_robin import SingleActiveConsumer
 from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.work import Container, Job
@@ -268,16 +268,34 @@ class QuorumQueue(Queue):
             self._count_delivery(entry)
         return entry
 
-    def recovered(self, now: float) -> None:
+    def recovered(self, now: float, locked: LockedEntries | None = None) -> None:
         """What was out when an earlier broker ended has come back once more, behind what had come back before."""
+        locked = locked or {}
         for _, backlog in self._backlogs:
             if isinstance(backlog, DurableRequeueFirst):
                 entries = backlog.recover(self)
                 self._count -= len(entries)
                 self.body_bytes -= sum(len(entry.message.body) for entry in entries)
                 for entry in entries:
-                    self._come_back(entry, now)
+                    place = 0, entry.position
+                    if place in locked:
+                        entry.delivery_count -= 1  # it has not come back
+                        self.hold(entry, None)
+                        locked[place] = entry
+                    else:
+                        self._come_back(entry, now)
         super().recovered(now)
+
+    def keeps(self, message: Message) -> bool:
+        return self._storage is not None
+
+    def admits(self, messages: int, body_bytes: int) -> bool:
+        if not self._is_refusing:
+            return True
+        self._note_fullness()
+        count, size = self._count + self._letters.count, self.body_bytes + self._letters.body_bytes
+        is_room = count + messages <= self._max_length and size + body_bytes <= self._max_bytes
+        return is_room and not self._is_full
 
     def _requeued(self, entries: Iterable[QueueEntry], now: float) -> None:
         """Without a delivery limit messages go behind all others, with one before them."""
@@ -334,12 +352,15 @@ class QuorumQueue(Queue):
 
     def _refuses(self, message: Message, now: float) -> bool:
         """A queue is full once it is over a limit, which it thus exceeds by one message, until it is well below."""
+        self._note_fullness()
+        return self._is_full
+
+    def _note_fullness(self) -> None:
         count, body_bytes = self._count + self._letters.count, self.body_bytes + self._letters.body_bytes
         if count > self._max_length or body_bytes > self._max_bytes:
             self._is_full = True
         elif count <= int(self._max_length * LOW_WATER) and body_bytes <= int(self._max_bytes * LOW_WATER):
             self._is_full = False
-        return self._is_full
 
     def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
         for is_asked, flag in ((if_unused, "if-unused"), (if_empty, "if-empty")):

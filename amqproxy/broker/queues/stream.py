@@ -13,7 +13,7 @@ from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.queues.backlog import NEVER
 from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, QueueEntry
 from amqproxy.broker.queues.paged_messages import PageStore
-from amqproxy.broker.queues.queue import Queue, QueueObserver
+from amqproxy.broker.queues.queue import LockedEntries, Queue, QueueObserver
 from amqproxy.broker.queues.queue_arguments import QueueSettings, interval
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.stream_log import MessageRun, StreamLog
@@ -132,8 +132,11 @@ class StreamQueue(Queue):
 
     # --- on the disk
 
-    def recovered(self, now: float) -> None:
+    def recovered(self, now: float, locked: LockedEntries | None = None) -> None:
         self._retain(now)
+
+    def keeps(self, message: Message) -> bool:
+        return self._writer is not None
 
     def _durable(self, segment: StreamSegment, end: int) -> DurableSegment:
         return DurableSegment(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from amqproxy.broker.amqp010.transaction_recovery import TransactionRecovery
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.queues.queue_storage import QueueStorage
@@ -45,8 +46,10 @@ async def persisted(broker: Broker, directory: Path) -> AsyncIterator[Definition
         contents = store.load()
         journal.recover(contents.message_logs, contents.shared)
         broker.use_storage(QueueStorage(journal, store.fetch, store.times))
-        for fault in restore(broker, contents.durables, current_time()):
+        transactions = TransactionRecovery(broker, store.fetch, contents.durables)
+        for fault in restore(broker, contents.durables, current_time(), transactions.lock):
             logger().warning("cannot make again", what=fault)
+        transactions.begin(current_time())
         recorder = DefinitionRecorder(broker, journal)
         recorder.begin(contents.durables)
         recorder.compare()
@@ -193,6 +196,8 @@ class StoreWriter:
         with contained("cannot raise the alarm of the disk"):
             logger().error("cannot write", path=str(self._store.path), reason=str(error))
             self._broker.set_alarm("disk", True, current_time(), cause="store")
+        with contained("cannot notify what waits for the disk"):
+            self.journal.cannot_write(str(error))
 
 
 def note_damage(broker: Broker, id_: int, error: Exception) -> None:

@@ -2,7 +2,8 @@
 
 - `journal`: what is to be made durable, noted by the model as values: definitions, messages and their settlements.
 - `message_log`: the durable messages of one queue in the journal. `batch`: what the store writes at once.
-- `definition_records`: virtual hosts, exchanges, queues, bindings, users and policies, as the records of a journal.
+- `definition_records`: virtual hosts, exchanges, queues, bindings, users, policies and transactions, as the records of
+  a journal.
 - `packing`: a message as it is stored on disk.
 - `store`: one SQLite database, to which a thread writes the journal's batches. `batch_writer`: the parts of a batch.
   `schema`: its tables. `data_directory`: locks the directory of the database.

@@ -16,7 +16,9 @@ MAX_MESSAGE_LOGS = (1 << (63 - POSITION_BITS)) - 1
 
 
 class LogOwner(NamedTuple):
-    """Whose messages a message log holds: those of one priority of a "queue", or what an "exchange" delays."""
+    """Whose messages a message log holds: those of one priority of a "queue", or what an "exchange" delays, or what a
+    "transaction" does.
+    """
 
     kind: str
     vhost: str

@@ -95,6 +95,24 @@ class DurableSegment(DefinitionRecord, frozen=True, kw_only=True):
         return f"{super().key}{KEY_SEPARATOR}{self.first:020}"
 
 
+class DurableTransaction(DefinitionRecord, frozen=True, kw_only=True):
+    """A transaction of AMQP 0-10 that is prepared, or whose commit has begun: then it `is_decided`, and goes on.
+
+    Its message log has what it does. `global_id` and `branch_id`, in hexadecimal, and `format` are those of its xid,
+    where it has one. `gone` are the queues that were deleted since: it does nothing with what has their names now.
+    """
+
+    identity: ClassVar[int] = 2
+
+    vhost: str
+    name: str
+    is_decided: bool = False
+    format: int | None = None
+    global_id: str | None = None
+    branch_id: str | None = None
+    gone: tuple[str, ...] = ()
+
+
 class DurableUser(DefinitionRecord, frozen=True, kw_only=True):
     name: str
     password_hash: str
@@ -155,6 +173,7 @@ AnyDurable = (
     | DurableQueue
     | DurableBinding
     | DurableSegment
+    | DurableTransaction
     | DurableUser
     | DurablePermission
     | DurableTopicPermission

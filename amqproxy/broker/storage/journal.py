@@ -38,6 +38,15 @@ def _nothing() -> None:
     """Nothing is to be done."""
 
 
+class Waiting(NamedTuple):
+    """What is called once a batch is on the disk; `given_up`, if it has it, where the disk does not take that."""
+
+    number: int
+    call: Callable[[], None]
+    failed: Callable[[], None]
+    given_up: Callable[[str], None] | None = None
+
+
 class SharedBody(NamedTuple):
     """A long body that this batch has seen: where first, and its number once it was seen again."""
 
@@ -94,7 +103,7 @@ class Journal:
         self._free: list[int] = []
         self._freed: list[int] = []
         self._on_the_way = 0
-        self._waiting: list[tuple[int, Callable[[], None], Callable[[], None]]] = []
+        self._waiting: list[Waiting] = []
 
     def recover(self, message_logs: Iterable[RecoveredLog], shared: Mapping[int, int]) -> None:
         """Begin where an earlier journal has ended; `shared` is which rows have which body."""
@@ -286,13 +295,18 @@ class Journal:
         if batch.refused:
             self._refuse(batch)
         self.last_committed = batch.number
-        due = [each for each in self._waiting if each[0] <= batch.number]
-        self._waiting = [each for each in self._waiting if each[0] > batch.number]
-        for _, call, failed in due:
-            try:
-                call()
-            except Exception as error:  # noqa: BLE001 - the callback alone is at fault: the others are called
-                self._not_notified(error, failed)
+        due = [each for each in self._waiting if each.number <= batch.number]
+        self._waiting = [each for each in self._waiting if each.number > batch.number]
+        for each in due:
+            self._notify(each.call, each.failed)
+
+    def cannot_write(self, reason: str) -> None:
+        """The disk does not take a batch, which is tried again: what need not wait for that is notified."""
+        impatient = [each for each in self._waiting if each.given_up is not None]
+        self._waiting = [each for each in self._waiting if each.given_up is None]
+        for each in impatient:
+            assert each.given_up is not None
+            self._notify(partial(each.given_up, reason), each.failed)
 
     def _refuse(self, batch: JournalBatch) -> None:
         """Some of a batch will never be written: its tickets are refused, and it stays in memory."""
@@ -310,15 +324,21 @@ class Journal:
                     place = f"{message_log.owner.kind} {message_log.owner.name} in {message_log.owner.vhost}"
             self.events.fail("cannot be stored", error, of=place.replace("\0", " "))
 
-    def when_committed(self, call: Callable[[], None], failed: Callable[[], None] = _nothing) -> None:
+    def when_committed(
+        self,
+        call: Callable[[], None],
+        failed: Callable[[], None] = _nothing,
+        given_up: Callable[[str], None] | None = None,
+    ) -> None:
         """Call, once, when all that has been noted so far is on the disk, which is urgent: now, if it is.
 
-        Where `call` is called later, and fails, `failed` is called.
+        Where `call` is called later, and fails, `failed` is called. `given_up` is called in place of `call`, with the
+        reason, as soon as the disk does not take something; what was noted is still tried to be written.
         """
         if self.is_dirty and not self.is_urgent:
             self.is_urgent = True
             self._wake()
-        self._call_after(self.number if self.is_dirty else self.number - 1, call, failed)
+        self._call_after(self.number if self.is_dirty else self.number - 1, call, failed, given_up)
 
     def when_safe(
         self, ticket: DurabilityTicket, call: Callable[[], None], failed: Callable[[], None] = _nothing
@@ -330,17 +350,23 @@ class Journal:
         else:
             call()
 
-    def _call_after(self, number: int, call: Callable[[], None], failed: Callable[[], None]) -> None:
+    def _call_after(
+        self,
+        number: int,
+        call: Callable[[], None],
+        failed: Callable[[], None],
+        given_up: Callable[[str], None] | None = None,
+    ) -> None:
         if number <= self.last_committed:
             call()
         else:
-            self._waiting.append((number, call, failed))
+            self._waiting.append(Waiting(number, call, failed, given_up))
 
     def _notify(self, call: Callable[[], None], failed: Callable[[], None]) -> None:
         """Call back, in the turn of another connection."""
         try:
             call()
-        except Exception as error:  # noqa: BLE001 - the store, or the connection that used a message, is not at fault
+        except Exception as error:  # noqa: BLE001 - neither the store, the others nor who used a message is at fault
             self._not_notified(error, failed)
 
     def _not_notified(self, error: Exception, failed: Callable[[], None]) -> None:

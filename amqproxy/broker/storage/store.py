@@ -44,7 +44,7 @@ from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, unp
 from amqproxy.broker.storage.schema import SCHEMA
 from amqproxy.supervision import contained
 
-FORMAT = 2
+FORMAT = 3
 """The version of the file. A newer one is not touched."""
 
 APPLICATION_ID = 0x616D7178
@@ -165,11 +165,9 @@ class Store:
                     f"begin; {SCHEMA} pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}; commit;"
                 )
                 sync(self.path.parent)
-            elif found == 1:
-                self._writer.executescript(
-                    "begin; alter table delivery_count add column turn integer not null default 0; "
-                    f"pragma user_version = {FORMAT}; commit;"
-                )
+            elif found < FORMAT:  # 3 has a kind of definition more
+                change = "alter table delivery_count add column turn integer not null default 0; " if found == 1 else ""
+                self._writer.executescript(f"begin; {change}pragma user_version = {FORMAT}; commit;")
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
 

@@ -19,6 +19,7 @@ from amqproxy.amqp010.commands import (
     DtxStart,
     MessageAccept,
     MessageCancel,
+    QueueDeclare,
     QueueQuery,
     TxSelect,
 )
@@ -26,6 +27,7 @@ from amqproxy.amqp010.domains import XaStatus
 from amqproxy.amqp010.methods import Command
 from amqproxy.amqp010.results import Xid
 from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.wire import Map
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
 
@@ -89,6 +91,34 @@ def test_a_rollback_puts_back_what_was_taken(session: Session010, is_prepared: b
     assert session.got() == [b"before"]
 
 
+@pytest.mark.parametrize("is_one_phase", [True, False])
+def test_what_its_queue_would_reject_cannot_be_committed(session: Session010, is_one_phase: bool) -> None:
+    arguments = Map({"qpid.max_count": 2, "qpid.policy_type": "reject"})
+    session.call(QueueDeclare("few", arguments=arguments))
+    session.call(DtxStart(XID))
+    for key in ("q", "few", "few", "few"):
+        session.transfer(b"x", key)
+    session.call(DtxEnd(XID))
+    command = DtxCommit(XID, True) if is_one_phase else DtxPrepare(XID)
+    assert status(session, command) == XaStatus.XA_RBROLLBACK
+    if not is_one_phase:
+        assert status(session, DtxCommit(XID)) == XaStatus.XA_RBROLLBACK
+    assert count(session) == session.call(QueueQuery("few")).message_count == 0
+    assert session.fault(DtxRollback(XID))[0] == 404
+
+
+def test_what_is_prepared_is_committed_whatever_has_come_since(session: Session010) -> None:
+    session.call(QueueDeclare("few", arguments=Map({"qpid.max_count": 2, "qpid.policy_type": "reject"})))
+    session.call(DtxStart(XID))
+    session.transfer(b"x", "few")
+    session.transfer(b"x", "few")
+    session.call(DtxEnd(XID))
+    assert status(session, DtxPrepare(XID)) == XaStatus.XA_OK
+    session.transfer(b"beside", "few")
+    assert status(session, DtxCommit(XID)) == XaStatus.XA_OK
+    assert session.call(QueueQuery("few")).message_count == 3
+
+
 def test_time_that_is_over_rolls_back(session: Session010) -> None:
     session.call(DtxStart(XID))
     session.call(DtxSetTimeout(XID, 5))
@@ -125,7 +155,7 @@ def test_suspend_resume_and_join(session: Session010) -> None:
     other.call(DtxStart(XID, join=True))
     other.transfer(b"joined")
     assert status(other, DtxEnd(XID, fail=True)) == XaStatus.XA_RBROLLBACK
-    assert status(other, DtxCommit(XID, True)) == XaStatus.XA_OK
+    assert status(other, DtxCommit(XID, True)) == XaStatus.XA_RBROLLBACK
     assert count(session) == 1
 
 

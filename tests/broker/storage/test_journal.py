@@ -485,3 +485,19 @@ def test_what_is_kept_of_a_purge_counts_on() -> None:
     journal.take_batch()
     message_log.purged()
     assert journal.waiting_bytes == 0
+
+
+def test_what_need_not_wait_is_notified_when_the_disk_takes_nothing() -> None:
+    journal = Journal()
+    journal.defined()
+    called: list[str] = []
+    journal.when_committed(partial(called.append, "patient"))
+    journal.when_committed(partial(called.append, "impatient"), given_up=called.append)
+    batch = journal.take_batch()
+    for _ in range(2):
+        journal.cannot_write("full")
+    assert called == ["full"]
+    journal.committed(batch)
+    assert called == ["full", "patient"]
+    journal.when_committed(partial(called.append, "at once"), given_up=called.append)
+    assert called[2:] == ["at once"]

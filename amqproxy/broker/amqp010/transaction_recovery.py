@@ -1,0 +1,81 @@
+"""Transactions after a restart: those that were prepared are there again, and commits that had begun go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amqproxy.broker.amqp010.transaction_branch import BranchState, TransactionBranch
+from amqproxy.broker.amqp010.transaction_log import KIND, StoredRow, TransactionLog, owner_of, xid_of
+from amqproxy.broker.amqp010.work_unit import Acceptance, Publication, WorkUnit
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.queues.paged_messages import Fetch
+from amqproxy.broker.storage.batch import DurabilityTicket
+from amqproxy.broker.storage.definition_records import DefinitionRecord, DurableTransaction
+from amqproxy.broker.vhost import VirtualHost
+
+
+class TransactionRecovery:
+    """Of a broker, whose queues are all made between the beginning and `lock`, and begin between that and `begin`."""
+
+    def __init__(self, broker: Broker, fetch: Fetch, durables: Iterable[DefinitionRecord]) -> None:
+        self._broker = broker
+        self._fetch = fetch
+        self._records = [each for each in durables if isinstance(each, DurableTransaction)]
+        self._found: list[tuple[VirtualHost, DurableTransaction, TransactionLog, list[StoredRow]]] = []
+
+    def lock(self) -> None:
+        """Let queues know what of their messages is accepted, so that nobody else gets it."""
+        self._drop_others()
+        for record in self._records:
+            vhost = self._broker.vhosts[record.vhost]
+            log = TransactionLog(vhost, record=record)
+            rows = list(log.recovered(self._fetch))
+            self._found.append((vhost, record, log, rows))
+            for row in rows:
+                for name in row.queues if row.message is None else ():
+                    vhost.locked.setdefault(name, {}).update(dict.fromkeys(row.places))
+
+    def _drop_others(self) -> None:
+        """Drop what belongs to no virtual host, and logs of transactions that were never prepared."""
+        storage = self._broker.storage
+        if storage is None:
+            return
+        journal = storage.journal
+        for record in [each for each in self._records if each.vhost not in self._broker.vhosts]:
+            self._records.remove(record)
+            journal.forget(record.key)
+        owners = {owner_of(record) for record in self._records}
+        for log in [each for each in journal.message_logs.values() if each.owner.kind == KIND]:
+            if log.owner not in owners:
+                journal.delete_log(log)
+
+    def begin(self, now: float) -> None:
+        """Let what was prepared be so again, and what was decided go on."""
+        for vhost, record, log, rows in self._found:
+            xid = xid_of(record)
+            if record.is_decided or xid is None:
+                unit = WorkUnit(vhost)
+                unit.recover(log, *_work(vhost, rows))
+                vhost.work.do(unit.committing(DurabilityTicket(), now), now)
+            else:
+                branch = vhost.branches[xid.encode()] = TransactionBranch(vhost, xid)
+                branch.state = BranchState.PREPARED
+                branch.unit.recover(log, *_work(vhost, rows))
+        self._found = []
+        for vhost in self._broker.vhosts.values():
+            vhost.locked = {}
+
+
+def _work(vhost: VirtualHost, rows: list[StoredRow]) -> tuple[list[Publication], list[Acceptance]]:
+    """What rows note, as far as it is still possible."""
+    published: list[Publication] = []
+    accepted: list[Acceptance] = []
+    for row in rows:
+        queues = tuple(vhost.queues[name] for name in row.queues if name in vhost.queues)
+        if row.message is not None:
+            published.append(Publication(row.message, queues, row.position, row.size))
+        for queue in queues if row.message is None else ():
+            locked = vhost.locked.get(queue.name, {})
+            entries = [entry for entry in map(locked.get, row.places) if entry is not None]
+            accepted.append(Acceptance(queue, entries, row.position, row.size))
+    return published, accepted

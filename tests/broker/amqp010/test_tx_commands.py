@@ -1,0 +1,90 @@
+"""Transactions of class tx: their commands. Section 10.3."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp010.commands import (
+    DtxSelect,
+    MessageAccept,
+    MessageRelease,
+    QueueDeclare,
+    QueueQuery,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+)
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.wire import Map
+from amqproxy.broker.broker import Broker
+from tests.broker.amqp010.client import Client010, Session010
+
+
+@pytest.fixture
+def session() -> Session010:
+    session = Client010(Broker()).open().session()
+    session.declare("q")
+    session.call(TxSelect())
+    return session
+
+
+def count(session: Session010, queue: str = "q") -> int:
+    return int(session.call(QueueQuery(queue)).message_count)
+
+
+def test_a_commit_and_a_rollback(session: Session010) -> None:
+    session.transfer(b"first")
+    assert count(session) == 0
+    session.call(TxCommit())
+    assert count(session) == 1
+    session.transfer(b"second")
+    session.call(TxRollback())
+    session.call(TxCommit())
+    assert count(session) == 1
+
+
+def test_what_is_accepted_is_held_again_after_a_rollback(session: Session010) -> None:
+    session.transfer(b"x")
+    session.call(TxCommit())
+    session.subscribe("q", "d")
+    ((position, _),) = session.messages
+    for _ in range(2):
+        session.call(MessageAccept(SequenceSet.of([position])))
+        session.call(TxRollback())
+    session.call(MessageRelease(SequenceSet.of([position])))
+    assert session.got()[-1:] == [b"x"]
+
+
+@pytest.mark.parametrize("arguments", [{"qpid.max_count": 3}, {"qpid.max_size": 10}])
+def test_a_commit_that_does_not_fit_does_nothing(session: Session010, arguments: dict[str, int]) -> None:
+    session.call(QueueDeclare("few", arguments=Map({**arguments, "qpid.policy_type": "reject"})))
+    session.transfer(b"0123", "few")
+    session.call(TxCommit())
+    for key in ("q", "few", "few", "few"):
+        session.transfer(b"0123", key)
+    assert session.fault(TxCommit())[0] == 506
+    other = session.client.session(2, b"other")
+    assert (count(other), count(other, "few")) == (0, 1)
+    other.call(TxSelect())
+    other.transfer(b"0123", "few")
+    other.call(TxCommit())
+    assert count(other, "few") == 2
+
+
+def test_a_queue_that_drops_its_head_refuses_none(session: Session010) -> None:
+    session.call(QueueDeclare("ring", arguments=Map({"qpid.max_count": 2, "qpid.policy_type": "ring"})))
+    for number in range(5):
+        session.transfer(b"%d" % number, "ring")
+    session.call(TxCommit())
+    session.subscribe("ring", "d")
+    assert session.got() == [b"3", b"4"]
+
+
+@pytest.mark.parametrize("command", [TxSelect(), DtxSelect()])
+def test_it_is_selected_once(session: Session010, command: TxSelect | DtxSelect) -> None:
+    assert session.fault(command)[0] == 409
+
+
+@pytest.mark.parametrize("command", [TxCommit(), TxRollback()])
+def test_it_wants_to_be_selected(command: TxCommit | TxRollback) -> None:
+    assert Client010(Broker()).open().session().fault(command)[0] == 409
