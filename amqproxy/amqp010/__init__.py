@@ -13,7 +13,8 @@ puts them together, for one direction of one channel, whose tracks may alternate
 them, by `wire`, which has the types, and `Map`, `List` and `Array`, which keep the bytes they came from; `sequence` has
 the arithmetic of sequence numbers, and sets of them. What breaks the rules is a `ProtocolError` (`errors`) with a code
 and a scope: the connection, the session, or its attachment to a channel. `protocol_header` has the first bytes of both
-peers; where a capture begins in the middle, `boundary` finds the first frame.
+peers; where a capture begins in the middle, `boundary` finds the first frame, and `command_numbering` has the ids of
+commands that follow from the frames of one peer alone.
 
 `Connection` (`connection`, with `channel`, `session`, and the tables in `transitions`) knows what both peers have
 agreed and what each may send next. A session has for each peer a `command_stream` (numbers, completion, results;

@@ -23,7 +23,6 @@ A file is read in steps, and each step is a function of the one before:
     arrow           `Decoded` → Arrow record batches; needs pyarrow
       frame_columns   rows as columns, from the bytes of frames                        (may be compiled)
     filtering       `Decoded` → `Decoded`     only the commands that a filter matches
-      assembly_filter the same for AMQP 0-10
     dry_run         `Decoded` → what rules would have done to it
 
 A file is written in the other direction, by code that has frames or bytes of them:

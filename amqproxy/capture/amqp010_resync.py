@@ -11,16 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from amqproxy.amqp010.boundary import find_frame, frame_size_at
-from amqproxy.amqp010.controls import SessionCommandPoint
-from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import BODY, COMMAND, COMMAND_TRACK, OVERHEAD, Frame
+from amqproxy.amqp010.command_numbering import CommandNumbering
+from amqproxy.amqp010.frame import BODY, OVERHEAD, Frame
 from amqproxy.amqp010.frame_reader import FrameReader
-from amqproxy.amqp010.methods import BY_NAME
-from amqproxy.amqp010.sequence import add
 from amqproxy.capture.frame_resync import MAX_KEPT_BYTES, MISSING, UnreadableBytes
-
-_COMMAND_POINT = BY_NAME["session.command-point"].index
-_UNNUMBERED = frozenset(BY_NAME[f"session.{name}"].index for name in ("attach", "attached", "detached", "gap"))
 
 
 class AMQP010Frames(NamedTuple):
@@ -46,8 +40,7 @@ class AMQP010Resync:
         self._body = b""
         self._fault = UnreadableBytes(0, MISSING, offset)
         self._refused_at = -1
-        self._next: dict[int, int] = {}
-        self._current: dict[int, int | None] = {}
+        self._numbering = CommandNumbering()
 
     def feed(self, ts_ns: int, data: bytes) -> list[AMQP010Frames | UnreadableBytes]:
         """What the bytes that came next complete."""
@@ -95,7 +88,7 @@ class AMQP010Resync:
         assert reader is not None
         frames = reader.feed(data)
         if frames:
-            found.append(AMQP010Frames(frames, [self._number(frame) for frame in frames]))
+            found.append(AMQP010Frames(frames, [self._numbering.number(frame) for frame in frames]))
         error = reader.error
         if error is None:
             return b""
@@ -148,8 +141,7 @@ class AMQP010Resync:
         self._held = b""
         self._to_skip = 0
         self._body = b""
-        self._next.clear()
-        self._current.clear()
+        self._numbering.forget()
 
     def _finish_body(self, found: list[AMQP010Frames | UnreadableBytes]) -> None:
         """Resume reading behind a body, whose rest is not known."""
@@ -165,33 +157,6 @@ class AMQP010Resync:
             return []
         self._fault.lost = lost
         return [self._fault]
-
-    def _number(self, frame: Frame) -> int | None:
-        """The id of the command that a frame is of."""
-        channel = frame.channel
-        if frame.track != COMMAND_TRACK:
-            if frame.index == _COMMAND_POINT:
-                self._point(channel, frame)
-            elif frame.index in _UNNUMBERED:
-                self._next.pop(channel, None)
-            return None
-        if frame.begins_assembly and frame.kind == COMMAND:
-            number = self._next.get(channel)
-            if number is not None:
-                self._next[channel] = add(number, 1)
-            self._current[channel] = number
-        number = self._current.get(channel)
-        if frame.ends_assembly:
-            self._current.pop(channel, None)
-        return number
-
-    def _point(self, channel: int, frame: Frame) -> None:
-        try:
-            point: SessionCommandPoint = frame.method
-        except (ProtocolError, TypeError):
-            self._next.pop(channel, None)
-            return
-        self._next[channel] = point.command_id or 0
 
 
 def _reader(offset: int) -> FrameReader:

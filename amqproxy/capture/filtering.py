@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.assembly_filter import AssemblyFilter
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.rules.context import Client
+from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
+from amqproxy.taps.amqp010_record import plain
 
 
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
@@ -23,7 +24,7 @@ def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
             assemblies = assembly_filters.get(each.stream)
             if assemblies is None:
                 client = Client.named(each.stream, each.connection)
-                assemblies = assembly_filters[each.stream] = AssemblyFilter(by, client)
+                assemblies = assembly_filters[each.stream] = AssemblyFilter(by, client, plain)
             if found := assemblies.sift(Peer(each.sender), each.frames, each.command_ids, each.ts_ns / 1e9):
                 chosen, command_ids = zip(*found, strict=True)
                 yield msgspec.structs.replace(each, frames=chosen, command_ids=command_ids)

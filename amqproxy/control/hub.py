@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from weakref import WeakSet
 
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.supervision import contained
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession
 
 
 class Hub:
@@ -66,8 +66,11 @@ class Hub:
 
     # --- what sessions show
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        self._show(session, lambda tap: tap.saw_protocol_header(session, data))
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        if sender is CLIENT:
+            self._show(session, lambda tap: tap.saw_protocol_header(session, data))
+        else:
+            self._show(session, lambda tap: tap.saw_protocol_header(session, data, sender))
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         if self._own is not None:
@@ -79,10 +82,15 @@ class Hub:
                 with self._containing(tap):
                     raise failure
 
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        self._show(session, lambda tap: tap.saw_amqp010_frames(session, sender, frames, note))
+
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._show(session, lambda tap: tap.saw_gap(session, frames))
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         self._show(session, lambda tap: tap.saw_violation(session, sender, error))
 
     def saw_end(self, session: TappedSession, reason: str) -> None:

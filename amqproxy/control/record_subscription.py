@@ -13,6 +13,7 @@ from amqproxy.control.subscription import READER, Subscription
 from amqproxy.control.tap_ring import Entry, TapRing
 from amqproxy.proxy.record_source import RecordSource
 from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_record import MessageRecord
@@ -59,11 +60,12 @@ class RecordSubscription(Subscription):
         self._skipped = 0
         self._entry: Entry | None = None
         self._rest: deque[Frame] = deque()
+        self._parts: deque[AMQP010Chunk] = deque()
         self._now_ns = time.time_ns()
 
     def look(self) -> bool:
         """Make records of some of what the ring has."""
-        if self._rest:
+        if self._rest or self._parts:
             self._show_some()
             return True
         skipped = self._skip()
@@ -81,6 +83,9 @@ class RecordSubscription(Subscription):
         if isinstance(entry.frames, FrameChunk):
             self._entry, self._rest = entry, deque(entry.frames.unmade())
             self._show_some()
+        elif isinstance(entry.frames, AMQP010Chunk):
+            self._entry, self._parts = entry, deque(entry.frames.parts(FRAMES_A_LOOK))
+            self._show_some()
         else:
             entry.show(self._source.tap)
         return True
@@ -88,6 +93,10 @@ class RecordSubscription(Subscription):
     def _show_some(self) -> None:
         """Show the next frames of a chunk, of which there may be many."""
         assert self._entry is not None
+        if self._parts:
+            part = self._parts.popleft()
+            self._source.tap.saw_amqp010_frames(self._entry.session, self._entry.sender, part, self._entry.note)
+            return
         some = [self._rest.popleft() for _ in range(min(FRAMES_A_LOOK, len(self._rest)))]
         self._source.tap.saw_frames(self._entry.session, self._entry.sender, some, self._entry.note)
 

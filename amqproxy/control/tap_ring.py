@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.supervision import contained
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession
 
 ENTRY_COST = 512
 """Bytes that an entry takes, about, besides its frames."""
@@ -40,16 +42,16 @@ class Missed(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What a session has shown at one time: frames with their note, or else the client's header, how many frames were
+    """What a session has shown at one time: frames with their note, or else a peer's header, how many frames were
     not shown, what was missed, a violation, or the end. `before` is how many frames and others had been shown by then.
     """
 
     ts_ns: int
     session: TappedSession
     sender: Peer
-    frames: Sequence[Frame]
+    frames: Sequence[Frame] | AMQP010Chunk
     note: Note
-    event: bytes | int | Missed | ProtocolError | str | None
+    event: bytes | int | Missed | AnyProtocolError | str | None
     before: int
     cost: int
 
@@ -62,15 +64,20 @@ class Entry(NamedTuple):
         """Show a tap what was shown."""
         match self.event:
             case None:
+                if isinstance(self.frames, AMQP010Chunk):
+                    tap.saw_amqp010_frames(self.session, self.sender, self.frames, self.note)
+                    return
                 frames = self.frames.unmade() if isinstance(self.frames, FrameChunk) else self.frames
                 tap.saw_frames(self.session, self.sender, frames, self.note)
-            case bytes():
+            case bytes() if self.sender is CLIENT:
                 tap.saw_protocol_header(self.session, self.event)
+            case bytes():
+                tap.saw_protocol_header(self.session, self.event, self.sender)
             case int():
                 tap.saw_gap(self.session, self.event)
             case Missed():
                 tap.saw_gap(self.session, self.event.frames)
-            case ProtocolError():
+            case ProtocolError() | AMQP010Error():
                 tap.saw_violation(self.session, self.sender, self.event)
             case _:
                 tap.saw_end(self.session, self.event)
@@ -143,8 +150,8 @@ class TapRing:
 
     # --- what sessions show
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        self._add(session, CLIENT, (), NOTHING, data, ENTRY_COST)
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        self._add(session, sender, (), NOTHING, data, ENTRY_COST)
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         if isinstance(frames, FrameChunk):
@@ -160,10 +167,19 @@ class TapRing:
             frames = frames.unmade()
         self._add(session, sender, frames, note, None, cost)
 
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        cost = ENTRY_COST + frames.size
+        if self.may_close and self._closes(cost):
+            self._count(session, sender, frames, note)
+        else:
+            self._add(session, sender, frames, note, None, cost)
+
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._add(session, CLIENT, (), NOTHING, frames, ENTRY_COST)
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         self._add(session, sender, (), NOTHING, error, ENTRY_COST)
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
@@ -173,9 +189,9 @@ class TapRing:
         self,
         session: TappedSession,
         sender: Peer,
-        frames: Sequence[Frame],
+        frames: Sequence[Frame] | AMQP010Chunk,
         note: Note,
-        event: bytes | int | Missed | ProtocolError | str | None,
+        event: bytes | int | Missed | AnyProtocolError | str | None,
         cost: int,
     ) -> None:
         if self._missed and not isinstance(event, Missed):
@@ -224,9 +240,12 @@ class TapRing:
             self._note_missed(session)
         return False
 
-    def _count(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note) -> None:
+    def _count(self, session: TappedSession, sender: Peer, frames: Sequence[Frame] | AMQP010Chunk, note: Note) -> None:
         """Count frames that are missed."""
-        size = frames.size if isinstance(frames, FrameChunk) else sum([frame.length() for frame in frames])
+        if isinstance(frames, FrameChunk | AMQP010Chunk):
+            size = frames.size
+        else:
+            size = sum([frame.length() for frame in frames])
         of_session = self._missed.get(session)
         if of_session is None:
             of_session = self._missed[session] = {}

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary, finalize
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.commands import MAX_BODY
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.context import Client
+from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import Tap, TappedSession, present
+from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession, present
 
 
 class FilteredTap:
@@ -43,12 +46,16 @@ class FilteredTap:
         self._wanted = wanted
         self._memory = MemoryBudget(memory)
         self._body_limit = body_limit
+        self._assemblies: WeakKeyDictionary[TappedSession, AssemblyFilter] = WeakKeyDictionary()
         self._sieves: WeakKeyDictionary[TappedSession, FrameFilter] = WeakKeyDictionary()
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         """Of no command, and so not wanted but for where frames are kept that are of none."""
         if self._keeps_frame is not None:
-            self._tap.saw_protocol_header(session, data)
+            if sender is CLIENT:
+                self._tap.saw_protocol_header(session, data)
+            else:
+                self._tap.saw_protocol_header(session, data, sender)
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         sieve = self._sieves.get(session)
@@ -67,16 +74,37 @@ class FilteredTap:
         if passed:
             self._tap.saw_frames(session, sender, passed, note)
 
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        assemblies = self._assemblies.get(session)
+        if assemblies is None:
+            client = Client.named(session.number, session.name)
+            share = MemoryShare(self._memory)
+            assemblies = self._assemblies[session] = AssemblyFilter(self._wanted, client, plain, share)
+            finalize(assemblies, share.clear)
+        found = assemblies.sift(sender, list(frames), frames.command_ids, self._clock() / 1e9)
+        if found:
+            self._tap.saw_amqp010_frames(session, sender, _chunk(found), note)
+
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._sieves.pop(session, None)  # what it waited for may be missing
+        self._assemblies.pop(session, None)
         self._tap.saw_gap(session, frames)
 
     def note_gap(self) -> None:
         """Something was not shown: what has come of messages that are not complete is not waited for any more."""
         self._sieves.clear()
+        self._assemblies.clear()
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         self._tap.saw_violation(session, sender, error)
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         self._tap.saw_end(session, reason)
+
+
+def _chunk(found: Sequence[tuple[AMQP010Frame, int | None]]) -> AMQP010Chunk:
+    """Frames that need not follow one another; their offset is that of the first."""
+    data = b"".join([frame.raw for frame, _ in found])
+    return AMQP010Chunk(data, found[0][0].offset, [number for _, number in found])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.recording.entry import (
@@ -20,9 +19,10 @@ from amqproxy.recording.entry import (
     Violation,
 )
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
 
 EVENTS_SHARE = 2
 """What ends a session is recorded where frames find no room, until the queue has so many times its memory."""
@@ -59,7 +59,9 @@ class RecorderTap:
         """How many sessions are being recorded."""
         return len(self._connections)
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        if sender is not CLIENT:
+            return
         seen = _Seen(_connection(session, is_joined=False), header=data)
         self._connections[session] = seen
         self._add(seen, CLIENT, data, _AT_CLIENT)
@@ -70,6 +72,11 @@ class RecorderTap:
             self._connect_upstream(session, seen)
         data = frames.data if isinstance(frames, FrameChunk) else b"".join([frame.raw for frame in frames])
         self._add(seen, sender, data, note, frames=frames)
+
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        """They are not recorded yet."""
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
         """So many frames, of so many bytes, passed and are not recorded."""
@@ -86,9 +93,9 @@ class RecorderTap:
             seen.lose(CLIENT, leg, frames, 0)
         self._count_dropped(frames)
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         note = Note(leg=LEGS[sender])
-        event = Violation(error.code, error.reply_text, error.channel, error.offset)
+        event = Violation(int(error.code), error.reply_text, error.channel, error.offset)
         self._add(self._seen(session), sender, error.received, note, event=event)
 
     def saw_end(self, session: TappedSession, reason: str) -> None:

@@ -19,6 +19,7 @@ from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array, List, Map, UnknownStruct
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import MASK, SECRETS, Record, excerpt, json_mapping, json_value
 
 TYPES = {each: each.name.lower() for each in SegmentType}
@@ -27,7 +28,15 @@ _FLAGS = ((8, "B"), (4, "E"), (2, "b"), (1, "e"))
 
 
 def record_amqp010_frame(
-    frame: Frame, *, ts_ns: int, stream: int, connection: str, sender: str, command_id: int | None = None, body: int = 0
+    frame: Frame,
+    *,
+    ts_ns: int,
+    stream: int,
+    connection: str,
+    sender: str,
+    command_id: int | None = None,
+    note: Note = NOTHING,
+    body: int = 0,
 ) -> Record:
     """The record of a frame; of type "error" when its payload turns out to be malformed.
 
@@ -46,6 +55,9 @@ def record_amqp010_frame(
         flags=flags_of(frame),
         command_id=command_id,
     )
+    if note is not NOTHING:
+        record.rules, record.tags = note.rules or None, note.tags or None
+        record.verdict, record.leg = note.verdict or None, note.leg or None
     try:
         if frame.kind in (SegmentType.CONTROL, SegmentType.COMMAND):
             if frame.is_whole_segment:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypedDict
 
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp010.frame import BODY as AMQP010_BODY
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_record import record_amqp010_frame
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import record_error, record_frame, record_protocol_header
 from amqproxy.taps.record_queue import RecordQueue
-from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
 
 RECORD_COST = 1024
 """Bytes that a record takes, about, besides its fields."""
@@ -34,9 +37,9 @@ class FrameTap:
         self._body = body
         self._clock = clock
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         if self._queue.has_room(RECORD_COST):
-            self._queue.add(record_protocol_header(data, sender=CLIENT, **self._where(session)), RECORD_COST)
+            self._queue.add(record_protocol_header(data, sender=sender, **self._where(session)), RECORD_COST)
         self._queue.wake()
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
@@ -48,11 +51,23 @@ class FrameTap:
             queue.add(record_frame(frame, sender=sender, note=note, body=self._body, **where), cost)
         queue.wake()
 
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        queue, where = self._queue, self._where(session)
+        for made, (frame, number) in enumerate(zip(frames, frames.command_ids, strict=True)):
+            cost = _amqp010_cost(frame, self._body)
+            if not queue.has_room(cost, len(frames) - made):
+                break
+            record = record_amqp010_frame(frame, sender=sender, command_id=number, note=note, body=self._body, **where)
+            queue.add(record, cost)
+        queue.wake()
+
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._queue.drop(frames)
         self._queue.wake()
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         if self._queue.has_room(RECORD_COST):
             self._queue.add(record_error(error, sender=sender, **self._where(session)), RECORD_COST)
         self._queue.wake()
@@ -67,6 +82,11 @@ class FrameTap:
 def _cost(frame: Frame, body: int) -> int:
     """The bytes that the record of a frame takes, about."""
     shown = min(frame.size, body) if frame.kind == BODY else frame.size
+    return RECORD_COST + DECODED_FACTOR * shown
+
+
+def _amqp010_cost(frame: AMQP010Frame, body: int) -> int:
+    shown = min(frame.size, body) if frame.kind == AMQP010_BODY else frame.size
     return RECORD_COST + DECODED_FACTOR * shown
 
 

@@ -8,17 +8,18 @@ from contextlib import AbstractContextManager
 
 from prometheus_client import CollectorRegistry, Counter
 
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.bounded_series import BoundedSeries
 from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
-from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.tap import AnyProtocolError, TappedSession
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ConnectionOpened,
@@ -171,8 +172,9 @@ class ObjectTap:
         self._sessions: dict[int, _ObservedSession | None] = {}
         self._process_inspector = ProcessInspector()
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        self._take(session, lambda observed: observed.trace.feed_protocol_header(time.time_ns()))
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        if data != AMQP010_HEADER:
+            self._take(session, lambda observed: observed.trace.feed_protocol_header(time.time_ns()))
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
@@ -181,11 +183,17 @@ class ObjectTap:
                 lambda observed: observed.count(observed.trace.feed_noted(sender, frames, time.time_ns(), note)),
             )
 
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        """There is no trace of AMQP 0-10."""
+
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda observed: observed.count(observed.trace.gap(CLIENT, time.time_ns(), "not shown")))
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
-        self._take(session, lambda observed: observed.count(observed.trace.gap(sender, time.time_ns(), str(error))))
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
+        if session.number in self._sessions:
+            self._take(session, lambda observed: observed.count(observed.trace.gap(sender, time.time_ns(), str(error))))
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         if session.number in self._sessions:

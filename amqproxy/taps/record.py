@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import Method
@@ -163,7 +165,7 @@ def record_protocol_header(data: bytes, *, ts_ns: int, stream: int, connection: 
 
 
 def record_error(
-    error: ProtocolError, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
+    error: ProtocolError | AMQP010Error, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
 ) -> Record:
     """The record of what a peer did wrong, or of bytes that could not be read."""
     return Record(
@@ -171,10 +173,10 @@ def record_error(
         stream=stream,
         connection=connection,
         sender=sender,
-        protocol=NAME,
+        protocol=AMQP010 if isinstance(error, AMQP010Error) else NAME,
         channel=error.channel,
         type="error",
-        code=error.code,
+        code=int(error.code),
         reason=error.reply_text,
         offset=error.offset,
         lost=lost,

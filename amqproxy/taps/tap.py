@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.note import NOTHING, Note
+
+AnyProtocolError: TypeAlias = ProtocolError | AMQP010Error
+"""What a peer did wrong, in either protocol."""
 
 
 def present() -> int:
@@ -44,8 +49,8 @@ class Tap(Protocol):
     def may_miss_frames(self) -> bool:
         """Need it not be shown every frame, where that takes too much time?"""
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        """The client's first bytes: eight, or fewer when they are of no AMQP."""
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        """A peer's first bytes: eight, or fewer when they are of no AMQP. Only in AMQP 0-10 the server sends some."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         """Frames of `sender`, in order. `note` is what rules did to the command that they belong to.
@@ -53,12 +58,17 @@ class Tap(Protocol):
         A `FrameChunk` is valid during this call only: a tap that keeps it keeps what `unmade` returns.
         """
 
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        """The same of frames of AMQP 0-10, which may be kept."""
+
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         """So many frames, of both peers, were not shown, since that would have taken too much time."""
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
-        """What `sender` did wrong, for which the session ends. The error has the bytes, as far as they were received,
-        where they are not shown as frames."""
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
+        """What `sender` did wrong, for which the session ends, or of AMQP 0-10 its frames are not shown any more. The
+        error has the bytes, as far as they were received, where they are not shown as frames."""
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         """The session is over; nothing more comes of it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import SelectorOf
@@ -15,7 +16,7 @@ from amqproxy.taps.observer import Observer, ObserverSettings, Report
 from amqproxy.taps.pending_messages import RECORD_COST, PendingBudget, cost_of
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.session_trace import to_relieve
-from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
 
 OBSERVERS_A_STEP = 100
 """Connections looked at in one step of a look for what has been open for long."""
@@ -50,12 +51,18 @@ class TraceTap:
         self._process_inspector = ProcessInspector() if settings.findings else None
         self._observers: dict[int, Observer] = {}
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        self._observer(session).feed_protocol_header(self._clock())
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        if data != AMQP010_HEADER:
+            self._observer(session).feed_protocol_header(self._clock())
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
             self._add(self._observer(session).feed(sender, frames, self._clock(), note))
+
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        """There is no trace of AMQP 0-10."""
 
     def _observer(self, session: TappedSession) -> Observer:
         number, name = session.number, session.name
@@ -76,7 +83,7 @@ class TraceTap:
         self._queue.drop(1)
         self._add(self._observer(session).gap(CLIENT, self._clock(), f"{frames} frames passed too fast to be shown"))
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         observer = self._observers.get(session.number)
         if observer is not None:
             self._add(observer.gap(sender, self._clock(), str(error)))

@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.config import split_address
 from amqproxy.supervision import contained
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
-from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.tap import AnyProtocolError, TappedSession
 from amqproxy.telemetry.message_span import AttributeValue, MessageSpan
 from amqproxy.telemetry.sampler import Sampler
 from amqproxy.telemetry.span_budget import SpanBudget
@@ -73,7 +74,9 @@ class SpanTap:
         self._server = server_attributes(upstream)
         self._sessions: dict[int, TracedSession | None] = {}
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        if data == AMQP010_HEADER:
+            return
         traced = self._traced(session)
         if traced is not None:
             traced.trace.feed_protocol_header(time.time_ns())
@@ -82,11 +85,17 @@ class SpanTap:
         if note.leg != "upstream":
             self._take(session, lambda traced: traced.feed(sender, frames, note))
 
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        """There is no trace of AMQP 0-10."""
+
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda traced: traced.gap(CLIENT, "not shown"))
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
-        self._take(session, lambda traced: traced.gap(sender, str(error)))
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
+        if session.number in self._sessions:
+            self._take(session, lambda traced: traced.gap(sender, str(error)))
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         if session.number in self._sessions:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_record import TYPES
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.tap import AnyProtocolError, TappedSession
 
 
 class Audience:
@@ -18,11 +19,18 @@ class Audience:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def saw_protocol_header(self, session: TappedSession, data: bytes) -> None:
-        self.seen.append(f"{session.name} {data!r}")
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        self.seen.append(f"{session.name} {data!r}" if sender is CLIENT else f"{sender} {data!r}")
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]
+
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        for frame, number in zip(frames, frames.command_ids, strict=True):
+            what = frame.name if frame.index >= 0 else TYPES[frame.kind]
+            self.seen.append(f"{sender} {what}" if number is None else f"{sender} {what} #{number}")
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         pass
@@ -30,5 +38,5 @@ class Audience:
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self.seen.append(f"{frames} frames not shown")
 
-    def saw_violation(self, session: TappedSession, sender: Peer, error: ProtocolError) -> None:
-        self.seen.append(f"{sender} {error.code}")
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
+        self.seen.append(f"{sender} {int(error.code)}")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 import trio
 
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.rules.context import Client
@@ -14,7 +15,7 @@ from amqproxy.sockets.transport import StreamTransport, Transport, TransportBrok
 
 HEADER_SIZE = len(HEADER)
 
-OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)", "0-10", "1.0", "1.0 (TLS)", "1.0 (SASL)"})
+OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)", "1.0", "1.0 (TLS)", "1.0 (SASL)"})
 """The protocols, as `recognise` names them, that pass without being read.
 
 After the first two RabbitMQ speaks 0-8. Its frames look like those of 0-9-1; but connection.close is another method
@@ -43,11 +44,21 @@ class Opening(NamedTuple):
         """Is it a protocol that we do not read?"""
         return self.protocol in OPAQUE
 
-    def refusal(self, *, is_seen: bool) -> SessionEnd | None:
-        """Why the client is not served, if so. `is_seen` is whether rules or taps are to see its frames."""
-        if self.protocol in LIKE_0_9_1 or (self.is_opaque and not is_seen):
+    @property
+    def is_amqp010(self) -> bool:
+        """Is it AMQP 0-10?"""
+        return self.protocol == AMQP010
+
+    def refusal(self, *, has_rules: bool, is_seen: bool) -> SessionEnd | None:
+        """Why the client is not served, if so. `is_seen` is whether taps are to see its frames."""
+        is_read = self.protocol in LIKE_0_9_1
+        if is_read or (self.is_amqp010 and not has_rules) or (self.is_opaque and not has_rules and not is_seen):
             return None
-        why = ", which the proxy does not decode, as rules or records require" if self.is_opaque else ""
+        why = ""
+        if self.is_amqp010:
+            why = ", to which the rules cannot be applied"
+        elif self.is_opaque:
+            why = ", which the proxy does not decode, as rules or records require"
         return SessionEnd("proxy", 0, f"the client speaks {self.protocol}, not AMQP {NAME}{why}")
 
 

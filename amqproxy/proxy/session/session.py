@@ -16,8 +16,6 @@ from contextlib import AbstractContextManager, suppress
 
 import trio
 
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.protocol_header import HEADER
@@ -28,7 +26,7 @@ from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFa
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
-from amqproxy.proxy.session.amqp010_counter import AMQP010Counter
+from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
 from amqproxy.proxy.session.client_observer import ClientObserver
 from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.drain import DrainStart, drain_start
@@ -51,7 +49,7 @@ from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.supervision import contained, report
 from amqproxy.taps.metering.message_meter import MessageMeter
-from amqproxy.taps.metrics import Metrics, code_label
+from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.client_requests import ChannelView
 
@@ -81,6 +79,7 @@ class Session:
         "_rules",
         "_services",
         "_tunnel",
+        "amqp010",
         "connected_at",
         "is_over",
         "name",
@@ -117,6 +116,8 @@ class Session:
         self._relays: tuple[Relay, Relay] | None = None
         self._nursery: SessionTasks | None = None
         self._tunnel: Tunnel | None = None
+        self.amqp010: AMQP010Traffic | None = None
+        """What passes, if the client speaks AMQP 0-10."""
         self._is_beating = False
 
     # --- its parts
@@ -205,12 +206,13 @@ class Session:
     @property
     def known(self) -> Client:
         """What is known of the client so far."""
-        return self._traffic.passage.client
+        return self._traffic.passage.client if self.amqp010 is None else self.amqp010.passage.client
 
     @property
     def shown(self) -> Client:
         """The same as logs and operators may see it, as redactions leave it."""
-        return self._traffic.passage.shown_client
+        passage = self._traffic.passage if self.amqp010 is None else self.amqp010.passage
+        return passage.shown_client
 
     @property
     def state(self) -> ConnectionState:
@@ -356,6 +358,9 @@ class Session:
         upstream = self._parts.connect(transport, self._services)
         for leg in self.legs.values():
             leg.connection.receive_header(CLIENT, HEADER)
+        if opening.is_amqp010:
+            await self._serve_amqp010(upstream, opening.data)
+            return
         if opening.is_opaque:
             await self._serve_unread(upstream, opening)
             return
@@ -391,12 +396,8 @@ class Session:
     async def _serve_unread(self, upstream: Leg, opening: Opening) -> None:
         """Relay a protocol that is not decoded."""
         self._scope.deadline = math.inf
-        watch = None
-        if opening.protocol == AMQP010:
-            watch = AMQP010Counter(self._metrics.amqp010_tallies, self._note_violation).saw
-        self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout, watch)
-        how = "without being read" if watch is None else "as it is, and is counted"
-        self._report.log("info", f"{opening.protocol} passes {how}")
+        self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
+        self._report.log("info", f"{opening.protocol} passes without being read")
         self._nursery = SessionTasks()
         try:
             async with trio.open_nursery() as nursery:
@@ -409,10 +410,26 @@ class Session:
             by, reason = self._tunnel.ended_by
             self._report.finish(SessionEnd(by, 0, f"{reason}, after {opening.protocol}", is_abnormal=False))
 
-    def _note_violation(self, sender: Peer, error: AMQP010Error) -> None:
-        """Note what a peer of 0-10 did wrong: it passes all the same, and what follows is not counted."""
-        self._metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
-        self._report.log("warning", f"not counted any further: the {sender} broke the protocol: {error}")
+    async def _serve_amqp010(self, upstream: Leg, received: bytes) -> None:
+        """Relay AMQP 0-10."""
+        self.amqp010 = traffic = AMQP010Traffic(
+            self.client.transport,
+            upstream.transport,
+            self.known,
+            self._report,
+            self._scope,
+            self._limits.close_timeout,
+            self._services.brake,
+        )
+        self._nursery = SessionTasks()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery.begin(nursery)
+                self._life.move(SessionEvent.UNREAD)
+                await traffic.run(nursery, received)
+        finally:
+            self._nursery = None
+            traffic.end()
 
     async def _open(self) -> Opening | None:
         """Receive the protocol header; None when the client is not served."""
@@ -425,7 +442,7 @@ class Session:
         self._traffic.know(with_tls(self.known, transport))
         has_rules = self._rules is not None and bool(self._rules.rules)
         tap = self._report.tap
-        refusal = opening.refusal(is_seen=has_rules or (tap is not None and tap.requires_decoding))
+        refusal = opening.refusal(has_rules=has_rules, is_seen=tap is not None and tap.requires_decoding)
         if refusal is None:
             return opening
         self._metrics.refused.labels("protocol").inc()
@@ -513,6 +530,9 @@ class Session:
                 leg.transport.lift(kept)
         if self._tunnel is not None and rules.rules:
             self.abort("rules cannot read 0-8")
+        elif self.amqp010 is not None:
+            if rules.rules:
+                self.abort("rules cannot be applied to 0-10")
         else:
             self._traffic.apply_rules(rules, self._announce_hold)
 
@@ -524,6 +544,8 @@ class Session:
             self.recall()
             self._report.tap = tap
             self._traffic.apply_tap()
+            if self.amqp010 is not None:
+                self.amqp010.apply_tap()
 
     def count_unseen(self) -> None:
         """Have the rules count what passed without being looked at."""

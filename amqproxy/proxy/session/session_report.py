@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from amqproxy.amqp010.connection import Connection as AMQP010Connection
+from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import AccessRefused, ProtocolError
@@ -27,6 +29,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import Transport
 from amqproxy.supervision import contained
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap
@@ -133,10 +136,13 @@ class SessionReport:
                     covered=lambda: passage.covered_method(sender, command),
                 )
 
-    def note_protocol_header(self, data: bytes) -> None:
+    def note_protocol_header(self, data: bytes, sender: Peer = CLIENT) -> None:
         if self.tap is not None:
             with self._shown_to_tap():
-                self.tap.saw_protocol_header(self, data)
+                if sender is CLIENT:
+                    self.tap.saw_protocol_header(self, data)
+                else:
+                    self.tap.saw_protocol_header(self, data, sender)
 
     def note_frames(self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
         """Show a tap frames that have passed, with what rules have made of their command."""
@@ -146,6 +152,12 @@ class SessionReport:
             except Exception as failure:  # a context for each chunk would cost more than what it contains
                 with self._shown_to_tap():
                     raise failure
+
+    def note_amqp010_frames(self, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING) -> None:
+        """Show a tap frames of AMQP 0-10 that have passed, with what rules have made of their command."""
+        if self.tap is not None and frames:
+            with self._shown_to_tap():
+                self.tap.saw_amqp010_frames(self, sender, frames, note)
 
     def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Frame]) -> None:
         """Show a tap frames that have passed between us and one peer only."""
@@ -165,6 +177,14 @@ class SessionReport:
                 self.tap.saw_violation(self, sender, error)
         self.finish(SessionEnd("proxy", error.code, f"the {sender} broke the protocol: {error}"))
 
+    def note_passed_violation(self, sender: Peer, error: AMQP010Error) -> None:
+        """What `sender` did wrong, and what passes all the same; the rest of what it sends is not read."""
+        self.metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
+        self._log.warning(f"passes unread from here on: the {sender} broke the protocol: {error}")
+        if self.tap is not None:
+            with self._shown_to_tap():
+                self.tap.saw_violation(self, sender, error)
+
     def contained(self, event: str, then: Callable[[Exception], None] | None = None) -> AbstractContextManager[None]:
         """Contain exceptions of our own: one line in the log, with who this session is; `then` is called with it."""
         return contained(event, log=self._log, then=then)
@@ -173,7 +193,7 @@ class SessionReport:
         """An exception of our own ends the session."""
         self.finish(SessionEnd("proxy", code, "internal error"))
 
-    def note_open(self, connection: Connection) -> None:
+    def note_open(self, connection: Connection | AMQP010Connection) -> None:
         self._is_open = True
         self.metrics.opened.inc()
         self._log.info("connection open", vhost=connection.virtual_host, heartbeat=connection.heartbeat)
@@ -196,10 +216,7 @@ class SessionReport:
             case ConnectionClose() as close:
                 if sender is SERVER and close.reply_code == AccessRefused.code and not self._is_open:
                     self.metrics.logins_refused.inc()
-                reason = close.reply_text or "closed"
-                self.finish(
-                    SessionEnd(str(sender), close.reply_code, reason, is_abnormal=close.reply_code not in NORMAL)
-                )
+                self.note_close(sender, close.reply_code, close.reply_text)
             case ConnectionBlocked():
                 if self._blocked_since is None:
                     self._blocked_since = now
@@ -209,9 +226,17 @@ class SessionReport:
             case ChannelOpenOk():
                 self.metrics.channels_opened.inc()
             case ChannelClose() as close:
-                self.metrics.channel_closes.labels(str(sender), code_label(close.reply_code)).inc()
+                self.note_channel_close(sender, close.reply_code)
             case _:
                 pass
+
+    def note_close(self, sender: Peer, code: int, text: str) -> None:
+        """A peer has sent connection.close."""
+        self.finish(SessionEnd(str(sender), code, text or "closed", is_abnormal=code not in NORMAL))
+
+    def note_channel_close(self, sender: Peer, code: int) -> None:
+        """A peer has closed a channel, or detached a session from one."""
+        self.metrics.channel_closes.labels(str(sender), code_label(code)).inc()
 
     def _end_blocking(self, now: float) -> None:
         if self._blocked_since is not None:

@@ -8,5 +8,5 @@
 - `last_queue`: the queue that an empty name stands for.
 - `outcome`: a verdict in one word, counted. `describe`: a verdict in a sentence. `explanation`: rules in sentences.
 - `validation`: errors in rules that no key shows by itself. `rule_warnings`: rules that can be bypassed or never apply.
-- `frame_filter`: the frames of those commands for which a filter holds, for taps.
+- `frame_filter`: the frames of those commands for which a filter holds, for taps; of 0-10, in `assembly_filter`.
 """

@@ -54,7 +54,7 @@ async def test_a_client_that_goes_before_its_header(chunks: list[bytes | None], 
         (HEADER_0_8, False, False),
         (HEADER_0_8, True, True),
         (b"AMQP\x01\x01\x00\x0a", False, False),
-        (b"AMQP\x01\x01\x00\x0a", True, True),
+        (b"AMQP\x01\x01\x00\x0a", True, False),
         (b"AMQP\x00\x01\x00\x00", False, False),
         (b"AMQP\x03\x01\x00\x00", False, False),
         (b"GET / HTTP/1.1", False, True),
@@ -63,9 +63,16 @@ async def test_a_client_that_goes_before_its_header(chunks: list[bytes | None], 
 async def test_which_protocols_are_served(data: bytes, *, is_seen: bool, refused: bool) -> None:
     opening = await receive_opening(Chunks(data), 1.0)
     assert isinstance(opening, Opening)
-    assert (opening.refusal(is_seen=is_seen) is not None) == refused
+    assert (opening.refusal(has_rules=False, is_seen=is_seen) is not None) == refused
 
 
 def test_a_plain_transport_shows_nothing_of_tls() -> None:
     client = Client(session=1)
     assert with_tls(client, Chunks()) is client
+
+
+@pytest.mark.parametrize(("data", "refused"), [(HEADER, False), (HEADER_0_8, True), (b"AMQP\x01\x01\x00\x0a", True)])
+async def test_which_protocols_rules_can_be_applied_to(data: bytes, *, refused: bool) -> None:
+    opening = await receive_opening(Chunks(data), 1.0)
+    assert isinstance(opening, Opening)
+    assert (opening.refusal(has_rules=True, is_seen=False) is not None) == refused

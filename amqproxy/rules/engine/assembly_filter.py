@@ -8,7 +8,7 @@ is counted on a channel, are not there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,22 +23,41 @@ from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.rules.context import Client
+from amqproxy.rules.engine.frame_filter import FRAME_COST, MemoryRoom
 from amqproxy.rules.matching.attributes import SECRETS
 from amqproxy.rules.matching.filters import Filter, FilterFailed
-from amqproxy.taps.amqp010_record import plain
+
+
+class _OpenAssembly:
+    """An assembly under way: its frames so far with the ids of their commands, and what they cost.
+
+    It `is_shown` if there was no room to wait for the rest of it.
+    """
+
+    __slots__ = ("cost", "frames", "is_shown", "reader")
+
+    def __init__(self) -> None:
+        self.reader = AssemblyReader()
+        self.frames: list[tuple[Frame, int | None]] = []
+        self.cost = 0
+        self.is_shown = False
 
 
 class AssemblyFilter:
     """Filters what both peers of a connection send, from its beginning.
 
-    What is of one assembly comes when it is whole. What the filter fails on, or what is malformed, is let by: that
-    should be seen.
+    What is of one assembly comes when it is whole. What the filter fails on, what is malformed, and what there is no
+    `room` to wait for, is let by: that should be seen. `plain` makes of a value what rules may look into.
     """
 
-    def __init__(self, chosen: Filter, client: Client) -> None:
+    def __init__(
+        self, chosen: Filter, client: Client, plain: Callable[[Any], Any], room: MemoryRoom | None = None
+    ) -> None:
         self._filter = chosen
         self._client = client
-        self._readers: dict[tuple[Peer, int], AssemblyReader] = {}
+        self._plain = plain
+        self._room = room
+        self._open: dict[tuple[Peer, int, int], _OpenAssembly] = {}
 
     def sift(
         self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None], time: float
@@ -46,19 +65,60 @@ class AssemblyFilter:
         """Of these frames, and of those held back before, the ones that are let by now, each with its command's id."""
         passed: list[tuple[Frame, int | None]] = []
         for frame, command_id in zip(frames, command_ids, strict=True):
-            reader = self._readers.get((sender, frame.channel))
-            if reader is None:
-                reader = self._readers[sender, frame.channel] = AssemblyReader()
-            try:
-                assembly = reader.add(frame)
-            except ProtocolError:
+            place = sender, frame.channel, frame.track
+            held = self._open.get(place)
+            if held is None or frame.begins_assembly:  # what the one before was cut off from is missing
+                if held is not None:
+                    self._free(held)
+                held = self._open[place] = _OpenAssembly()
+            if held.is_shown:
                 passed.append((frame, command_id))
-                continue
-            if assembly is not None:
-                self._learn(sender, assembly)
-                if self._holds(sender, assembly, time):
-                    passed += [(each, command_id) for each in assembly.frames]
+            else:
+                self._take(sender, held, frame, command_id, time, passed)
+            if frame.ends_assembly:
+                del self._open[place]
         return passed
+
+    def _take(
+        self,
+        sender: Peer,
+        held: _OpenAssembly,
+        frame: Frame,
+        command_id: int | None,
+        time: float,
+        passed: list[tuple[Frame, int | None]],
+    ) -> None:
+        room = self._room
+        held.frames.append((frame, command_id))
+        try:
+            assembly = held.reader.add(frame)
+        except ProtocolError:
+            self._show(held, passed)
+            return
+        if assembly is not None:
+            self._free(held)
+            self._learn(sender, assembly)
+            if self._holds(sender, assembly, time):
+                passed += held.frames
+        elif room is not None:
+            cost = frame.length() + FRAME_COST
+            if room.has_room(cost):
+                room.add(cost)
+                held.cost += cost
+            else:
+                self._show(held, passed)
+
+    def _show(self, held: _OpenAssembly, passed: list[tuple[Frame, int | None]]) -> None:
+        """Let an assembly by as it comes."""
+        passed += held.frames
+        held.is_shown = True
+        held.frames = []
+        self._free(held)
+
+    def _free(self, held: _OpenAssembly) -> None:
+        if held.cost and self._room is not None:
+            self._room.remove(held.cost)
+        held.cost = 0
 
     def _holds(self, sender: Peer, assembly: Assembly, time: float) -> bool:
         try:
@@ -72,7 +132,7 @@ class AssemblyFilter:
             return
         method = assembly.method
         if isinstance(method, ConnectionStartOk):
-            user, found = user_of(method, self._client.tls_subject), plain(method.client_properties or Map())
+            user, found = user_of(method, self._client.tls_subject), self._plain(method.client_properties or Map())
             self._client = msgspec.structs.replace(self._client, user=user, properties=found)
         elif isinstance(method, ConnectionOpen):
             self._client = msgspec.structs.replace(self._client, vhost=method.virtual_host or "")
@@ -90,7 +150,7 @@ class AssemblyFilter:
             case "time":
                 return time
             case "fields":
-                return {name: plain(each) for name, each in method.to_dict().items() if name not in SECRETS}
+                return {name: self._plain(each) for name, each in method.to_dict().items() if name not in SECRETS}
             case "channel":
                 return assembly.channel if member == "number" else None
             case "client":
@@ -109,9 +169,9 @@ class AssemblyFilter:
             case "json":
                 return _json(assembly.body) if method.carries_content else None
             case "headers" if method.carries_content:
-                return plain(_property(header, "application_headers") or Map())
+                return self._plain(_property(header, "application_headers") or Map())
             case "properties":
-                return plain(_property(header, member))
+                return self._plain(_property(header, member))
             case "exchange" if isinstance(method, MessageTransfer):
                 return method.destination or "" if sender is CLIENT else _property(header, "exchange")
             case "routing_key":
@@ -119,7 +179,7 @@ class AssemblyFilter:
             case "consumer_tag":
                 return getattr(method, "destination", None) if method.name in _OF_SUBSCRIPTIONS else None
             case _:
-                return plain(getattr(method, path, None))
+                return self._plain(getattr(method, path, None))
 
 
 _OF_SUBSCRIPTIONS = frozenset({"message.subscribe", "message.cancel", "message.flow", "message.stop", "message.flush"})

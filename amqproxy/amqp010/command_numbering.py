@@ -1,0 +1,54 @@
+"""The ids of the commands that one peer sends, as they follow from the frames alone. Section 3.2."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.controls import SessionCommandPoint
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import COMMAND, COMMAND_TRACK, Frame
+from amqproxy.amqp010.methods import BY_NAME
+from amqproxy.amqp010.sequence import add
+
+_COMMAND_POINT = BY_NAME["session.command-point"].index
+_UNNUMBERED = frozenset(BY_NAME[f"session.{name}"].index for name in ("attach", "attached", "detached", "gap"))
+
+
+class CommandNumbering:
+    """One direction of a connection: give it each frame, in order.
+
+    Ids are not known before a session.command-point on their channel.
+    """
+
+    __slots__ = ("_current", "_next")
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+        self._current: dict[int, int | None] = {}
+
+    def number(self, frame: Frame) -> int | None:
+        """The id of the command that a frame is of; None of a control, and where it is not known."""
+        channel = frame.channel
+        if frame.track != COMMAND_TRACK:
+            if frame.index == _COMMAND_POINT:
+                self._point(channel, frame)
+            elif frame.index in _UNNUMBERED:
+                self._next.pop(channel, None)
+            return None
+        if frame.begins_assembly and frame.kind == COMMAND:
+            number = self._next.get(channel)
+            if number is not None:
+                self._next[channel] = add(number, 1)
+            self._current[channel] = number
+        return self._current.pop(channel, None) if frame.ends_assembly else self._current.get(channel)
+
+    def forget(self) -> None:
+        """Frames are missing: no id is known from here on."""
+        self._next.clear()
+        self._current.clear()
+
+    def _point(self, channel: int, frame: Frame) -> None:
+        try:
+            point: SessionCommandPoint = frame.method
+        except (ProtocolError, TypeError):
+            self._next.pop(channel, None)
+            return
+        self._next[channel] = point.command_id or 0

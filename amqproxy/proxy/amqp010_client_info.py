@@ -1,0 +1,24 @@
+"""What is known of a client from the controls of AMQP 0-10 that it opens its connection with."""
+
+from __future__ import annotations
+
+import msgspec
+
+from amqproxy.amqp010.controls import ConnectionOpen, ConnectionStartOk
+from amqproxy.amqp010.login import user_of
+from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.wire import Map
+from amqproxy.rules.context import Client
+from amqproxy.taps.amqp010_record import plain
+
+
+def updated_client(client: Client, method: Method) -> Client:
+    """What is known of a client after it has sent `method`: its user and properties, or its virtual host."""
+    match method:
+        case ConnectionStartOk():
+            properties = plain(method.client_properties or Map())
+            return msgspec.structs.replace(client, user=user_of(method, client.tls_subject), properties=properties)
+        case ConnectionOpen():
+            return msgspec.structs.replace(client, vhost=method.virtual_host or "")
+        case _:
+            return client

@@ -1,0 +1,115 @@
+"""What stands between the two legs of a session of AMQP 0-10 without rules: all passes, as the bytes received."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from amqproxy.amqp010.command_numbering import CommandNumbering
+from amqproxy.amqp010.connection import Connection
+from amqproxy.amqp010.errors import ProtocolError, Scope
+from amqproxy.amqp010.frame import CONTROL, Frame
+from amqproxy.amqp010.methods import BY_INDEX, Method
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010_client_info import updated_client
+from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.rules.context import Client
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.note import NOTHING, Note
+
+_ATTACHMENT = ("session.attach", "session.attached", "session.detach", "session.detached")
+_COUNTS = frozenset(
+    cls.index
+    for cls in BY_INDEX
+    if cls.name in (*_ATTACHMENT, "execution.exception") or cls.name.startswith("connection.")
+) - {cls.index for cls in BY_INDEX if cls.name == "connection.heartbeat"}
+"""What changes the connection, and which sessions are attached to its channels."""
+
+
+class AMQP010PassThrough:
+    """An `AMQP010Passage` without rules.
+
+    `client` is what was known before the first frame. `saw` is called with all frames of a sender and the ids of their
+    commands, before they pass; `on_violation` with the first control of the connection's own that may not come: from
+    there on, the legs' connections stay as they are.
+    """
+
+    must_read = False
+    refusal = None
+
+    def __init__(
+        self,
+        legs: Mapping[Peer, AMQP010Leg],
+        client: Client,
+        met: list[tuple[Peer, int, Method]],
+        saw: Callable[[Peer, list[Frame], Sequence[int | None]], None] = lambda sender, frames, ids: None,
+        on_violation: Callable[[Peer, ProtocolError], None] = lambda sender, error: None,
+        *,
+        is_tapped: bool = False,
+    ) -> None:
+        self._legs = legs
+        self.client = client
+        self._met = met
+        self._saw = saw
+        self._on_violation = on_violation
+        self.is_tapped = is_tapped
+        self._numberings = {peer: CommandNumbering() for peer in Peer}
+        self._output: dict[Peer, bytes | memoryview] = dict.fromkeys(Peer, b"")
+        self._passed: dict[Peer, AMQP010Chunk | None] = dict.fromkeys(Peer)
+        self._is_lost = False
+
+    @property
+    def shown_client(self) -> Client:
+        return self.client
+
+    def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
+        number = self._numberings[sender].number
+        ids = [number(frame) for frame in frames]
+        for frame in frames:
+            if frame.index in _COUNTS or (frame.kind == CONTROL and not frame.is_whole_segment):
+                self._note(sender, frame)
+        self._saw(sender, frames, ids)
+        reader = self._legs[sender].reader
+        output = self._output[sender.other] = reader.taken
+        if self.is_tapped and output:
+            self._passed[sender] = AMQP010Chunk(bytes(output), reader.taken_from, ids)
+
+    def _note(self, sender: Peer, frame: Frame) -> None:
+        """Note what a frame changes. What is wrong in a session only is for the broker to answer."""
+        if frame.kind == CONTROL and not self._is_lost:
+            try:
+                for peer in (CLIENT, SERVER):
+                    _show(self._legs[peer].connection, sender, frame)
+            except ProtocolError as error:
+                self._is_lost = True
+                self._on_violation(sender, error)
+        if not frame.is_whole_segment or frame.index < 0:
+            return
+        try:
+            method: Method = frame.method
+        except ProtocolError:  # the broker answers that
+            return
+        if sender is CLIENT:
+            self.client = updated_client(self.client, method)
+        self._met.append((sender, frame.channel, method))
+
+    def take_output(self, to: Peer) -> bytes | memoryview:
+        output, self._output[to] = self._output[to], b""
+        return output
+
+    def take_passed(self, sender: Peer) -> Sequence[tuple[Note, AMQP010Chunk]]:
+        passed, self._passed[sender] = self._passed[sender], None
+        return () if passed is None else ((NOTHING, passed),)
+
+    def is_full(self, sender: Peer) -> bool:
+        return False
+
+    def end(self) -> None:
+        """Nothing is kept."""
+
+
+def _show(connection: Connection, sender: Peer, frame: Frame) -> None:
+    try:
+        connection.receive(sender, frame)
+    except ProtocolError as error:
+        if error.scope is Scope.CONNECTION:
+            raise

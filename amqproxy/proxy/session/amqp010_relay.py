@@ -1,0 +1,197 @@
+"""One direction of a session of AMQP 0-10: reads from one leg, has the frames pass, and sends to the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import trio
+
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.protocol_header import HEADER, SIZE
+from amqproxy.peer import Peer
+from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
+from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.sockets.transport import TransportBroken
+
+QUANTUM = 0.002
+"""Seconds of work of one direction after which all other tasks have their turn."""
+
+PIECE = 16 * 1024
+"""Bytes that are looked at before the time is."""
+
+_RELEASED = TapBrake()
+
+
+class AMQP010Relay:
+    """Passes on what `source` sends to `target`, through `passage`, which may be replaced between two chunks.
+
+    `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `greet`
+    takes a peer's protocol header, and answers whether frames follow. `observe` takes the seconds from receiving a
+    chunk to having sent it. What a peer sends from a frame on that is none, or that may not come, passes unread, unless
+    the passage `must_read`: `on_violation` is called once for each peer. A fault of ours is no end of the connection
+    either: `on_fault` is called then. While a `brake` holds the session of this `number`, nothing is taken.
+    """
+
+    __slots__ = (
+        "_brake",
+        "_error",
+        "_first",
+        "_follow_up",
+        "_greet",
+        "_number",
+        "_observe",
+        "_on_fault",
+        "_on_violation",
+        "_room",
+        "_unsent",
+        "is_read",
+        "passage",
+        "source",
+        "target",
+    )
+
+    def __init__(
+        self,
+        source: AMQP010Leg,
+        target: AMQP010Leg,
+        passage: AMQP010Passage,
+        follow_up: Callable[[], None],
+        greet: Callable[[Peer, bytes], bool],
+        observe: Callable[[float], None],
+        on_violation: Callable[[Peer, ProtocolError], None],
+        on_fault: Callable[[Peer, Exception], None],
+        brake: TapBrake | None = None,
+        number: int = 0,
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.passage = passage
+        self.is_read = True
+        self._follow_up = follow_up
+        self._greet = greet
+        self._observe = observe
+        self._on_violation = on_violation
+        self._on_fault = on_fault
+        self._brake = brake or _RELEASED
+        self._number = number
+        self._first: bytes | None = b""
+        self._error: ProtocolError | None = None
+        self._unsent: list[bytes] = []
+        self._room: trio.Event | None = None
+
+    async def run(self, received: bytes = b"") -> None:
+        """Pass on what was `received`, and what comes, until the source has closed its half.
+
+        `TransportBroken` when one of the two is gone. `ProtocolError` where the passage wants the connection closed:
+        what came before that has been passed on.
+        """
+        data = received or await self.source.transport.receive()
+        busy = 0.0
+        while data:
+            if self._brake.is_on:
+                await self._brake.wait(self._number)
+            arrived = time.perf_counter()
+            for start in range(0, len(data), PIECE):
+                began = time.perf_counter()
+                output = self._pass_on(data if len(data) <= PIECE else data[start : start + PIECE])
+                if output:
+                    await self.target.transport.send(output)
+                await self._answer()
+                if self._error is not None:
+                    raise self._error
+                now = time.perf_counter()
+                busy += now - began
+                if busy > QUANTUM:
+                    busy = 0.0
+                    await trio.lowlevel.checkpoint()
+            self._observe(time.perf_counter() - arrived)
+            data = await self.source.transport.receive()
+        if self._unsent and not self.passage.must_read:
+            await self.target.transport.send(b"".join(self._unsent))  # the beginning of a frame
+
+    def make_room(self) -> None:
+        """Read again from the source, if that stopped since too much waited and there is room now."""
+        if self._room is not None and not self.passage.is_full(self.source.peer):
+            self._room.set()
+            self._room = None
+
+    async def _answer(self) -> None:
+        """Send queued replies to the source; and wait while too much of what it sent waits."""
+        source = self.source
+        replies = self.passage.take_output(source.peer)
+        if replies:
+            with suppress(TransportBroken):  # its own direction reports what happened
+                await source.transport.send(replies)
+        while self.passage.is_full(source.peer):
+            self._room = trio.Event()
+            await self._room.wait()
+
+    def _pass_on(self, data: bytes) -> bytes | memoryview:
+        """What is to be sent on of all that has come up to here."""
+        if not self.is_read:
+            return data
+        if self._first is not None:
+            return self._pass_header(data)
+        self._unsent.append(data)
+        try:
+            return self._read(data)
+        except Exception as failure:
+            if self.passage.must_read:
+                raise
+            self.is_read = False
+            self._error = None
+            self.passage.take_output(self.target.peer)  # which is among what is unsent
+            self._on_fault(self.source.peer, failure)
+            return self._take_unsent()
+
+    def _read(self, data: bytes) -> bytes | memoryview:
+        passage, reader = self.passage, self.source.reader
+        frames = reader.feed(data)
+        try:
+            passage.take(self.source.peer, frames, trio.current_time())
+        except ProtocolError as error:
+            self._error = error
+        self._follow_up()
+        output = passage.take_output(self.target.peer)
+        self._error = passage.refusal or self._error or reader.error
+        if reader.error is not None:
+            reader.error.received = reader.refused
+            if not passage.must_read:
+                return self._stop_reading(output, reader.error)
+        if reader.taken_frames:
+            self._unsent = [reader.held] if reader.held_size else []
+        return output
+
+    def _stop_reading(self, output: bytes | memoryview, error: ProtocolError) -> bytes:
+        """Let all pass as it is from here on, since what comes after the output is wrong."""
+        self._unsent = [b"".join((output, error.received))]
+        self.is_read = False
+        self._error = None
+        self._on_violation(self.source.peer, error)
+        return self._take_unsent()
+
+    def _take_unsent(self) -> bytes:
+        unsent, self._unsent = b"".join(self._unsent), []
+        return unsent
+
+    def _pass_header(self, data: bytes) -> bytes | memoryview:
+        """Pass on a peer's protocol header, as its bytes come; what is behind it is frames, if it is that of 0-10."""
+        assert self._first is not None
+        missing = SIZE - len(self._first)
+        header, rest = data[:missing], data[missing:]
+        self._first += header
+        if not HEADER.startswith(self._first):
+            self.is_read = False
+            self._greet(self.source.peer, self._first)
+            return data
+        if len(self._first) < SIZE:
+            return data
+        self._first = None
+        if not self._greet(self.source.peer, HEADER):
+            self.is_read = False
+            return data
+        output = self._pass_on(rest) if rest else b""
+        return b"".join([header, output])

@@ -1,0 +1,195 @@
+"""What passes between the legs of one session of AMQP 0-10, and what follows from it besides sending."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import trio
+
+from amqproxy.amqp010.commands import ExecutionException
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    SessionAttached,
+    SessionDetach,
+    SessionDetached,
+)
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.protocol_header import HEADER, NAME
+from amqproxy.amqp010.transitions import ConnectionState
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.session.amqp010_pass_through import AMQP010PassThrough
+from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
+from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
+from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.rules.context import Client
+from amqproxy.sockets.transport import Transport, TransportBroken
+
+NORMAL_CODE = 200
+"""What a detach counts as that no exception came before."""
+
+
+class AMQP010Traffic:
+    """Relays both directions between a client and its upstream, through the `passage` between their legs.
+
+    `scope` is that of the session: its deadline, the one for the handshake, is lifted when the connection is open, or
+    cannot be read. `close_timeout` is how many seconds a peer has to close its half after the other has.
+    """
+
+    def __init__(
+        self,
+        client: Transport,
+        upstream: Transport,
+        known: Client,
+        report: SessionReport,
+        scope: trio.CancelScope,
+        close_timeout: float,
+        brake: TapBrake | None = None,
+    ) -> None:
+        self._report = report
+        self._scope = scope
+        self._close_timeout = close_timeout
+        tallies = report.metrics.amqp010_tallies
+        self.legs: Mapping[Peer, AMQP010Leg] = {
+            CLIENT: AMQP010Leg(CLIENT, client, tallies),
+            SERVER: AMQP010Leg(SERVER, upstream, tallies),
+        }
+        self._met: list[tuple[Peer, int, Method]] = []
+        self._failures: dict[int, int] = {}
+        self._detaching: set[int] = set()
+        self.passage: AMQP010Passage = AMQP010PassThrough(
+            self.legs, known, self._met, self._saw, self._note_violation, is_tapped=report.tap is not None
+        )
+        self._relays = tuple(self._relay(peer, brake) for peer in (CLIENT, SERVER))
+        self._ended_by: Peer | None = None
+
+    def _relay(self, source: Peer, brake: TapBrake | None) -> AMQP010Relay:
+        return AMQP010Relay(
+            self.legs[source],
+            self.legs[source.other],
+            self.passage,
+            self._follow_up,
+            self._greet,
+            self._report.metrics.latency.observe,
+            self._note_violation,
+            self._note_fault,
+            brake,
+            self._report.number,
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Is the connection past its handshake, and neither peer ending it?"""
+        return self.legs[CLIENT].connection.state is ConnectionState.OPEN
+
+    @property
+    def sessions(self) -> dict[int, bytes]:
+        """The names of the sessions that the client is attached to, by the numbers of their channels."""
+        channels = self.legs[CLIENT].connection.channels
+        return {number: each.session.name for number, each in channels.items() if each.session is not None}
+
+    # --- from beginning to end
+
+    async def run(self, nursery: trio.Nursery, received: bytes) -> None:
+        """Until it is over. `received` is what the client has sent so far. `ProtocolError` as of the relays."""
+        client, server = self._relays
+        nursery.start_soon(partial(self._carry, server, b"", nursery.cancel_scope))
+        await self._carry(client, received, nursery.cancel_scope)
+
+    async def _carry(self, relay: AMQP010Relay, received: bytes, scope: trio.CancelScope) -> None:
+        reason = "closed"
+        try:
+            await relay.run(received)
+        except TransportBroken as error:  # whichever of the two it is, there is nothing to be carried any more
+            reason = str(error)
+            scope.cancel()
+        sender = relay.source.peer
+        if self._ended_by is None:
+            self._ended_by = sender
+            end = SessionEnd(str(sender), 0, f"{reason}, after {NAME}", is_abnormal=self.is_open)
+            self._report.finish(end)
+            scope.deadline = min(scope.deadline, trio.current_time() + self._close_timeout)
+        try:
+            await relay.target.transport.send_eof()
+        except TransportBroken:
+            scope.cancel()
+
+    def apply_tap(self) -> None:
+        """Show the report's tap, if it has one now, what passes from here on."""
+        self.passage.is_tapped = self._report.tap is not None
+
+    def end(self) -> None:
+        """The session is over."""
+        self.passage.end()
+
+    # --- what follows from what has passed
+
+    def _greet(self, sender: Peer, header: bytes) -> bool:
+        """Take a peer's protocol header: do frames follow?"""
+        if sender is SERVER:
+            self._report.note_protocol_header(header, SERVER)
+        is_ours = header == HEADER
+        if not is_ours:
+            self._lift_deadline()
+        elif len(header) == len(HEADER):
+            for leg in self.legs.values():
+                leg.connection.receive_header(sender, header)
+        return is_ours
+
+    def _saw(self, sender: Peer, frames: list[Frame], command_ids: Sequence[int | None]) -> None:
+        """Count messages."""
+
+    def _follow_up(self) -> None:
+        for sender, channel, method in self._met:
+            self._on_method(sender, channel, method)
+        self._met.clear()
+        self._report.note_channels(len(self.sessions))
+        if self._report.tap is not None:
+            for peer in (CLIENT, SERVER):
+                for note, chunk in self.passage.take_passed(peer):
+                    self._report.note_amqp010_frames(peer, chunk, note)
+
+    def _on_method(self, sender: Peer, channel: int, method: Method) -> None:
+        match method:
+            case ConnectionStartOk():
+                self._report.introduce(self.passage.shown_client)
+            case ConnectionOpenOk():
+                self._lift_deadline()
+                self._report.note_open(self.legs[CLIENT].connection)
+            case ConnectionClose():
+                self._report.note_close(sender, method.reply_code or 0, method.reply_text or "")
+            case SessionAttached():
+                self._report.metrics.channels_opened.inc()
+            case ExecutionException():
+                self._failures[channel] = method.error_code or 0
+            case SessionDetach():
+                self._detaching.add(channel)
+                self._report.note_channel_close(sender, self._failures.pop(channel, NORMAL_CODE))
+            case SessionDetached():
+                if channel in self._detaching:
+                    self._detaching.remove(channel)
+                else:  # not agreed on: the code is that of the attachment
+                    self._report.note_channel_close(sender, self._failures.pop(channel, method.code or NORMAL_CODE))
+            case _:
+                pass
+
+    def _lift_deadline(self) -> None:
+        self._scope.deadline = math.inf
+
+    def _note_violation(self, sender: Peer, error: ProtocolError) -> None:
+        """Note what a peer did wrong: it passes all the same."""
+        self._lift_deadline()
+        self._report.note_passed_violation(sender, error)
+
+    def _note_fault(self, sender: Peer, failure: Exception) -> None:
+        """A fault of ours: what this peer sends passes unread from here on."""
+        self._lift_deadline()
+        with self._report.contained(f"what the {sender} sends is not read any further"):
+            raise failure

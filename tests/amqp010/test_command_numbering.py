@@ -1,0 +1,41 @@
+"""The ids of commands, from the frames of one peer."""
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.command_numbering import CommandNumbering
+from amqproxy.amqp010.commands import ExecutionSync, MessageTransfer
+from amqproxy.amqp010.controls import SessionAttach, SessionCommandPoint, SessionDetached
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.frame_reader import FrameReader
+
+SYNC = encode_method(1, ExecutionSync())
+POINT = encode_method(1, SessionCommandPoint(command_id=0xFFFF_FFFF, command_offset=0))
+TRANSFER = Assembly(1, MessageTransfer(), None, b"b" * 5000).encode(4096)
+
+
+def numbers(numbering: CommandNumbering, data: bytes) -> list[int | None]:
+    return [numbering.number(frame) for frame in FrameReader(is_midstream=True).feed(data)]
+
+
+def test_ids_follow_the_command_point_and_roll_over() -> None:
+    numbering = CommandNumbering()
+    assert numbers(numbering, SYNC + POINT + SYNC + TRANSFER + SYNC) == [None, None, 0xFFFF_FFFF, 0, 0, 0, 1]
+    assert numbers(numbering, encode_method(2, ExecutionSync()) + SYNC) == [None, 2], "channels count for themselves"
+
+
+def test_another_session_has_other_ids() -> None:
+    for method in (SessionAttach(name_=b"s"), SessionDetached(name_=b"s")):
+        numbering = CommandNumbering()
+        assert numbers(numbering, POINT + encode_method(1, method) + SYNC) == [None, None, None]
+
+
+def test_what_is_forgotten_is_not_known() -> None:
+    numbering = CommandNumbering()
+    numbers(numbering, POINT)
+    numbering.forget()
+    assert numbers(numbering, SYNC) == [None]
+
+
+def test_a_command_point_that_is_malformed() -> None:
+    point = encode_method(1, SessionCommandPoint(command_id=5, command_offset=0))
+    size = len(point) - 6
+    assert numbers(CommandNumbering(), point[:2] + size.to_bytes(2) + point[4:-6] + SYNC) == [None, None]

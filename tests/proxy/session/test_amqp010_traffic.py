@@ -1,0 +1,266 @@
+"""AMQP 0-10 passes as it is, is counted, and is shown to taps."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from amqproxy.amqp010.commands import ExecutionSync
+from amqproxy.amqp010.controls import ConnectionStartOk
+from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.config import Limits
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.rules.engine.evaluator import RuleSet
+from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, Step, method, transfer
+from tests.proxy.recording_tap import Audience
+from tests.proxy.stage import Stage, staged
+
+Log = list[structlog.typing.EventDict]
+ALL = [*LOGIN, *ATTACH, *MESSAGES, *DETACH, *CLOSE]
+
+
+async def play(stage: Stage, steps: list[Step], piece: int = 1 << 20) -> None:
+    """Pass on each step, in pieces; what comes out must be the same."""
+    for sender, data in steps:
+        for start in range(0, len(data), piece):
+            actor = stage.client if sender is CLIENT else stage.broker
+            actor.say(data[start : start + piece])
+            await wait_all_tasks_blocked()
+        assert (stage.broker if sender is CLIENT else stage.client).look() == data
+
+
+async def close(stage: Stage) -> None:
+    stage.client.perform("EOF")
+    stage.broker.perform("EOF")
+    await stage.is_over.wait()
+
+
+@pytest.mark.parametrize("piece", [1, 13, 1 << 20])
+async def test_what_passes_is_the_same_and_is_shown(piece: int, log: Log) -> None:
+    tap = Audience()
+    async with staged(tap=tap) as stage:
+        await play(stage, ALL, piece)
+        await close(stage)
+        assert stage.end == ("client", "200")
+    assert tap.seen[0] == f"c:1-p:2 {HEADER!r}"
+    assert tap.seen[1:4] == [f"server {HEADER!r}", "server connection.start", "client connection.start-ok"]
+    start = tap.seen.index("client queue.declare #0")
+    assert tap.seen[start : start + 13] == [
+        "client queue.declare #0",
+        *["client message.transfer #1", "client header #1", *["client body #1"] * 3],
+        *["client message.transfer #2", "client header #2", "client body #2"],
+        *["client message.transfer #3", "client header #3", "client body #3"],
+        "server session.completed",
+    ]
+    assert log[-1]["reason"] == "bye"
+    assert {"user": "guest", "product": "tests"}.items() <= log[-1].items()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)
+@given(st.lists(st.integers(1, 5000), max_size=20))
+async def test_how_bytes_are_cut_does_not_matter(sizes: list[int]) -> None:
+    whole, cut = Audience(), Audience()
+    for tap, cuts in ((whole, []), (cut, sizes)):
+        async with staged(tap=tap) as stage:
+            for sender, data in ALL:
+                rest = data
+                for size in [*cuts, len(data)]:
+                    if rest:
+                        (stage.client if sender is CLIENT else stage.broker).say(rest[:size])
+                        rest = rest[size:]
+                        await wait_all_tasks_blocked()
+                assert (stage.broker if sender is CLIENT else stage.client).look() == data
+            await close(stage)
+    assert [each for each in cut.seen if each.startswith("client")] == [
+        each for each in whole.seen if each.startswith("client")
+    ]
+
+
+async def test_what_is_known_and_counted_of_the_connection() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, *MESSAGES])
+        session = stage.session
+        assert session.amqp010 is not None
+        assert session.amqp010.is_open
+        assert (session.known.user, session.known.vhost, session.known.properties) == (
+            "guest",
+            "test",
+            {"product": "tests"},
+        )
+        assert session.amqp010.sessions == {1: b"s"}
+        assert session.amqp010.legs[SERVER].connection.heartbeat == 60
+        assert stage.count("channels") == 1
+        assert stage.count("connections_opened_total") == 1
+        labels = {"sender": "client", "method": "message.transfer"}
+        assert stage.count("frames_total", type="command", **labels) == 3
+        assert stage.count("frames_total", type="body", **labels) == 5
+        await play(stage, DETACH)
+        assert stage.count("channels") == 0
+        assert stage.count("channels_opened_total") == 1
+        assert stage.count("channel_closes_total", by="client", code="200") == 1
+        await play(stage, ATTACH)
+        await play(stage, FAILURE)
+        assert stage.count("channel_closes_total", by="server", code="404") == 1
+        await play(stage, CLOSE)
+        await close(stage)
+
+
+async def test_a_violation_is_shown_and_passes_and_what_follows_too(log: Log) -> None:
+    tap = Audience()
+    wrong = b"\xff" * 20 + method(ExecutionSync())
+    async with staged(tap=tap) as stage:
+        await play(stage, [*LOGIN, *ATTACH, (CLIENT, method(ExecutionSync()) + wrong), (CLIENT, wrong)])
+        await play(stage, [*MESSAGES[1:2], *CLOSE[:1]])
+        assert stage.count("protocol_errors_total", sender="client", code="501") == 1
+        await close(stage)
+    shown = tap.seen[tap.seen.index("client execution.sync #0") :]
+    assert shown[1] == "client 501"
+    assert shown.count("client 501") == 1
+    assert not [each for each in shown[2:] if each.startswith("client")], "only what the server sends is read"
+    assert "server message.reject #0" in shown
+    warnings = [each["event"] for each in log if each["log_level"] == "warning"]
+    assert warnings[-1] == "connection closed", "whether it was closed is not known"
+    assert warnings[0].startswith("passes unread from here on")
+
+
+async def test_a_control_that_may_not_come_is_shown_and_what_follows_is_read() -> None:
+    tap = Audience()
+    async with staged(tap=tap) as stage:
+        again = (CLIENT, method(ConnectionStartOk(), 0))
+        await play(stage, [*LOGIN, again, again, *ATTACH])
+        assert stage.count("protocol_errors_total", sender="client", code="501") == 1
+        await close(stage)
+    assert tap.seen.count("client 501") == 1
+    assert tap.seen[-1] == "server session.command-point"
+
+
+async def test_a_fault_of_ours_ends_the_reading_alone(monkeypatch: pytest.MonkeyPatch, log: Log) -> None:
+    async with staged(tap=Audience()) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        assert stage.session.amqp010 is not None
+
+        def fail(*_: object) -> None:
+            raise ValueError("on purpose")
+
+        monkeypatch.setattr(stage.session.amqp010, "_on_method", fail)
+        stage.client.say(MESSAGES[0][1][:20])
+        await wait_all_tasks_blocked()
+        stage.client.say(MESSAGES[0][1][20:] + DETACH[0][1])
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == MESSAGES[0][1] + DETACH[0][1]
+        monkeypatch.undo()
+        await play(stage, [MESSAGES[0], MESSAGES[4], *CLOSE])
+        await close(stage)
+    assert "what the client sends is not read any further" in [each["event"] for each in log]
+
+
+async def test_a_server_that_speaks_another_version_is_not_read() -> None:
+    tap = Audience()
+    async with staged(tap=tap) as stage:
+        await play(stage, [LOGIN[0], (SERVER, b"AMQP\x00\x00\x09\x01\x01")], 3)
+        await close(stage)
+    assert tap.seen[1] == "server b'AMQP\\x00\\x00'", "as far as it had come when it was another"
+
+
+async def test_a_handshake_has_its_time(autojump_clock: MockClock, log: Log) -> None:
+    async with staged(limits=Limits(handshake_timeout=7.0)) as stage:
+        await play(stage, LOGIN[:3])
+        await stage.is_over.wait()
+    assert log[-1]["reason"] == "no connection.open-ok within 7 s"
+
+
+async def test_a_tap_that_comes_later_and_one_that_goes(log: Log) -> None:
+    first, second = Audience(), Audience()
+    async with staged(tap=first) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        stage.session.apply_tap(None)
+        await play(stage, MESSAGES[:2])
+        stage.session.apply_tap(second)
+        await play(stage, MESSAGES[3:4])
+        await close(stage)
+    assert first.seen[-1] == "server session.command-point"
+    assert second.seen == ["client message.subscribe #4"]
+
+
+async def test_a_tap_that_fails_is_shown_no_more(log: Log) -> None:
+    class Failing(Audience):
+        def saw_amqp010_frames(self, *_: object) -> None:
+            raise ValueError("on purpose")
+
+    tap = Failing()
+    async with staged(tap=tap) as stage:
+        await play(stage, ALL)
+        await close(stage)
+    assert len(tap.seen) == 2
+    assert [each["event"] for each in log if each["log_level"] == "error"] == ["tap failed"]
+
+
+async def test_rules_that_come_later_end_it() -> None:
+    from amqproxy.rules.access.refuse import Refuse
+
+    async with staged() as stage:
+        await play(stage, LOGIN)
+        stage.session.apply_rules(RuleSet(()))
+        await play(stage, ATTACH)
+        stage.session.apply_rules(RuleSet((Refuse(name="r"),)))
+        await stage.is_over.wait()
+
+
+async def test_a_brake_holds_it() -> None:
+    brake = TapBrake()
+    async with staged(brake=brake) as stage:
+        await play(stage, LOGIN)
+        brake.pull()
+        stage.client.say(ATTACH[0][1])
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == b""
+        brake.release()
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == ATTACH[0][1]
+        await close(stage)
+
+
+async def test_a_peer_that_never_reads_holds_up_its_own_sender_alone(autojump_clock: MockClock) -> None:
+    big = transfer(b"x" * 50_000)
+    async with staged(tap=Audience()) as stage, staged() as beside:
+        await play(stage, [*LOGIN, *ATTACH])
+        for _ in range(1000):
+            await wait_all_tasks_blocked()
+            try:
+                if stage.client.socket.send(big) < len(big):
+                    break
+            except BlockingIOError:
+                break
+        else:
+            raise AssertionError("all was read")
+        await play(stage, MESSAGES[4:5])  # the other direction
+        await play(beside, ALL)
+        await close(beside)
+        stage.client.reset()
+        stage.broker.reset()
+        await stage.is_over.wait()
+
+
+async def test_the_beginning_of_a_frame_is_sent_on_at_the_end() -> None:
+    async with staged() as stage:
+        await play(stage, LOGIN)
+        stage.client.say(transfer(b"x")[:30])
+        await wait_all_tasks_blocked()
+        stage.client.perform("EOF")
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == transfer(b"x")[:30]
+        assert await stage.broker.sees() in ("EOF", "nothing")
+        stage.broker.perform("EOF")
+        await stage.is_over.wait()
+
+
+async def test_one_that_closes_only_half_is_waited_for_so_long(autojump_clock: MockClock, log: Log) -> None:
+    async with staged(limits=Limits(close_timeout=3.0)) as stage:
+        await play(stage, LOGIN)
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+    assert log[-1]["reason"] == "closed, after 0-10"
