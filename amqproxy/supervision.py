@@ -6,8 +6,8 @@ Each is served inside a `contained` block, so that an exception there costs its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import PurePath
 from traceback import extract_tb
 from typing import Any
@@ -20,32 +20,49 @@ PAUSE = 0.1
 """Seconds until what has failed, and everybody needs, is begun again."""
 
 
-@contextmanager
+class _Contained:
+    """The block of `contained`. A class, since a generator costs five times as much, and each turn has such a block."""
+
+    __slots__ = ("_event", "_fields", "_log", "_then")
+
+    def __init__(
+        self, event: str, log: Any, then: Callable[[Exception], None] | None, fields: Mapping[str, Any]
+    ) -> None:
+        self._event = event
+        self._log = log
+        self._then = then
+        self._fields = fields
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, failure: BaseException | None, traceback: object) -> bool:
+        if failure is None:
+            return True
+        passing: BaseException | None = None
+        if isinstance(failure, BaseExceptionGroup) and not isinstance(failure, Exception):
+            failure, passing = failure.split(Exception)
+        elif not isinstance(failure, Exception):
+            return False
+        if failure is not None:
+            with suppress(Exception):  # a failing log must not harm the caller
+                report(self._event, failure, log=self._log, **self._fields)
+            if self._then is not None:
+                self._then(failure)
+        if passing is not None:
+            raise passing
+        return True
+
+
 def contained(
     event: str, *, log: Any = None, then: Callable[[Exception], None] | None = None, **fields: Any
-) -> Iterator[None]:
+) -> _Contained:
     """Log an exception raised inside as one line, `event` with `fields`; call `then` with it; go on after the block.
 
     `log` is the logger to use, where it is not the usual one. The traceback is logged at level debug. Cancellation, and
     what else is no `Exception`, passes through, also where it comes in a group together with exceptions.
-
-    Exceptions are re-raised after the `except` clauses, not from within an `except*`: Python 3.11.2 loses track there.
     """
-    failure: Exception | None = None
-    passing: BaseException | None = None
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - the one door
-        failure = error
-    except BaseExceptionGroup as group:
-        failure, passing = group.split(Exception)
-    if failure is not None:
-        with suppress(Exception):  # a failing log must not harm the caller
-            report(event, failure, log=log, **fields)
-        if then is not None:
-            then(failure)
-    if passing is not None:
-        raise passing
+    return _Contained(event, log, then, fields)
 
 
 async def supervised(
