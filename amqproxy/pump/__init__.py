@@ -8,6 +8,11 @@ costs trio a task switch and two system calls for each; a `Pump` (`pump`) does i
 `threads` in the config, each with its share of the connections. `amqproxy.proxy.session.ownership` has the other end.
 There is none where amqproxy is not compiled, or not on Linux: `pumps.are_available`.
 
+A `Pump` is its owner's end; what runs in its thread is a `RelayLoop` (`relay_loop`), which has what it receives gone
+over by a `FrameScanner` (`frame_scanner`), and written into a `Journal` (`journal`). `PumpedConnection`
+(`pumped_connection`) goes to and fro, for one of the `return_reasons`; `latency_counts` and `stalled_directions` are
+what their names say. `system_calls` and `pump_message` are C alone.
+
 **Who owns a connection** is one value, `Ownership.owner`, which one function changes, by a table:
 
     relays ──offer──▶ offered ──hand over──▶ pump ──give back──▶ relays

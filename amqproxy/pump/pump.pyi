@@ -1,49 +1,13 @@
 """What of `pump` is seen from Python, where it is compiled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.tally import Tally
+from amqproxy.pump.pumped_connection import PumpedConnection
 
 IS_AVAILABLE: bool
-METHOD_COMES: int
-ENDED: int
-GONE: int
-STUCK: int
-RECALLED: int
-FORCED: int
-LARGE: int
-WRONG: int
-CROWDED: int
-TRICKLING: int
-SCRATCH: int
 JOURNAL: int
-MOST_HELD: int
 STUCK_AFTER: float
-
-class PumpedConnection:
-    returned: Callable[[], object]
-    holder: object
-    def __init__(
-        self,
-        readers: tuple[FrameReader, FrameReader],
-        descriptors: tuple[int, int],
-        returned: Callable[[], object],
-        note: Callable[[bool, memoryview, float, bool], object] | None = None,
-    ) -> None: ...
-    @property
-    def is_pumped(self) -> bool: ...
-    @property
-    def reason(self) -> int: ...
-    def show(self) -> tuple[int, int]: ...
-    def adopt(self, readers: tuple[FrameReader, FrameReader] | None, frames: tuple[int, int] = ...) -> None: ...
-    def received(self, place: int) -> int: ...
-    def watch(self, holder: object, patience: tuple[float, float], heard: tuple[float, float]) -> None: ...
-    def heard(self, place: int) -> float | None: ...
-    def rest(self, place: int) -> bytes: ...
-    def unsent(self, place: int) -> bytes: ...
-    def error(self, place: int) -> int: ...
-    def frames(self) -> int: ...
 
 class Pump:
     def __init__(

@@ -12,22 +12,9 @@ from threading import Thread
 import trio
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.pump.pump import (
-    CROWDED,
-    ENDED,
-    FORCED,
-    GONE,
-    IS_AVAILABLE,
-    LARGE,
-    METHOD_COMES,
-    RECALLED,
-    STUCK,
-    STUCK_AFTER,
-    TRICKLING,
-    WRONG,
-    Pump,
-    PumpedConnection,
-)
+from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump
+from amqproxy.pump.pumped_connection import PumpedConnection
+from amqproxy.pump.return_reasons import REASONS
 from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics
 
 READ_EVERY = 0.25
@@ -38,21 +25,6 @@ FIRST_CHUNKS = 8
 
 MOST_CHUNKS = 1024
 """The same, where pumps have given the connection back soon time and again."""
-
-REASONS = {
-    METHOD_COMES: "method",
-    ENDED: "end",
-    GONE: "gone",
-    STUCK: "stuck",
-    RECALLED: "recall",
-    FORCED: "test",
-    LARGE: "large",
-    WRONG: "error",
-    CROWDED: "memory",
-    TRICKLING: "incomplete",
-}
-"""Why pumps give connections back, as metrics call it."""
-
 
 OFFERS_A_TURN = 25
 RETURNS_A_TURN = 25

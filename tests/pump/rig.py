@@ -13,12 +13,16 @@ from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.stateful import STATEFUL
-from amqproxy.pump.pump import Pump, PumpedConnection
+from amqproxy.pump.pump import Pump
+from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
 
 DEADLINE = 20.0
 BOUNDS = (10e-6, 1e-3, 1.0)
 KEEPS = STATEFUL[CLIENT], STATEFUL[SERVER]
+
+PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
+DELIVER = "1: basic.deliver, 1: header 5, 1: body 5"
 
 
 def reader(peer: object, *channels: int, frame_max: int = 131_072) -> FrameReader:
@@ -30,9 +34,9 @@ def reader(peer: object, *channels: int, frame_max: int = 131_072) -> FrameReade
     return found
 
 
-def pump(**options: object) -> Pump:
+def pump(bounds: tuple[float, ...] = BOUNDS, **options: object) -> Pump:
     """One that its owner turns, unless `is_threaded`."""
-    return Pump(KEEPS, (Tally(), Tally()), BOUNDS, **{"is_threaded": False, **options})  # type: ignore[arg-type]
+    return Pump(KEEPS, (Tally(), Tally()), bounds, **{"is_threaded": False, **options})  # type: ignore[arg-type]
 
 
 class Wire:

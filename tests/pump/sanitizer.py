@@ -18,8 +18,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MODULE = "amqproxy.pump.pump"
-SOURCE = ROOT / "build" / "amqproxy" / "pump" / "pump.c"
+PACKAGE = "amqproxy.pump"
+SOURCES = ROOT / "build" / "amqproxy" / "pump"
 FOLDER = Path(__file__).parent / "sanitized"
 """Whose `sitecustomize` has every interpreter load what was built."""
 
@@ -38,16 +38,20 @@ NOT_SHUFFLED = ["setarch", "-R"]
 """Before a command: with addresses as ThreadSanitizer expects them."""
 
 
-def build(kind: str) -> Path:
-    """Compile the pump with `-fsanitize` of a kind, unless that is up to date."""
-    built = ROOT / "build" / "sanitized" / kind / f"pump{EXTENSION_SUFFIXES[0]}"
-    if built.is_file() and built.stat().st_mtime > SOURCE.stat().st_mtime:
+def build(kind: str) -> dict[str, Path]:
+    """Compile the pump with `-fsanitize` of a kind, unless that is up to date: the file of each of its modules."""
+    return {f"{PACKAGE}.{source.stem}": _build(kind, source) for source in sorted(SOURCES.glob("*.c"))}
+
+
+def _build(kind: str, source: Path) -> Path:
+    built = ROOT / "build" / "sanitized" / kind / f"{source.stem}{EXTENSION_SUFFIXES[0]}"
+    if built.is_file() and built.stat().st_mtime > source.stat().st_mtime:
         return built
     built.parent.mkdir(parents=True, exist_ok=True)
     flags = ["-shared", "-fPIC", "-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={kind}"]
     if kind == "undefined":
         flags.append("-fno-sanitize-recover=all")
-    command = [_compiler(), *flags, f"-I{sysconfig.get_path('include')}", "-o", str(built), str(SOURCE)]
+    command = [_compiler(), *flags, f"-I{sysconfig.get_path('include')}", "-o", str(built), str(source)]
     subprocess.run(command, check=True)
     return built
 
@@ -63,7 +67,7 @@ def environment(kind: str, report: Path) -> dict[str, str]:
         name: f"{options} log_path={report}",
         "PYTHONPATH": str(FOLDER),
         "AMQPROXY_PURE": "0",
-        "AMQPROXY_SANITIZED": f"{MODULE}={build(kind)}",
+        "AMQPROXY_SANITIZED": os.pathsep.join(f"{module}={file}" for module, file in build(kind).items()),
         "PYTHONMALLOC": "malloc",
     }
 

@@ -10,15 +10,13 @@ from trio.testing import MockClock
 
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.proxy.stateful import STATEFUL
-from amqproxy.pump.pump import FORCED
-from amqproxy.pump.pumps import REASONS, Pumps, are_available
-from amqproxy.taps.metrics import PUMP_RETURNS, Metrics
-from tests.pump.rig import DEADLINE, Wire
+from amqproxy.pump.pumps import Pumps, are_available
+from amqproxy.pump.return_reasons import FORCED
+from amqproxy.taps.metrics import Metrics
+from tests.pump.rig import DEADLINE, PUBLISH, Wire
 from tests.transcripts.words import octets, words
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
-
-PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -98,11 +96,6 @@ async def test_the_journal_is_read_now_and_then() -> None:
             assert noted == [octets(PUBLISH)]
             nursery.cancel_scope.cancel()
     wire.close()
-
-
-def test_every_reason_is_counted_from_the_start() -> None:
-    assert len(REASONS) == len(PUMP_RETURNS)
-    assert set(REASONS.values()) == set(PUMP_RETURNS)
 
 
 async def test_what_pumps_have_and_give_back_is_counted() -> None:

@@ -23,11 +23,12 @@ def test_a_module_is_loaded_from_another_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", sanitizer.OPTIONS)
 def test_what_a_sanitizer_is_given(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sanitizer, "build", lambda kind: Path("pump.so"))
+    built = {f"amqproxy.pump.{name}": Path(f"{name}.so") for name in ("pump", "journal")}
+    monkeypatch.setattr(sanitizer, "build", lambda kind: built)
     monkeypatch.setattr(sanitizer, "_library", lambda name: f"/{name}")
     command = sanitizer.command(kind, Path("/reports/found"))
     assert command[0] == "env"
     assert command[-1] == sys.executable
-    assert "AMQPROXY_SANITIZED=amqproxy.pump.pump=pump.so" in command
+    assert "AMQPROXY_SANITIZED=amqproxy.pump.pump=pump.so:amqproxy.pump.journal=journal.so" in command
     assert any(each.endswith("log_path=/reports/found") and f"exitcode={sanitizer.FOUND}" in each for each in command)
     assert (sanitizer.NOT_SHUFFLED[0] in command) is (kind == "thread")

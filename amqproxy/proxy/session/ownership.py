@@ -17,8 +17,10 @@ import trio
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.leg import Leg
-from amqproxy.pump.pump import ENDED, FORCED, GONE, RECALLED, Pump, PumpedConnection
+from amqproxy.pump.pump import Pump
+from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
+from amqproxy.pump.return_reasons import ENDED, FORCED, GONE, RECALLED
 from amqproxy.sockets.transport import SocketTransport, TransportBroken
 from amqproxy.supervision import contained
 

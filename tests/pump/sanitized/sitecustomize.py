@@ -1,4 +1,4 @@
-"""Has an interpreter load a module from another file, for `tests.pump.sanitizer`: AMQPROXY_SANITIZED=MODULE=FILE."""
+"""Has an interpreter load modules from other files, for `tests.pump.sanitizer`: AMQPROXY_SANITIZED=MODULE=FILE:…"""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from importlib.util import spec_from_file_location
 
 
 class SanitizedFinder(MetaPathFinder):
-    """Finds that one module."""
+    """Finds these modules."""
 
-    def __init__(self, module: str, file: str) -> None:
-        self._module = module
-        self._file = file
+    def __init__(self, files: dict[str, str]) -> None:
+        self._files = files
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        return spec_from_file_location(name, self._file) if name == self._module else None
+        return spec_from_file_location(name, self._files[name]) if name in self._files else None
 
 
-module, _, file = os.environ.get("AMQPROXY_SANITIZED", "").partition("=")
-if file:
-    sys.meta_path.insert(0, SanitizedFinder(module, file))
+files = dict(each.split("=", 1) for each in os.environ.get("AMQPROXY_SANITIZED", "").split(os.pathsep) if each)
+if files:
+    sys.meta_path.insert(0, SanitizedFinder(files))

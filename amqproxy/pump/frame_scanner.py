@@ -1,0 +1,238 @@
+"""Scans what a pump has received: which of it may be sent on, and what is counted of it."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, index_table
+from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.tally import KINDS, METHOD_COUNT
+from amqproxy.pump.return_reasons import FORCED, LARGE, METHOD_COMES, WRONG
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+_METHOD = cython.declare(cython.int, METHOD)
+_HEADER = cython.declare(cython.int, HEADER)
+_BODY = cython.declare(cython.int, BODY)
+_HEARTBEAT = cython.declare(cython.int, HEARTBEAT)
+_METHOD_COUNT = cython.declare(cython.int, METHOD_COUNT)
+_SLOTS = cython.declare(cython.int, KINDS)
+_UNKNOWN = cython.declare(cython.int, 0xFF)
+
+_METHOD_COMES = cython.declare(cython.int, METHOD_COMES)
+_FORCED = cython.declare(cython.int, FORCED)
+_LARGE = cython.declare(cython.int, LARGE)
+_WRONG = cython.declare(cython.int, WRONG)
+
+
+@cython.nogil
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long(p: ConstBytePointer, at: cython.Py_ssize_t) -> cython.longlong:
+    return (
+        cython.cast(cython.ulonglong, p[at]) << 24
+        | cython.cast(cython.ulonglong, p[at + 1]) << 16
+        | cython.cast(cython.ulonglong, p[at + 2]) << 8
+        | cython.cast(cython.ulonglong, p[at + 3])
+    )
+
+
+@cython.nogil
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long_long(p: ConstBytePointer, at: cython.Py_ssize_t) -> cython.ulonglong:
+    return cython.cast(cython.ulonglong, _long(p, at)) << 32 | cython.cast(cython.ulonglong, _long(p, at + 4))
+
+
+@cython.nogil
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _channel_of(direction: DirectionPointer, number: cython.int) -> ChannelContentPointer:
+    """The channel of a number; NULL where it is not open."""
+    low: cython.int = 0
+    high: cython.int = direction.channel_count
+    middle: cython.int
+    if direction.recent < high and direction.channels[direction.recent].number == number:
+        return cython.address(direction.channels[direction.recent])
+    while low < high:
+        middle = (low + high) // 2
+        if direction.channels[middle].number < number:
+            low = middle + 1
+        else:
+            high = middle
+    if low == direction.channel_count or direction.channels[low].number != number:
+        return cython.NULL
+    direction.recent = low
+    return cython.address(direction.channels[low])
+
+
+@cython.final
+@cython.cclass
+class FrameScanner:
+    """Goes over frames as `FrameReader` does, but stops before whatever is not for a pump.
+
+    That are frames of more than `largest` bytes, and the methods that are kept: `keeps` has, for the client and for the
+    server, a 1 at the index of each. One thread scans; another one, at any time, collects what was counted.
+    """
+
+    def __init__(self, keeps: tuple, largest: int) -> None:
+        place: cython.int
+        index: cython.int
+        keep: bytes
+        p: cython.p_const_uchar
+        index_of = index_table()
+        carries = bytes([cls.carries_content for cls in BY_INDEX])
+        self._tables = (index_of, carries)
+        p = index_of
+        self._index_of = p
+        p = carries
+        self._carries = p
+        self._largest = largest
+        for place in range(2):
+            keep = keeps[place]
+            for index in range(METHOD_COUNT):
+                self._keeps[place][index] = keep[index]
+        self._frames = cython.cast(CounterPointer, calloc(2 * _SLOTS, 8))
+        self._bytes = cython.cast(CounterPointer, calloc(2 * _SLOTS, 8))
+        self._collected_frames = cython.cast(CounterPointer, calloc(2 * _SLOTS, 8))
+        self._collected_bytes = cython.cast(CounterPointer, calloc(2 * _SLOTS, 8))
+        if (
+            self._frames == cython.NULL
+            or self._bytes == cython.NULL
+            or self._collected_frames == cython.NULL
+            or self._collected_bytes == cython.NULL
+        ):
+            raise MemoryError
+
+    def __dealloc__(self) -> None:
+        free(self._frames)
+        free(self._bytes)
+        free(self._collected_frames)
+        free(self._collected_bytes)
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def scan(
+        self, direction: DirectionPointer, p: ConstBytePointer, length: cython.Py_ssize_t, reason: IntPointer
+    ) -> cython.Py_ssize_t:
+        """Go over the whole frames, and count them: the place where they end, or where one is that is not for a pump.
+
+        What would be an error in `FrameReader` is left to it.
+        """
+        position: cython.Py_ssize_t = 0
+        whole: cython.longlong
+        size: cython.longlong
+        kind: cython.int
+        index: cython.int
+        slot: cython.int
+        why: cython.int = 0
+        frames: cython.ulonglong = 0
+        channel: ChannelContentPointer
+        connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
+        frames_seen: CounterPointer = self._frames + direction.place * _SLOTS
+        bytes_seen: CounterPointer = self._bytes + direction.place * _SLOTS
+        while length - position >= 7:
+            kind = p[position]
+            size = _long(p, position + 3)
+            whole = size + 8
+            if size > direction.payload_max:
+                why = _WRONG
+                break
+            if whole > self._largest:
+                why = _LARGE
+                break
+            if length - position < whole:
+                if kind == _METHOD and size >= 4 and length - position >= 11:
+                    index = self._index_of[p[position + 8] * 256 + p[position + 10]]
+                    if index == _UNKNOWN or self._keeps[direction.place][index]:
+                        why = _METHOD_COMES
+                break
+            if p[position + whole - 1] != 0xCE:
+                why = _WRONG
+                break
+            if connection.frames_left == 0:
+                why = _FORCED
+                break
+            if kind == _HEARTBEAT:
+                if size != 0 or p[position + 1] | p[position + 2]:
+                    why = _WRONG
+                    break
+                slot = 4 * _METHOD_COUNT
+            else:
+                channel = _channel_of(direction, (p[position + 1] << 8) | p[position + 2])
+                if kind == _METHOD:
+                    index = _UNKNOWN
+                    if size >= 4 and p[position + 7] | p[position + 9] == 0:
+                        index = self._index_of[p[position + 8] * 256 + p[position + 10]]
+                    if index == _UNKNOWN or self._keeps[direction.place][index] or channel == cython.NULL:
+                        why = _METHOD_COMES
+                        break
+                    if channel.expects != _METHOD:
+                        why = _WRONG
+                        break
+                    if self._carries[index]:
+                        put_int(cython.address(channel.expects), _HEADER)
+                        put_int(cython.address(channel.index), index)
+                        add(cython.address(channel.contents), 1)
+                    slot = index
+                elif channel == cython.NULL:
+                    why = _WRONG
+                    break
+                elif kind == _HEADER:
+                    if (
+                        channel.expects != _HEADER
+                        or size < 12
+                        or p[position + 7] | (p[position + 8] ^ 60) | p[position + 9] | p[position + 10]
+                    ):
+                        why = _WRONG
+                        break
+                    put(cython.address(channel.remaining), _long_long(p, position + 11))
+                    put_int(cython.address(channel.expects), _BODY if channel.remaining > 0 else _METHOD)
+                    slot = _METHOD_COUNT + channel.index
+                elif kind == _BODY:
+                    if channel.expects != _BODY or cython.cast(cython.ulonglong, size) > channel.remaining:
+                        why = _WRONG
+                        break
+                    put(cython.address(channel.remaining), channel.remaining - size)
+                    if channel.remaining == 0:
+                        put_int(cython.address(channel.expects), _METHOD)
+                    slot = 2 * _METHOD_COUNT + channel.index
+                else:
+                    why = _WRONG
+                    break
+            add(cython.address(frames_seen[slot]), 1)
+            add(cython.address(bytes_seen[slot]), whole)
+            frames += 1
+            if connection.frames_left > 0:
+                connection.frames_left -= 1
+            position += whole
+        add(cython.address(direction.frames), frames)
+        reason[0] = why
+        return position
+
+    def collect(self, tallies: tuple) -> None:
+        """Add to the tallies of both peers what was counted since this was last asked."""
+        place: cython.int
+        slot: cython.int
+        at: cython.int
+        count: cython.ulonglong
+        delta: cython.ulonglong
+        for place in range(2):
+            tally: Tally = tallies[place]
+            for slot in range(_SLOTS):
+                at = place * _SLOTS + slot
+                count = look(cython.address(self._frames[at]))
+                if count != self._collected_frames[at]:
+                    delta = count - self._collected_frames[at]
+                    self._collected_frames[at] = count
+                    tally._frames[slot] += delta
+                count = look(cython.address(self._bytes[at]))
+                if count != self._collected_bytes[at]:
+                    delta = count - self._collected_bytes[at]
+                    self._collected_bytes[at] = count
+                    tally._byte_counts[slot] += delta

@@ -1,0 +1,38 @@
+# What C sees of `journal`.
+
+cimport cython
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from amqproxy.pump.pumped_connection cimport DirectionPointer, Pumped, PumpedConnection, PumpedDirection, PumpedPointer
+from amqproxy.pump.system_calls cimport BytePointer, CharPointer, ConstBytePointer, load, look, put, store
+
+
+cdef extern from "Python.h":
+    object PyMemoryView_FromMemory(char *memory, Py_ssize_t size, int flags)
+    int PyBUF_READ
+
+
+cdef struct JournalHead:
+    # What lies before the bytes of a chunk.
+    Pumped *connection
+    unsigned long long at
+    int is_server
+    int is_cut
+    unsigned long long size
+
+
+ctypedef JournalHead *JournalHeadPointer
+
+
+@cython.final
+cdef class Journal:
+    cdef unsigned char *_bytes
+    cdef unsigned long long _size
+    cdef unsigned long long _room
+    cdef unsigned long long _start
+    cdef unsigned long long _end
+    cdef unsigned long long _base
+
+    cdef bint has_room(self) noexcept nogil
+    cdef bint write(self, PumpedDirection *direction, const unsigned char *data, Py_ssize_t size, unsigned long long frames, unsigned long long now) noexcept nogil

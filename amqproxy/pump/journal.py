@@ -1,0 +1,137 @@
+"""What has passed on the connections of a pump, until its owner reads it to count messages: a ring of bytes."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.frame import BODY
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+_BODY = cython.declare(cython.int, BODY)
+_CUT_ABOVE = cython.declare(cython.ulonglong, 256)
+"""Bytes a frame, on average, above which bodies are left out."""
+
+
+@cython.nogil
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _size_of_frame(p: ConstBytePointer, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    return 8 + (
+        cython.cast(cython.Py_ssize_t, p[at + 3]) << 24
+        | cython.cast(cython.Py_ssize_t, p[at + 4]) << 16
+        | cython.cast(cython.Py_ssize_t, p[at + 5]) << 8
+        | cython.cast(cython.Py_ssize_t, p[at + 6])
+    )
+
+
+@cython.final
+@cython.cclass
+class Journal:
+    """Chunks of at most `largest` bytes, in `size` bytes. One thread writes, and another one reads."""
+
+    def __init__(self, size: int, largest: int) -> None:
+        self._size = size
+        self._room = 2 * (largest + cython.sizeof(JournalHead) + 32)
+        self._bytes = cython.cast(BytePointer, malloc(size))
+        if self._bytes == cython.NULL:
+            raise MemoryError
+
+    def __dealloc__(self) -> None:
+        free(self._bytes)
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def has_room(self) -> cython.bint:
+        """Is there room for another chunk, wherever in it that begins?"""
+        return self._size - (self._end - load(cython.address(self._start))) > self._room
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def write(
+        self,
+        direction: DirectionPointer,
+        data: ConstBytePointer,
+        size: cython.Py_ssize_t,
+        frames: cython.ulonglong,
+        now: cython.ulonglong,
+    ) -> cython.bint:
+        """Write down whole frames that have passed; where they are large, without the bodies, of whose frames there
+        are the first seven bytes. Is it half full after that?
+        """
+        end: cython.ulonglong = self._end
+        place: cython.ulonglong
+        head: JournalHeadPointer
+        out: BytePointer
+        position: cython.Py_ssize_t = 0
+        whole: cython.Py_ssize_t
+        written: cython.Py_ssize_t = 0
+        part: cython.Py_ssize_t
+        if end == load(cython.address(self._start)):
+            # All is read: begin again at the start, whose pages are warm. The owner sees that once it has seen `end`.
+            put(cython.address(self._base), end)
+        place = (end - self._base) % self._size
+        if self._size - place < cython.sizeof(JournalHead) + size:
+            if self._size - place >= cython.sizeof(JournalHead):
+                head = cython.cast(JournalHeadPointer, self._bytes + place)
+                head.connection = cython.NULL
+                head.size = self._size - place - cython.sizeof(JournalHead)
+            end += self._size - place
+            place = 0
+        head = cython.cast(JournalHeadPointer, self._bytes + place)
+        out = self._bytes + place + cython.sizeof(JournalHead)
+        head.connection = cython.cast(PumpedPointer, direction.owner)
+        head.at = now
+        head.is_server = direction.place
+        head.is_cut = cython.cast(cython.ulonglong, size) > frames * _CUT_ABOVE
+        if not head.is_cut:
+            memcpy(out, data, size)
+            written = size
+        else:
+            while position < size:
+                whole = _size_of_frame(data, position)
+                part = 7 if data[position] == _BODY else whole
+                memcpy(out + written, data + position, part)
+                written += part
+                position += whole
+        head.size = written
+        end += (cython.sizeof(JournalHead) + written + 7) & ~cython.cast(cython.ulonglong, 7)
+        store(cython.address(self._end), end)
+        return end - load(cython.address(self._start)) > self._size // 2
+
+    def read(self) -> None:
+        """Give the connections' `note` what has passed on them so far."""
+        start: cython.ulonglong = self._start
+        end: cython.ulonglong
+        end = load(cython.address(self._end))
+        base: cython.ulonglong = look(cython.address(self._base))
+        place: cython.ulonglong
+        head: JournalHeadPointer
+        connection: PumpedConnection
+        while start != end:
+            place = (start - base) % self._size
+            if self._size - place < cython.sizeof(JournalHead):
+                start += self._size - place
+                continue
+            head = cython.cast(JournalHeadPointer, self._bytes + place)
+            try:
+                if head.connection != cython.NULL:
+                    connection = cython.cast(PumpedConnection, head.connection.object)
+                    connection.note(
+                        head.is_server != 0,
+                        PyMemoryView_FromMemory(
+                            cython.cast(CharPointer, self._bytes + place + cython.sizeof(JournalHead)),
+                            head.size,
+                            PyBUF_READ,
+                        ),
+                        head.at * 1e-9,
+                        head.is_cut != 0,
+                    )
+            finally:
+                start += (cython.sizeof(JournalHead) + head.size + 7) & ~cython.cast(cython.ulonglong, 7)
+                store(cython.address(self._start), start)
+        store(cython.address(self._start), start)

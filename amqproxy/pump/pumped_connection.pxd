@@ -1,0 +1,85 @@
+# What C sees of `pumped_connection`.
+
+cimport cython
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+
+from amqproxy.amqp091.frame_reader cimport ContentState, FrameReader
+from amqproxy.pump.system_calls cimport BytePointer, CharPointer, VoidPointer, look, look_int
+
+
+cdef struct ChannelContent:
+    # One direction of one channel: what a `ContentState` has of it.
+    int number
+    int expects
+    int index
+    unsigned long long remaining
+    unsigned long long contents
+
+
+ctypedef ChannelContent *ChannelContentPointer
+
+
+cdef struct PumpedDirection:
+    # What one peer sends. `rest` is received and begins at the bound of a frame, `unsent` is taken and not sent yet.
+    void *owner
+    int place
+    int source
+    int target
+    int is_read
+    int is_waiting
+    int is_listed
+    int error
+    long long payload_max
+    unsigned long long received
+    unsigned long long taken
+    unsigned long long frames
+    unsigned long long shown_received
+    unsigned long long shown_taken
+    unsigned long long shown_frames
+    unsigned char *rest
+    Py_ssize_t rest_size
+    unsigned char *unsent
+    Py_ssize_t unsent_from
+    Py_ssize_t unsent_end
+    unsigned long long listed_at
+    PumpedDirection *next_listed
+    PumpedDirection *last_listed
+    ChannelContent *channels
+    int channel_count
+    int recent
+    unsigned long long looked_received
+    double heard_at
+    double patience
+
+
+ctypedef PumpedDirection *DirectionPointer
+
+
+cdef struct Pumped:
+    # Both directions of a connection: the client's, and the server's. `object` is the one of Python.
+    PumpedDirection directions[2]
+    void *object
+    int is_here
+    int is_metered
+    int reason
+    long long frames_left
+    Pumped *next_leaving
+
+
+ctypedef Pumped *PumpedPointer
+
+
+@cython.final
+cdef class PumpedConnection:
+    cdef Pumped *_pumped
+    cdef readonly object readers
+    cdef public object returned
+    cdef readonly object note
+    cdef readonly object holder
+    cdef readonly bint is_pumped
+    cdef bint _has_arrived
+
+    cdef object _load(self, FrameReader reader, PumpedDirection *direction)
+    cdef object _show(self, FrameReader reader, PumpedDirection *direction)
+    cdef bint _is_silent(self, double now) noexcept

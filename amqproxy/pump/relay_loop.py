@@ -1,0 +1,386 @@
+"""What a pump does in its thread: it waits, receives, has frames scanned, sends, and gives back, all without Python."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE
+from amqproxy.pump.frame_scanner import FrameScanner
+from amqproxy.pump.journal import Journal
+from amqproxy.pump.latency_counts import LatencyCounts
+from amqproxy.pump.return_reasons import CROWDED, ENDED, GONE, RECALLED, STUCK, TRICKLING
+from amqproxy.pump.stalled_directions import StalledDirections
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+SCRATCH = 256 * 1024
+"""Bytes received at once, what is held of an incomplete frame included; a larger frame is for the session."""
+
+MOST_HELD = 64 * 1024 * 1024
+"""Bytes that one pump holds of incomplete frames and of what is not sent yet; beyond, connections are given back."""
+
+_EVENTS = cython.declare(cython.int, 64)
+
+_ENDED = cython.declare(cython.int, ENDED)
+_GONE = cython.declare(cython.int, GONE)
+_STUCK = cython.declare(cython.int, STUCK)
+_RECALLED = cython.declare(cython.int, RECALLED)
+_CROWDED = cython.declare(cython.int, CROWDED)
+_TRICKLING = cython.declare(cython.int, TRICKLING)
+
+_SCRATCH = cython.declare(cython.Py_ssize_t, SCRATCH)
+_MOST_HELD = cython.declare(cython.ulonglong, MOST_HELD)
+_SMALL = cython.declare(cython.Py_ssize_t, FRAME_MIN_SIZE)
+_STUCK_MS = cython.declare(cython.int, 50)
+_LOOK_NS = cython.declare(cython.ulonglong, 10_000_000)
+
+
+@cython.final
+@cython.cclass
+class RelayLoop:
+    """The loop of one pump. It reads from the pipe `commands`, and writes to `returns`; see `pump_message`.
+
+    What has passed is written into the `journal`, and counted by the `scanner` and in `latencies`. A connection is
+    given back when a peer has taken nothing, or has not completed a larger frame, for `stuck_after` seconds. `OSError`
+    where the system has no descriptor left.
+    """
+
+    def __init__(
+        self,
+        scanner: FrameScanner,
+        journal: Journal,
+        latencies: LatencyCounts,
+        commands: int,
+        returns: int,
+        stuck_after: float,
+    ) -> None:
+        event: epoll_event
+        self.epoll = -1
+        self._scanner = scanner
+        self._journal = journal
+        self._latencies = latencies
+        self._stalled = StalledDirections()
+        self._commands = commands
+        self._returns = returns
+        self._stuck_ns = int(stuck_after * 1e9)
+        self._scratch = cython.cast(BytePointer, malloc(_SCRATCH))
+        if self._scratch == cython.NULL:
+            raise MemoryError
+        self.epoll = epoll_create1(0o2000000)  # EPOLL_CLOEXEC
+        if self.epoll < 0:
+            raise OSError(errno, "no descriptor for a pump")
+        event.events = EPOLLIN
+        event.data.ptr = cython.NULL
+        if epoll_ctl(self.epoll, EPOLL_CTL_ADD, commands, cython.address(event)) < 0:
+            raise OSError(errno, "no place for a pump")
+
+    def __dealloc__(self) -> None:
+        if self._scratch != cython.NULL and self.epoll >= 0:
+            close_descriptor(self.epoll)
+        free(self._scratch)
+
+    @property
+    def has_stalled(self) -> bool:
+        """Is there a direction that makes no progress?"""
+        return self._stalled.first != cython.NULL
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def run(self) -> cython.void:
+        """Relay until told to stop."""
+        while not self.is_stopping:
+            self.turn(-1)
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def turn(self, milliseconds: cython.int) -> cython.int:
+        """Relay what can be relayed, once round; wait so long for it, -1: for ever."""
+        count: cython.int
+        i: cython.int
+        has_commands: cython.int = False
+        if not self._journal.has_room():
+            self._call()
+            wait_for(self._commands, 0, 1 if milliseconds else 0)
+            self._take_commands()
+            self._send_back()
+            return 0
+        if self._leaving != cython.NULL or self._acks_due:
+            milliseconds = 1 if milliseconds else 0
+        elif self._stalled.first != cython.NULL and milliseconds < 0:
+            milliseconds = _STUCK_MS
+        count = epoll_wait(self.epoll, self._events, _EVENTS, milliseconds)
+        for i in range(count):
+            if self._events[i].data.ptr == cython.NULL:
+                has_commands = True
+            else:
+                self._handle(cython.cast(DirectionPointer, self._events[i].data.ptr), self._events[i].events)
+        if has_commands:
+            self._take_commands()
+        if self._stalled.first != cython.NULL:
+            self._give_back_slow(now_ns())
+        self._send_back()
+        return count
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _take_commands(self) -> cython.void:
+        message: PumpMessage
+        while read_pipe(self._commands, cython.address(message), cython.sizeof(PumpMessage)) == cython.sizeof(
+            PumpMessage
+        ):
+            if message.kind == BEGIN:
+                self._begin(message.connection)
+            elif message.kind == RECALL:
+                if message.connection.is_here:
+                    self._give_back(message.connection, _RECALLED)
+                self._acks_due += 1
+            else:
+                self.is_stopping = True
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _begin(self, connection: PumpedPointer) -> cython.void:
+        client: DirectionPointer = cython.address(connection.directions[0])
+        server: DirectionPointer = cython.address(connection.directions[1])
+        connection.is_here = True
+        add(cython.address(self._held), client.rest_size + server.rest_size)
+        if client.rest_size > _SMALL:
+            self._stalled.add(client, now_ns())
+        if server.rest_size > _SMALL:
+            self._stalled.add(server, now_ns())
+        if self._register(client, EPOLL_CTL_ADD) < 0 or self._register(server, EPOLL_CTL_ADD) < 0:
+            self._give_back(connection, _CROWDED)
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _register(self, direction: DirectionPointer, operation: cython.int) -> cython.int:
+        """Wait for what is to be waited for at the source of a direction, which is the target of the other one."""
+        event: epoll_event
+        connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
+        event.events = 0
+        if direction.is_read:
+            event.events = EPOLLIN
+        if connection.directions[1 - direction.place].is_waiting:
+            event.events |= EPOLLOUT
+        event.data.ptr = direction
+        return epoll_ctl(self.epoll, operation, direction.source, cython.address(event))
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _give_back(self, connection: PumpedPointer, reason: cython.int) -> cython.void:
+        place: cython.int
+        direction: DirectionPointer
+        connection.is_here = False
+        connection.reason = reason
+        for place in range(2):
+            direction = cython.address(connection.directions[place])
+            self._register(direction, EPOLL_CTL_DEL)
+            direction.is_waiting = False
+            self._stalled.discard(direction)
+            add(
+                cython.address(self._held),
+                0 - cython.cast(cython.ulonglong, direction.rest_size + direction.unsent_end - direction.unsent_from),
+            )
+        connection.next_leaving = self._leaving
+        self._leaving = connection
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _send_back(self) -> cython.void:
+        """Hand over what is to be given back; from then on, it is the owner's, and may be gone.
+
+        That is only done once no event of this turn is left, which could be about it.
+        """
+        message: PumpMessage
+        rest: PumpedPointer
+        message.kind = RETURNED
+        while self._leaving != cython.NULL:
+            message.connection = self._leaving
+            rest = self._leaving.next_leaving
+            if write_pipe(self._returns, cython.address(message), cython.sizeof(PumpMessage)) < 0:
+                return
+            self._leaving = rest
+        message.kind = ACKNOWLEDGED
+        message.connection = cython.NULL
+        while self._acks_due:
+            if write_pipe(self._returns, cython.address(message), cython.sizeof(PumpMessage)) < 0:
+                return
+            self._acks_due -= 1
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _handle(self, direction: DirectionPointer, events: cython.uint) -> cython.void:
+        """Do what the source of a direction is ready for."""
+        connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
+        other: DirectionPointer = cython.address(connection.directions[1 - direction.place])
+        if connection.is_here and events & EPOLLOUT and other.is_waiting:
+            self._flush(other)
+        if not connection.is_here:
+            return
+        if events & EPOLLIN and direction.is_read:
+            self._receive(direction)
+        elif events & (EPOLLERR | EPOLLHUP):
+            self._give_back(connection, _GONE)
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _receive(self, direction: DirectionPointer) -> cython.void:
+        """Receive once, and send on the whole frames."""
+        connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
+        scratch: BytePointer = self._scratch
+        size: cython.Py_ssize_t = direction.rest_size
+        end: cython.Py_ssize_t
+        left: cython.Py_ssize_t
+        got: cython.longlong
+        sent: cython.longlong = 0
+        reason: cython.int = 0
+        began: cython.ulonglong
+        frames: cython.ulonglong = direction.frames
+        kept: BytePointer
+        if not self._journal.has_room():
+            return  # it is readable still, when there is
+        if size:
+            memcpy(scratch, direction.rest, size)
+        got = receive_bytes(direction.source, scratch + size, _SCRATCH - size)
+        if got <= 0:
+            if got == 0:
+                self._give_back(connection, _ENDED)
+            elif errno != EAGAIN and errno != EINTR:
+                direction.error = errno
+                self._give_back(connection, _GONE)
+            return
+        began = now_ns()
+        add(cython.address(direction.received), got)
+        size += got
+        end = self._scanner.scan(direction, scratch, size, cython.address(reason))
+        if end:
+            add(cython.address(direction.taken), end)
+            sent = send_bytes(direction.target, scratch, end)
+            if sent < 0:
+                if errno != EAGAIN and errno != EINTR:
+                    reason = _GONE
+                sent = 0
+            if sent < end:
+                direction.unsent = cython.cast(BytePointer, malloc(end - sent))
+                if direction.unsent == cython.NULL:
+                    direction.error = ENOMEM
+                    reason = _GONE
+                else:
+                    memcpy(direction.unsent, scratch + sent, end - sent)
+                    direction.unsent_from = 0
+                    direction.unsent_end = end - sent
+                    add(cython.address(self._held), end - sent)
+                    if not reason:
+                        self._wait_for_room(direction, began)
+            self._latencies.observe(now_ns() - began)
+            if connection.is_metered and self._journal.write(direction, scratch, end, direction.frames - frames, began):
+                self._call()
+        left = size - end
+        if left or direction.rest_size:
+            kept = direction.rest
+            add(cython.address(self._held), left - direction.rest_size)
+            direction.rest = cython.NULL
+            direction.rest_size = 0
+            free(kept)
+            if left:
+                direction.rest = cython.cast(BytePointer, malloc(left))
+                if direction.rest == cython.NULL:
+                    direction.error = ENOMEM
+                    reason = _GONE
+                else:
+                    memcpy(direction.rest, scratch + end, left)
+                    direction.rest_size = left
+                    if not reason and left > _SMALL and self._held > _MOST_HELD:
+                        reason = _CROWDED
+        if end and direction.is_listed and not direction.is_waiting:
+            self._stalled.discard(direction)
+        if left > _SMALL and not direction.is_listed:
+            self._stalled.add(direction, began)
+        if reason:
+            self._give_back(connection, reason)
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _wait_for_room(self, direction: DirectionPointer, now: cython.ulonglong) -> cython.void:
+        """Read no more of a direction until its target has taken what is unsent."""
+        connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
+        put_int(cython.address(direction.is_read), False)
+        direction.is_waiting = True
+        self._stalled.discard(direction)
+        self._stalled.add(direction, now)
+        self._register(direction, EPOLL_CTL_MOD)
+        self._register(cython.address(connection.directions[1 - direction.place]), EPOLL_CTL_MOD)
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _flush(self, direction: DirectionPointer) -> cython.void:
+        """Send on what is unsent of a direction, and read again once that is all."""
+        connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
+        left: cython.Py_ssize_t = direction.unsent_end - direction.unsent_from
+        sent: cython.longlong = send_bytes(direction.target, direction.unsent + direction.unsent_from, left)
+        if sent < 0:
+            if errno != EAGAIN and errno != EINTR:
+                self._give_back(connection, _GONE)
+            return
+        add(cython.address(self._held), 0 - cython.cast(cython.ulonglong, sent))
+        direction.unsent_from += sent
+        direction.listed_at = now_ns()
+        if sent < left:
+            return
+        free(direction.unsent)
+        direction.unsent = cython.NULL
+        direction.unsent_from = direction.unsent_end = 0
+        put_int(cython.address(direction.is_read), True)
+        direction.is_waiting = False
+        if direction.rest_size <= _SMALL:
+            self._stalled.discard(direction)
+        self._register(direction, EPOLL_CTL_MOD)
+        self._register(cython.address(connection.directions[1 - direction.place]), EPOLL_CTL_MOD)
+
+    # --- connections that make no progress
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _give_back_slow(self, now: cython.ulonglong) -> cython.void:
+        """Give back the connections of which a peer has taken nothing, or has left a frame incomplete, for long."""
+        direction: DirectionPointer = self._stalled.first
+        following: DirectionPointer
+        if self._stuck_ns and now - self._looked_at < _LOOK_NS:
+            return
+        self._looked_at = now
+        while direction != cython.NULL:
+            following = direction.next_listed
+            if now - direction.listed_at >= self._stuck_ns:
+                if following != cython.NULL and following.owner == direction.owner:
+                    following = following.next_listed
+                self._give_back(
+                    cython.cast(PumpedPointer, direction.owner), _STUCK if direction.is_waiting else _TRICKLING
+                )
+            direction = following
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _call(self) -> cython.void:
+        """Ask the owner to read the journal, once until it does."""
+        message: PumpMessage
+        if not load(cython.address(self.has_called)):
+            message.connection = cython.NULL
+            message.kind = MUCH_WRITTEN
+            # Before the call: the owner may read it, and clear this, at once.
+            store(cython.address(self.has_called), 1)
+            if write_pipe(self._returns, cython.address(message), cython.sizeof(PumpMessage)) < 0:
+                store(cython.address(self.has_called), 0)

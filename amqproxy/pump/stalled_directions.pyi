@@ -1,0 +1,3 @@
+"""What of `stalled_directions` is seen from Python, where it is compiled."""
+
+class StalledDirections: ...

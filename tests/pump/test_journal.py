@@ -1,0 +1,86 @@
+"""What a pump writes down of what passes, and that nothing of it is lost."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqproxy.pump.pumps import are_available
+from amqproxy.taps.metering.message_counts import MessageCounts
+from amqproxy.taps.metering.message_meter import MessageMeter
+from tests.pump.random_commands import random_commands
+from tests.pump.rig import DELIVER, PUBLISH, Running, Wire, pump, until
+from tests.transcripts.words import octets
+
+pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+
+
+def test_what_has_passed_is_noted() -> None:
+    noted: list[tuple[bool, bytes, bool]] = []
+    wire = Wire(pump(), note=lambda is_server, data, now, is_cut: noted.append((is_server, bytes(data), is_cut)))
+    wire.hand_over()
+    wire.client.send(octets(PUBLISH))
+    wire.settle()
+    wire.server.send(octets(DELIVER))
+    wire.settle()
+    assert noted == [(False, octets(PUBLISH), False), (True, octets(DELIVER), False)]
+    wire.close()
+
+
+def test_large_bodies_are_left_out() -> None:
+    noted: list[bytes] = []
+    wire = Wire(pump(), note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
+    wire.hand_over()
+    wire.client.send(octets("1: basic.publish, 1: header 9000, 1: body 9000"))
+    wire.settle()
+    assert noted == [octets("1: basic.publish, 1: header 9000") + octets("1: body 9000")[:7]]
+    wire.close()
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_a_meter_counts_by_the_journal_as_by_the_bytes(seed: int) -> None:
+    dice = Random(seed)
+    opening = octets("1: channel.open, 1: confirm.select"), octets("1: channel.open-ok, 1: confirm.select-ok")
+    data = random_commands(dice, is_server=False), random_commands(dice, is_server=True)
+    direct, journalled = MessageCounts(), MessageCounts()
+    meters = MessageMeter(direct), MessageMeter(journalled)
+    for meter in meters:
+        meter.feed(False, opening[0], 0.0)
+        meter.feed(True, opening[1], 0.0)
+    meters[0].feed(False, data[0], 1.0)
+    meters[0].feed(True, data[1], 1.0)
+    wire = Wire(pump(), note=lambda is_server, data, now, is_cut: meters[1].feed(is_server, data, 1.0, is_cut))
+    wire.hand_over()
+    for place, peer in enumerate((wire.client, wire.server)):
+        left = data[place]
+        while left:
+            left = left[peer.send(left[: dice.randint(1, 9000)]) :]
+            wire.settle()
+    assert not meters[1].is_lost
+    assert list(journalled.values) == list(direct.values)
+    assert journalled.published_bytes.counts == direct.published_bytes.counts
+    assert journalled.delivered_bytes.counts == direct.delivered_bytes.counts
+    assert meters[1].frames == meters[0].frames
+    wire.close()
+
+
+def test_a_full_journal_is_waited_for_and_nothing_is_lost() -> None:
+    noted = bytearray()
+    with Running(journal=1 << 20, stuck_after=1000.0) as running:
+        wire = Wire(running, note=lambda is_server, data, now, is_cut: noted.extend(data), buffer=1 << 20)
+        wire.hand_over()
+        data = octets(PUBLISH) * 60_000
+        left = memoryview(data)
+        while left or len(wire.seen[1]) < len(data):
+            with suppress(BlockingIOError):
+                left = left[wire.client.send(left) :] if left else left
+            wire.look()
+            running.receive_returned()
+        until(lambda: len(noted) == len(data), running)
+        assert bytes(noted) == data == bytes(wire.seen[1])
+        wire.close()
