@@ -2,6 +2,8 @@
 
 - `header_tables`: application headers and arguments as field tables.
 - `message_properties`: the properties of a message.
+- `command_view`: a whole control or command as a command of 0-9-1, for rules, and what they make of it: by
+  `method_views`, each a `method_shape`, and `message_views`. What cannot be expressed is `Inexpressible`.
 
 What a protocol lacks becomes the nearest that it has. No input or output; imports both protocols.
 """

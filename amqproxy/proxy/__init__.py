@@ -6,7 +6,8 @@ Subpackages and modules, from the top:
   not read; `sessions` looks at very many sessions, some in each turn.
 - `session`: one client's connection and the one to the broker, joined: a `Session`, from the protocol header to the
   last close, with or without rules.
-- `interception`: what stands between the legs of a session with rules: an `Interceptor`, sans-IO.
+- `interception`: what stands between the legs of a session with rules: an `Interceptor`, sans-IO;
+  `amqp010_interception`: the same for AMQP 0-10.
 - `mirroring`: copies of publishes, sent to other exchanges and upstreams.
 - Used by all of them: a `leg` for each side, with its `Transport` and the `Connection` state there; `stateful` lists
   the methods that change a connection; `memory_budget` bounds what waits; `timers`; `faulty_transport` applies stream

@@ -52,6 +52,8 @@ class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
     consumers: int = 0
     unacked: int = 0
     """Deliveries that the client has yet to settle; counted only when a rule asks for it."""
+    is_by_credit: bool = False
+    """Does a consumer get nothing before it has given credit, as in AMQP 0-10?"""
 
 
 class BodyTooLarge(Exception):

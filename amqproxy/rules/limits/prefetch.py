@@ -56,7 +56,7 @@ class PrefetchLimit(LimitKind):
                 return limit_exceeded(context, self.code, self.text)
             return Verdict(command=context.command.altered(method=replace(method, prefetch_count=self._most)))
         settings: ChannelPrefetches = memory.own
-        if method.no_ack or context.command.channel in settings.channels:
+        if method.no_ack or context.channel.is_by_credit or context.command.channel in settings.channels:
             return Verdict(command=context.command)
         if self.act == "refuse":
             return limit_exceeded(context, self.code, self.text)

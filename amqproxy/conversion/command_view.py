@@ -1,0 +1,81 @@
+"""A whole control or command of AMQP 0-10 as a command of 0-9-1, which rules judge, and what they make of it.
+
+The view has frames of its own, as if it had been received: so it is decoded only where something asks for it.
+"""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.controls import ConnectionHeartbeat
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.conversion.message_views import (
+    changed_header,
+    changed_transfer,
+    properties_view,
+    transfer_view,
+    with_length,
+)
+from amqproxy.conversion.method_views import method_view, shape_of
+from amqproxy.peer import Peer
+
+HIGHEST_CHANNEL = 65_535
+
+
+def command_view(sender: Peer, assembly: Assembly, position: int = 0, body_size: int | None = None) -> Command | None:
+    """What an assembly is in 0-9-1; None where it has no counterpart there. `ProtocolError` when it is malformed.
+
+    `position` is the command's in its session. `body_size` is the size of a body that is not all there yet, and then
+    not looked into.
+    """
+    original = assembly.method
+    if isinstance(original, ConnectionHeartbeat):
+        return Command.received([Frame(HEARTBEAT_FRAME)])
+    if not isinstance(original, MessageTransfer):
+        method = method_view(sender, original)
+        if method is None:
+            return None
+        number = 0 if method.name.startswith("connection.") else view_channel(assembly.channel)
+        return Command.received([_frame(number, method)])
+    number, header = view_channel(assembly.channel), assembly.header
+    frames = [_frame(number, transfer_view(sender, original, header, position))]
+    size = assembly.body_size if body_size is None else body_size
+    content = ContentHeader(size, properties_view(header))
+    frames.append(Frame(encode_frame(HEADER, number, content.encode())))
+    if size and body_size is None:
+        frames.append(Frame(encode_frame(BODY, number, assembly.body)))
+    return Command.received(frames)
+
+
+def view_channel(number: int) -> int:
+    """The channel of a session in 0-9-1, where 0 is the connection's own: for that one, the highest there is."""
+    return number or HIGHEST_CHANNEL
+
+
+def _frame(channel: int, method: Method) -> Frame:
+    return Frame(encode_method(channel, method))
+
+
+def changed_assembly(sender: Peer, original: Assembly, before: Command, after: Command) -> Assembly:
+    """The original, with what differs between its view and what rules have made of that.
+
+    `Inexpressible` where 0-10 cannot say it. Where only a part of the body has come, the result has that part.
+    """
+    method, header = original.method, original.header
+    if after.index < 0 or before.index < 0:
+        raise Inexpressible("a heartbeat cannot be changed")
+    if isinstance(method, MessageTransfer):
+        method, header = changed_transfer(sender, method, header, before.method, after.method)
+        header = changed_header(header, before.properties, after.properties)
+        body = None
+        if not after.frames:  # a rule has given it another body
+            body = after.body
+            header = with_length(header, len(body))
+        return original.altered(method, header, body)
+    shape = shape_of(sender, method)
+    assert shape is not None
+    return original.altered(shape.changed(method, before.method, after.method))

@@ -1,0 +1,168 @@
+"""A message.transfer of AMQP 0-10 in the shape of basic.publish or basic.deliver, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.properties import NO_PROPERTIES as NO_HEADER
+from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties, ReplyTo
+from amqproxy.amqp010.wire import Map
+from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, Method
+from amqproxy.amqp091.properties import Properties
+from amqproxy.conversion.header_tables import merged
+from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.conversion.message_properties import (
+    HIGHEST_PRIORITY,
+    NO_DELIVERY,
+    NO_MESSAGE,
+    headers_of,
+    plain_properties,
+    plain_structs,
+)
+from amqproxy.conversion.method_shape import changed_fields
+from amqproxy.peer import CLIENT, Peer
+
+_IN_HEADERS = frozenset({"headers", "message_id", "type", "cluster_id"})
+"""The properties that are, or may be, among the headers in 0-10."""
+
+_NO_MAP = Map()
+
+
+def transfer_view(sender: Peer, transfer: MessageTransfer, header: Header | None, position: int) -> Method:
+    """The publish or the delivery that a transfer is; `position` is the command's, which stands for a delivery tag."""
+    delivery = (header and header.delivery) or NO_DELIVERY
+    if sender is CLIENT:
+        return BasicPublish(
+            exchange=transfer.destination or "",
+            routing_key=delivery.routing_key or "",
+            mandatory=not delivery.discard_unroutable,
+            immediate=delivery.immediate,
+        )
+    return BasicDeliver(
+        consumer_tag=transfer.destination or "",
+        delivery_tag=id_of(position),
+        redelivered=delivery.redelivered,
+        exchange=delivery.exchange or "",
+        routing_key=delivery.routing_key or "",
+    )
+
+
+def properties_view(header: Header | None) -> Properties:
+    """The properties of 0-9-1 that a message's header comes to.
+
+    A reply-to with an exchange is `exchange/routing_key`.
+    """
+    if header is None:
+        header = NO_HEADER
+    message = header.message or NO_MESSAGE
+    properties = plain_properties(header.delivery or NO_DELIVERY, message)
+    reply_to = message.reply_to
+    if reply_to is not None and reply_to.exchange:
+        text = f"{reply_to.exchange}/{reply_to.routing_key or ''}"
+        return replace(properties, reply_to=text if len(text.encode("utf-8", "surrogateescape")) <= 255 else None)
+    return properties
+
+
+def changed_transfer(
+    sender: Peer, transfer: MessageTransfer, header: Header | None, before: Method, after: Method
+) -> tuple[MessageTransfer, Header | None]:
+    """Both, with what differs between the view and what has become of it; `Inexpressible`."""
+    delivery = (header and header.delivery) or NO_DELIVERY
+    places = _PUBLISH if sender is CLIENT else _DELIVER
+    of_transfer: dict[str, Any] = {}
+    of_delivery: dict[str, Any] = {}
+    for field in changed_fields(before, after):
+        value = getattr(after, field)
+        if field == "mandatory":
+            of_delivery["discard_unroutable"] = not value
+        elif field in places:
+            of_delivery[places[field]] = value
+        elif field == ("exchange" if sender is CLIENT else "consumer_tag"):
+            of_transfer["destination"] = value
+        else:
+            raise Inexpressible(f"`{field}` of {before.name} cannot be changed in AMQP 0-10")
+    if of_transfer:
+        transfer = replace(transfer, **of_transfer)
+    if of_delivery:
+        header = (header or NO_HEADER).replacing(replace(delivery, **of_delivery))
+    return transfer, header
+
+
+_PUBLISH = {"routing_key": "routing_key", "immediate": "immediate"}
+_DELIVER = {"redelivered": "redelivered", "exchange": "exchange", "routing_key": "routing_key"}
+
+
+def changed_header(header: Header | None, before: Properties, after: Properties) -> Header | None:
+    """The header, with what differs between the view of its properties and what has become of that; `Inexpressible`."""
+    fields = [field for field in Properties.__struct_fields__ if getattr(before, field) != getattr(after, field)]
+    if not fields:
+        return header
+    _check(after)
+    header = header or NO_HEADER
+    delivery_was, message_was = header.delivery or NO_DELIVERY, header.message or NO_MESSAGE
+    delivery, message = _changed(delivery_was, message_was, fields, after)
+    if delivery is not delivery_was:
+        header = header.replacing(delivery)
+    if message is not message_was:
+        header = header.replacing(message)
+    return header
+
+
+def _changed(
+    delivery: DeliveryProperties, message: MessageProperties, fields: list[str], after: Properties
+) -> tuple[DeliveryProperties, MessageProperties]:
+    new_delivery, new_message = plain_structs(after)
+    of_delivery: dict[str, Any] = {}
+    of_message: dict[str, Any] = {}
+    for field in fields:
+        if field in _IN_DELIVERY:
+            of_delivery[_IN_DELIVERY[field]] = getattr(new_delivery, _IN_DELIVERY[field])
+        elif field == "reply_to":
+            of_message["reply_to"] = _reply_to(message.reply_to, after.reply_to)
+        elif field in _IN_MESSAGE:
+            of_message[field] = getattr(new_message, field)
+    if _IN_HEADERS & set(fields):
+        table = headers_of(after)
+        original = message.application_headers
+        of_message["message_id"] = new_message.message_id
+        if table is not None or original is not None:
+            of_message["application_headers"] = _NO_MAP if table is None else merged(table, original or _NO_MAP)
+    return (
+        replace(delivery, **of_delivery) if of_delivery else delivery,
+        replace(message, **of_message) if of_message else message,
+    )
+
+
+_IN_DELIVERY = {"priority": "priority", "delivery_mode": "delivery_mode", "expiration": "ttl", "timestamp": "timestamp"}
+_IN_MESSAGE = frozenset({"content_type", "content_encoding", "correlation_id", "user_id", "app_id"})
+
+
+def _reply_to(original: ReplyTo | None, text: str | None) -> ReplyTo | None:
+    if text is None:
+        return None
+    if original is not None and original.exchange:
+        exchange, slash, key = text.partition("/")
+        return ReplyTo(exchange, key) if slash else replace(original, exchange="", routing_key=text)
+    return replace(original or ReplyTo(""), routing_key=text)
+
+
+def _check(properties: Properties) -> None:
+    if (properties.priority or 0) > HIGHEST_PRIORITY:
+        raise Inexpressible(f"a priority is {HIGHEST_PRIORITY} at most in AMQP 0-10")
+    delivery, _ = plain_structs(properties)
+    if properties.expiration is not None and delivery.ttl is None:
+        raise Inexpressible("an expiration is a number of milliseconds in AMQP 0-10")
+    if properties.timestamp is not None and delivery.timestamp is None:
+        raise Inexpressible("the timestamp is too large for AMQP 0-10")
+
+
+def with_length(header: Header | None, size: int) -> Header | None:
+    """The header for a body of another size, where it has one."""
+    message = None if header is None else header.message
+    if header is None or message is None or message.content_length is None or message.content_length == size:
+        return header
+    return header.replacing(replace(message, content_length=size))

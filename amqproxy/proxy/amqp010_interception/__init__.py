@@ -1,0 +1,13 @@
+"""What stands between the legs of a session of AMQP 0-10 with rules. No trio, sockets or clock: frames and times go in.
+
+Rules judge what each control and command is in 0-9-1 (`amqproxy.conversion`), and what they change of that is written
+back. So one rule is about both protocols, and what 0-10 cannot express refuses the command.
+
+- `interceptor` goes through the frames of both peers, keeps the state of both legs, and carries verdicts out. It has a
+  `Path` (`path`) for each channel and sender: what is gathered, what waits, and what becomes of a content under way.
+- `evaluation` asks the rules. `encoding` makes frames of what they changed; `answers` are commands of our own, to a
+  sender whose message goes no further, or that a rule wants sent; `error_codes` are those that 0-10 has.
+- A command that goes no further leaves an empty one in its place (`encoding`), so that all others keep their ids. Where
+  commands of our own come between, `command_insertions` has their places, and `id_translation` the ids of all others.
+- `session_closing` ends a session on both legs.
+"""

@@ -1,0 +1,75 @@
+"""Where commands of our own stand among those of one peer, and so which numbers the two legs have for the same command.
+
+The sender counts its own commands only: *source* positions. The receiver counts ours, too: *target* positions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+
+class CommandInsertions:
+    """Of one direction of a session. `places` are the target positions of ours, ascending."""
+
+    __slots__ = ("_before", "_forgotten", "places")
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self._before: list[int] = []
+        self._forgotten = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._forgotten or self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def add(self, target: int) -> None:
+        """A command of ours is sent at this position, behind all that were sent so far."""
+        self._before.append(target - len(self.places) - self._forgotten)
+        self.places.append(target)
+
+    def forget(self, source: int) -> None:
+        """Nothing below this source position is referred to any more."""
+        count = bisect_left(self._before, source)
+        del self.places[:count]
+        del self._before[:count]
+        self._forgotten += count
+
+    def to_target(self, source: int) -> int:
+        """The position of a command of the sender's, as its receiver counts."""
+        return source + self._forgotten + bisect_right(self._before, source)
+
+    def to_sources(self, targets: range) -> Iterator[range]:
+        """The commands of the sender's in a range as its receiver counts, without ours."""
+        start = targets.start
+        first = bisect_left(self.places, start)
+        for number in range(first, bisect_left(self.places, targets.stop)):
+            place = self.places[number]
+            if start < place:
+                yield self._sources(range(start, place), number)
+            start = place + 1
+        if start < targets.stop:
+            yield self._sources(range(start, targets.stop), bisect_left(self.places, start))
+
+    def _sources(self, targets: range, before: int) -> range:
+        shift = self._forgotten + before
+        return range(targets.start - shift, targets.stop - shift)
+
+    def to_targets(self, sources: range, *, with_ours: bool = False) -> Iterator[range]:
+        """The same commands as their receiver counts them: ours are left out, or belong to it, next to them too."""
+        if not sources:
+            return
+        start, last = self.to_target(sources.start), self.to_target(sources[-1])
+        if with_ours:
+            number = bisect_left(self.places, start)
+            while number and self.places[number - 1] == start - 1:
+                number, start = number - 1, start - 1
+            yield range(start, last + 1)
+            return
+        for place in self.places[bisect_left(self.places, start) : bisect_left(self.places, last)]:
+            if start < place:
+                yield range(start, place)
+            start = place + 1
+        yield range(start, last + 1)

@@ -1,0 +1,120 @@
+"""The questions that an interceptor of AMQP 0-10 asks the rules of its session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.connection import Connection
+from amqproxy.amqp010.controls import ConnectionHeartbeat
+from amqproxy.amqp010.domains import AcceptMode
+from amqproxy.amqp010.methods import BY_INDEX
+from amqproxy.amqp010.methods import Method as Method010
+from amqproxy.amqp010.transaction import TransactionMode
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, Method
+from amqproxy.conversion.method_views import SHAPES
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.interception.session_rules import SessionRules
+from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.verdict import Stage, Verdict
+
+
+class Evaluation:
+    """Has the commands of one session evaluated, by the `evaluator` that the session has now.
+
+    `failed` collects the names of rules that have failed. Rules look into bodies of `body_limit` bytes at most.
+    """
+
+    def __init__(
+        self,
+        evaluator: SessionRules,
+        client: Client,
+        leg: Connection,
+        *,
+        random: Callable[[], float],
+        time: Callable[[], float],
+        body_limit: int,
+    ) -> None:
+        """`leg` is the client's."""
+        self.evaluator = evaluator
+        self.client = client
+        self.failed: list[str] = []
+        self.now = 0.0
+        self.body_limit = body_limit
+        self._leg = leg
+        self._random = random
+        self._time = time
+        self._wanted = {peer: bytes(len(BY_INDEX)) for peer in Peer}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """The evaluator, or what it knows, has changed."""
+        for peer in Peer:
+            wants, wants_heartbeats = self.evaluator.wants(peer), self.evaluator.wants_all(peer)
+            self._wanted[peer] = bytes([_is_wanted(cls, peer, wants, wants_heartbeats) for cls in BY_INDEX])
+
+    def wants(self, sender: Peer, index: int) -> bool:
+        """May a rule have something to do with a control or command with this index? It has one."""
+        return self._wanted[sender][index] == 1
+
+    def learn(self, method: Method) -> None:
+        """Update what is known of the client from the handshake."""
+        known = updated_client(self.client, method)
+        if known is not self.client:
+            self.client = known
+            self.evaluator.know(known)
+            self.refresh()
+
+    def stage(self, sender: Peer, view: Command, assembly: Assembly) -> Stage:
+        """How much of a command is needed to evaluate it."""
+        return self.evaluator.stage(sender, view.frames[0], self._facts(assembly))
+
+    def verdict(self, sender: Peer, view: Command, assembly: Assembly) -> Verdict:
+        """The verdict on a command of which all that its stage needs is in its view."""
+        verdict = self.evaluator.evaluate(
+            CommandContext(
+                sender=sender,
+                command=view,
+                client=self.client,
+                channel=self._facts(assembly),
+                now=self.now,
+                time=self._time(),
+                random=self._random,
+                body_limit=self.body_limit,
+            )
+        )
+        if verdict.failures:
+            self.failed += [rule for rule, _ in verdict.failures]
+        return verdict
+
+    def covered(self, sender: Peer, view: Command) -> Command | None:
+        """A command as taps may see it; None: not at all."""
+        return self.evaluator.covered(sender, view, self.body_limit)
+
+    def _facts(self, assembly: Assembly) -> ChannelInfo:
+        """What rules may know of a session. It confirms a publish that has to be accepted."""
+        number, method = assembly.channel, assembly.method
+        channel = self._leg.channels.get(number)
+        session = None if channel is None else channel.session
+        if session is None:
+            return ChannelInfo(number=number, is_by_credit=True)
+        return ChannelInfo(
+            number=number,
+            is_confirming=isinstance(method, MessageTransfer) and method.accept_mode != AcceptMode.NONE,
+            is_transactional=session.transaction.mode is not TransactionMode.NONE,
+            consumers=len(session.subscriptions),
+            unacked=sum(map(len, session.transfers[SERVER].acquired)) if self.evaluator.reads_unacked else 0,
+            is_by_credit=True,
+        )
+
+
+def _is_wanted(cls: type[Method010], sender: Peer, wants: bytes, wants_heartbeats: bool) -> bool:
+    if cls is ConnectionHeartbeat:
+        return wants_heartbeats
+    if cls is MessageTransfer:
+        return wants[(BasicPublish if sender is CLIENT else BasicDeliver).index] == 1
+    shape = SHAPES[sender].get(cls)
+    return shape is not None and wants[shape.method.index] == 1

@@ -1,0 +1,939 @@
+"""Where commands of AMQP 0-10 cross from one leg to the other, and verdicts are carried out.
+
+An `AMQP010Interceptor` is what a session has between its legs when there are rules: it takes frames, and gives what is
+to be sent to each peer. It shows each leg's `Connection` what really passes on it. It does no input or output; the time
+is passed in. What no rule changes leaves as the bytes that came.
+
+Somewhat long, since a command's life, from its first frame to its last, is in one place.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.commands import MessageSubscribe, MessageTransfer
+from amqproxy.amqp010.connection import Connection
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    SessionAttach,
+    SessionCommandPoint,
+    SessionDetached,
+    SessionRequestTimeout,
+    SessionTimeout,
+)
+from amqproxy.amqp010.domains import AcceptMode, CloseCode, Track
+from amqproxy.amqp010.errors import (
+    FramingError,
+    PreconditionFailed,
+    ProtocolError,
+    ResourceLimitExceeded,
+    Scope,
+)
+from amqproxy.amqp010.frame import BODY, HEADER, Frame
+from amqproxy.amqp010.methods import BY_INDEX, Command, Method
+from amqproxy.amqp010.session import Session
+from amqproxy.amqp010.transitions import MAY_CLOSE, ConnectionState
+from amqproxy.amqp091.commands import MAX_BODY
+from amqproxy.amqp091.commands import Command as View
+from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.amqp091.errors import Scope as Scope091
+from amqproxy.amqp091.errors import reply_text
+from amqproxy.conversion.command_view import changed_assembly, command_view, view_channel
+from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010_interception.answers import answer_to, inserted
+from amqproxy.proxy.amqp010_interception.encoding import altered, damaged, encoded, fitting, placeholder
+from amqproxy.proxy.amqp010_interception.error_codes import connection_code
+from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
+from amqproxy.proxy.amqp010_interception.id_translation import HAS_IDS, translated
+from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand
+from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
+from amqproxy.proxy.amqp010_interception.session_closing import SessionClosing
+from amqproxy.proxy.interception.channel_direction import QueuedBytes
+from amqproxy.proxy.interception.channel_owner import LEGS
+from amqproxy.proxy.interception.effects import InterceptorEffects
+from amqproxy.proxy.interception.session_rules import SessionRules
+from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
+from amqproxy.proxy.timers import Timers
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.outcome import Outcome, outcome
+from amqproxy.rules.verdict import Answer, Close, Impairment, Insertion, Stage, Verdict
+from amqproxy.taps.note import NOTHING, Note
+
+MAX_HELD = 16 * 1024 * 1024
+"""Bytes that may wait in one session behind what is held; above, nothing more is read from their sender."""
+
+MAX_INSERTIONS = 65_536
+"""Commands of our own among those of one peer of a session that may still be referred to."""
+
+TURN = 64
+"""Commands that go on in one turn of what has waited; the rest goes on in the next."""
+
+INTERNAL_ERROR = 541
+
+REFUSED = "closed by a rule of the proxy"
+"""The text for the broker where a rule closes the connection."""
+
+_COUNTS = frozenset(
+    cls.index
+    for cls in BY_INDEX
+    if (cls.name.startswith("connection.") and cls.name != "connection.heartbeat")
+    or cls.name in ("session.attach", "session.attached", "session.detach", "session.detached", "execution.exception")
+)
+"""What counts for the session itself."""
+
+_UNREAD = frozenset(cls.index for cls in BY_INDEX if cls.name.partition(".")[0] in ("file", "stream"))
+"""Commands that move messages, and that rules do not know: no known peer has them."""
+
+_ALWAYS = frozenset(
+    cls.index
+    for cls in BY_INDEX
+    if cls.name
+    in ("connection.start-ok", "connection.open", "connection.tune", "connection.tune-ok", "session.detached")
+)
+"""What makes the client known, agrees on limits, or ends a session."""
+
+_WITH_DESTINATION = frozenset(
+    cls.index
+    for cls in BY_INDEX
+    if cls.name in {f"message.{name}" for name in ("set-flow-mode", "flow", "flush", "stop", "resume")}
+)
+"""What names a subscription, besides the commands that are its begin and its end."""
+
+
+class AMQP010Interceptor:
+    """What stands between the legs of a session of AMQP 0-10 with rules.
+
+    `connections` are the legs', by the peer at their other end. `refusal` is set when the connection has to end, for a
+    rule; both peers have been sent connection.close then. `met` collects, with its sender and channel, each method of
+    the connection's own, and what attaches and ends sessions. Rules look into bodies of `body_limit` bytes at most.
+    """
+
+    must_read = True
+
+    def __init__(
+        self,
+        connections: Mapping[Peer, Connection],
+        evaluator: SessionRules,
+        client: Client,
+        *,
+        random: Callable[[], float],
+        time: Callable[[], float],
+        met: Callable[[Peer, int, Method], None] = lambda sender, channel, method: None,
+        is_tapped: bool = False,
+        share: MemoryShare | None = None,
+        body_limit: int = MAX_BODY,
+    ) -> None:
+        self.connections = connections
+        self.is_tapped = is_tapped
+        self.refusal: AMQP010Refusal | None = None
+        self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
+        self.waiting: dict[int, tuple[ChannelPaths, Path]] = {}
+        self._loads = {peer: QueuedBytes(self.share) for peer in Peer}
+        self._evaluation = Evaluation(
+            evaluator, client, connections[CLIENT], random=random, time=time, body_limit=body_limit
+        )
+        self._random, self._time = random, time
+        self._met = met
+        self._channels: dict[int, ChannelPaths] = {}
+        self._outputs: dict[Peer, list[bytes]] = {peer: [] for peer in Peer}
+        self._passed: dict[Peer, list[tuple[Note, list[Frame], list[int | None]]]] = {peer: [] for peer in Peer}
+        self._closing = SessionClosing(connections, self._send_own)
+        self._effects = InterceptorEffects()
+        self._timers = Timers()
+        self._numbers = itertools.count(1)
+        self._tune: ConnectionTune | None = None
+        self._is_over = False
+
+    # --- what is known
+
+    @property
+    def evaluator(self) -> SessionRules:
+        return self._evaluation.evaluator
+
+    @evaluator.setter
+    def evaluator(self, evaluator: SessionRules) -> None:
+        self._evaluation.evaluator = evaluator
+        self._evaluation.refresh()
+
+    @property
+    def client(self) -> Client:
+        """What is known of the client so far."""
+        return self._evaluation.client
+
+    @property
+    def shown_client(self) -> Client:
+        """The same as logs and operators may see it."""
+        return self.evaluator.shown_client
+
+    def covered_method(self, sender: Peer, command: View) -> View | None:
+        """A command as logs may show it, without its body; None: not at all."""
+        return self.evaluator.covered(sender, command, 0)
+
+    def start(self, now: float, *, is_open: bool) -> tuple[Impairment, ...]:
+        """What rules about connections as such want to be done to the bytes of this one."""
+        return self.evaluator.start(now=now, time=self._time(), random=self._random, is_open=is_open)
+
+    def is_full(self, sender: Peer) -> bool:
+        """Does so much wait of what a peer has sent that nothing more is to be read from it for now?"""
+        if not any(path.is_waiting for _, path in self.waiting.values()):
+            return False
+        size = self._loads[sender].size
+        return size > MAX_HELD or (size > 0 and self.share.is_over)
+
+    # --- in and out
+
+    def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
+        """Take all frames that the sender's reader has found in what it has just been fed.
+
+        `ProtocolError` at the first that may not come; those before it have passed then, and both peers have been sent
+        connection.close.
+        """
+        self._evaluation.now = now
+        try:
+            for frame in frames:
+                if self._is_over:
+                    self._take_after_end(sender, frame)
+                else:
+                    self._take(sender, frame)
+        except ProtocolError as error:
+            if not self._is_over:
+                self.close(error, f"the {sender} broke the protocol")
+            raise
+
+    def take_output(self, to: Peer) -> bytes | memoryview:
+        """All that is to be sent to a peer now."""
+        output, self._outputs[to] = self._outputs[to], []
+        return output[0] if len(output) == 1 else b"".join(output)
+
+    def take_passed(self, sender: Peer) -> list[tuple[Note, list[Frame], list[int | None]]]:
+        """What taps are to see of `sender`, with the ids of its commands, and what they are to know of it."""
+        passed, self._passed[sender] = self._passed[sender], []
+        return passed
+
+    def take_effects(self) -> InterceptorEffects:
+        """What rules want besides."""
+        effects, self._effects = self._effects, InterceptorEffects()
+        effects.failed, self._evaluation.failed = self._evaluation.failed, []
+        return effects
+
+    @property
+    def is_over(self) -> bool:
+        """Has the connection been closed here?"""
+        return self._is_over
+
+    @property
+    def is_closed(self) -> bool:
+        """Has every peer that was sent connection.close answered it?"""
+        return all(connection.state in _CLOSED for connection in self.connections.values())
+
+    def end(self) -> None:
+        """The session is over."""
+        self.share.clear()
+        self.evaluator.session_over()
+        self.waiting.clear()
+        self._channels.clear()
+        self._timers = Timers()
+
+    # --- the end of the connection
+
+    def close(self, error: ProtocolError, farewell: str) -> None:
+        """Send both peers connection.close, for `error`: the broker with `farewell`."""
+        code = connection_code(int(error.code)) if error.scope is Scope.CONNECTION else CloseCode.FRAMING_ERROR
+        self._close_both(ConnectionClose(code, error.reply_text), farewell)
+
+    def _close_both(self, close: ConnectionClose, farewell: str) -> None:
+        self._is_over = True
+        for waiting in list(self.waiting):
+            self._forget_waiting(waiting)
+        for peer, method in (
+            (CLIENT, close),
+            (SERVER, ConnectionClose(CloseCode.CONNECTION_FORCED, farewell)),
+        ):
+            if self.connections[peer].state in MAY_CLOSE:
+                self._send_own(peer, 0, method)
+
+    def _take_after_end(self, sender: Peer, frame: Frame) -> None:
+        """Take a frame of a peer that has been sent connection.close: only its answer counts."""
+        with suppress(ProtocolError):
+            self.connections[sender].receive(sender, frame)
+        if frame.index == ConnectionClose.index and frame.is_whole_segment:
+            self._send_own(sender, 0, ConnectionCloseOk())
+
+    # --- one frame
+
+    def _take(self, sender: Peer, frame: Frame) -> None:
+        channel = self._channel(frame.channel)
+        path = channel.paths[sender]
+        position = 0
+        if frame.track == Track.COMMAND and frame.begins_assembly:
+            position = self._next_position(sender, sender, frame.channel) or 0
+        self._receive(sender, sender, frame)
+        if channel.closing is not None:
+            self._take_while_closing(channel, path, frame, position)
+        elif path.is_held_up and frame.index != ConnectionClose.index:
+            path.enqueue(frame, position)
+        else:
+            self._process(channel, path, frame, position)
+
+    def _channel(self, number: int) -> ChannelPaths:
+        channel = self._channels.get(number)
+        if channel is None:
+            channel = self._channels[number] = ChannelPaths(number, self._loads)
+        return channel
+
+    def _next_position(self, leg: Peer, sender: Peer, number: int) -> int | None:
+        """The position of the next command of `sender`, as it is counted on a leg."""
+        channel = self.connections[leg].channels.get(number)
+        session = None if channel is None else channel.sessions[sender]
+        return None if session is None else session.streams[sender].next
+
+    def _receive(self, leg: Peer, sender: Peer, frame: Frame) -> None:
+        """Show a leg a frame. What is wrong in a session only is for its receiver to answer."""
+        try:
+            self.connections[leg].receive(sender, frame)
+        except ProtocolError as error:
+            if error.scope is Scope.CONNECTION or isinstance(error, ResourceLimitExceeded):
+                raise
+
+    def _process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+        """Do with the next frame of a peer what is to be done with it."""
+        try:
+            if frame.track == Track.COMMAND:
+                self._process_command(channel, path, frame, position)
+            elif path.rest is Rest.IS_GATHERED:
+                path.behind.append(frame)
+            else:
+                self._process_control(channel, path, frame)
+        except ProtocolError as error:
+            if error.scope is Scope.CONNECTION:
+                raise
+            path.take_gathered()
+            path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
+            self._close_session(channel, Close(Scope091.CHANNEL, int(error.code), error.reply_text), path.position)
+
+    def _concerns(self, channel: ChannelPaths, sender: Peer, index: int) -> bool:
+        """Is something to be done about a control or command but to send it on?"""
+        if index < 0:
+            return True  # it does not show in its first frame what it is
+        if self._evaluation.wants(sender, index) or index in _ALWAYS or index in _UNREAD:
+            return True
+        if index in HAS_IDS and (channel.insertions[CLIENT] or channel.insertions[SERVER]):
+            return True
+        if index == SessionTimeout.index and channel.own_timeouts:
+            return True
+        return index in _WITH_DESTINATION and bool(channel.destinations)
+
+    def _process_control(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+        sender = path.sender
+        if frame.index == ConnectionClose.index:
+            self._release_behind(sender)
+        if frame.begins_assembly and frame.ends_assembly and not self._concerns(channel, sender, frame.index):
+            self._send(channel, sender, [frame])
+            return
+        path.controls.append(frame)
+        if not frame.ends_assembly:
+            return
+        frames, path.controls = path.controls, []
+        assembly = Assembly.received(frames)
+        if channel.own_timeouts and sender is SERVER and isinstance(assembly.method, SessionTimeout):
+            channel.own_timeouts -= 1  # it answers us
+            return
+        view = command_view(sender, assembly)
+        if view is None:
+            self._forward(channel, path, frames, assembly)
+        else:
+            self._judge(channel, path, Pending(sender, frames, assembly, 0, view))
+
+    def _process_command(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+        if frame.begins_assembly:
+            path.take_gathered()  # a detach may have cut the one before short
+            path.position, path.note, path.left = position, NOTHING, None
+            concerns = self._concerns(channel, path.sender, frame.index)
+            path.rest = Rest.IS_GATHERED if concerns else Rest.PASSES
+        if path.rest is Rest.IS_GATHERED:
+            path.gather(frame)
+            self._gather(channel, path, frame)
+            return
+        if path.rest is not Rest.IS_SWALLOWED:
+            self._pass_rest(channel, path, frame)
+        if frame.ends_assembly:
+            path.rest = Rest.BEGINS
+
+    def _pass_rest(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+        if path.left is not None and frame.kind == BODY:
+            path.left -= frame.size
+            if path.left < 0:
+                raise FramingError(
+                    "a body longer than its content-length, by which rules judged it",
+                    channel=frame.channel,
+                    offset=frame.offset,
+                    section="10.2 message.message-properties, content-length",
+                )
+        self._send(channel, path.sender, [frame], path.note)
+
+    def _gather(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+        """Evaluate a command once as much of it has come as rules need."""
+        frames = path.gathered
+        excess = self._excess(frames)
+        if excess is not None:
+            path.take_gathered()
+            path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
+            self._close_session(channel, excess, path.position, frames[0].index)
+        elif frame.ends_assembly:
+            self._consider(channel, path, Assembly.received(list(frames)), None)
+        elif frames[0].index == MessageTransfer.index and _ends_header(frames):
+            self._consider_early(channel, path, Assembly.received(list(frames)))
+
+    def _excess(self, frames: Sequence[Frame]) -> Close | None:
+        """What is too much about a command that is gathered: 406 where it is, 506 where it may fit another time."""
+        limit = min(self.share.memory.share_limit, MAX_BODY)
+        if len(frames) > 1 and sum([frame.size for frame in frames]) > limit:
+            text = f"a message of more than the {limit} bytes that rules can look at"
+            error: ProtocolError = PreconditionFailed(text)
+        elif self.share.is_over:
+            error = ResourceLimitExceeded("there is no memory now for all messages that rules are to look at")
+        else:
+            return None
+        return Close(Scope091.CHANNEL, int(error.code), error.reply_text)
+
+    def _consider_early(self, channel: ChannelPaths, path: Path, assembly: Assembly) -> None:
+        """Evaluate a message whose header has come, unless its body is needed."""
+        message = None if assembly.header is None else assembly.header.message
+        size = None if message is None else message.content_length
+        view = command_view(path.sender, assembly, path.position, size or 0)
+        assert view is not None
+        stage = self._evaluation.stage(path.sender, view, assembly)
+        if stage is Stage.BODY or (stage is Stage.HEADER and size is None):
+            return
+        if stage is Stage.HEADER:
+            path.left = size
+        self._consider(channel, path, assembly, size or 0, stage)
+
+    def _consider(
+        self, channel: ChannelPaths, path: Path, assembly: Assembly, body_size: int | None, stage: Stage | None = None
+    ) -> None:
+        """Evaluate a command; `body_size` is that of a body that is not all there."""
+        frames = path.take_gathered()
+        is_complete = body_size is None
+        path.rest = Rest.BEGINS if is_complete else Rest.IS_SWALLOWED
+        sender = path.sender
+        if frames[0].index in _UNREAD:
+            text = f"{assembly.method.name} is not known to rules"
+            self._close_session(channel, Close(Scope091.CHANNEL, 540, text), path.position, frames[0].index)
+        else:
+            view = command_view(sender, assembly, path.position, body_size)
+            if view is None:
+                self._forward(channel, path, frames, assembly)
+            else:
+                self._judge(channel, path, Pending(sender, frames, assembly, path.position, view), stage)
+        behind, path.behind = path.behind, []
+        for frame in behind:
+            if channel.closing is not None:
+                self._take_while_closing(channel, path, frame, 0)
+            elif path.is_held_up:
+                path.enqueue(frame, 0)
+            else:
+                self._process(channel, path, frame, 0)
+
+    # --- verdicts
+
+    def _judge(self, channel: ChannelPaths, path: Path, pending: Pending, stage: Stage | None = None) -> None:
+        """Have the rules decide about a command, and carry that out."""
+        sender, assembly, view = path.sender, pending.assembly, pending.view
+        if isinstance(assembly.method, ConnectionTuneOk) and self._tune is not None:
+            pending = self._with_offered_limits(pending, assembly.method, self._tune)
+            assembly, view = pending.assembly, pending.view
+        if view.frames[0].channel == 0 and view.index >= 0 and sender is CLIENT:
+            try:
+                self._evaluation.learn(view.method)
+            except ProtocolError091:
+                raise FramingError("what the client sends of itself cannot be read") from None
+        if not self._evaluation.wants(sender, assembly.index):
+            stage = Stage.NOTHING
+        if stage is None:
+            stage = self._evaluation.stage(sender, view, assembly)
+        if stage is Stage.NOTHING:
+            self._forward(channel, path, pending.frames, assembly)
+            if not pending.is_complete:
+                path.rest = Rest.PASSES
+            return
+        self.carry_out(channel, path, pending, self._evaluation.verdict(sender, view, assembly))
+
+    def _with_offered_limits(self, pending: Pending, answer: ConnectionTuneOk, tune: ConnectionTune) -> Pending:
+        """The client's tune-ok, with what it leaves out and so takes as offered: the broker may have offered more."""
+        full = replace(
+            answer,
+            channel_max=tune.channel_max if answer.channel_max is None else answer.channel_max,
+            max_frame_size=tune.max_frame_size if answer.max_frame_size is None else answer.max_frame_size,
+        )
+        if full == answer:
+            return pending
+        assembly = pending.assembly.altered(full)
+        view = command_view(CLIENT, assembly)
+        assert view is not None
+        return Pending(CLIENT, encoded(assembly, 0), assembly, 0, view)
+
+    def carry_out(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
+        """Carry out a verdict on a command."""
+        self._effects.add(path.sender, pending.view, verdict)
+        for insertion in verdict.insertions:
+            if insertion.is_ahead or insertion.after > 0:
+                self._insert(channel, path, pending, insertion)
+        if verdict.delay > 0 or verdict.hold is not None:
+            self._wait(channel, path, pending, verdict)
+        else:
+            self._settle(channel, path, pending, verdict)
+
+    def _settle(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
+        """Carry out a verdict whose time has come."""
+        if channel.closing is not None or self._is_over:
+            return
+        note = self._note(path.sender, pending, verdict)
+        if not pending.is_complete:
+            path.rest = Rest.IS_SWALLOWED
+        if verdict.close is not None:
+            self._refuse(channel, pending, verdict.close)
+            return
+        if verdict.command is None:
+            self._drop(channel, path, pending, verdict, note)
+        else:
+            try:
+                frames, assembly = self._changed(path.sender, pending, verdict)
+            except Exception as error:  # noqa: BLE001 - a rule may have put anything there
+                self._refuse_made(channel, pending, verdict, error)
+                return
+            if not pending.is_complete and len(frames) and not frames[-1].ends_assembly:
+                path.rest, path.note = Rest.PASSES, note
+            self._forward(channel, path, frames, assembly, note, verdict)
+        for insertion in verdict.insertions:
+            if not insertion.is_ahead and insertion.after <= 0:
+                self._insert(channel, path, pending, insertion)
+
+    def _changed(self, sender: Peer, pending: Pending, verdict: Verdict) -> tuple[list[Frame], Assembly]:
+        """The frames of what goes on, and what they are."""
+        if verdict.behind:
+            raise Inexpressible("commands of AMQP 0-10 cannot be reordered")
+        command, original = verdict.command, pending.assembly
+        assert command is not None
+        if command is pending.view:
+            return pending.frames, original
+        assembly = changed_assembly(sender, original, pending.view, command)
+        if assembly.method is original.method and assembly.header is original.header and not _has_other_body(command):
+            return pending.frames, original
+        self._note_destination(sender, original.method, assembly)
+        frame_max = self.connections[sender.other].frame_max
+        return altered(original, assembly, pending.frames, frame_max), assembly
+
+    def _note_destination(self, sender: Peer, before: Method, after: Assembly) -> None:
+        """Remember that a subscription has another name at the broker."""
+        if isinstance(before, MessageSubscribe) and sender is CLIENT:
+            old, new = before.destination or "", after.method.destination or ""
+            if old != new:
+                self._channel(after.channel).destinations[old] = new
+
+    def _refuse_made(self, channel: ChannelPaths, pending: Pending, verdict: Verdict, error: Exception) -> None:
+        """Refuse a command of which rules have made what cannot be sent."""
+        by = f" by rule '{verdict.marks[-1]}'" if verdict.marks else ""
+        what = str(error) if isinstance(error, Inexpressible) else f"it cannot be encoded ({type(error).__name__})"
+        self._effects.logged.append(("error", f"refused what was made{by}: {what}"))
+        text = reply_text(INTERNAL_ERROR, f"rules made what cannot be sent: {what}")
+        self._refuse(channel, pending, Close(Scope091.CHANNEL, INTERNAL_ERROR, text))
+
+    def _refuse(self, channel: ChannelPaths, pending: Pending, close: Close) -> None:
+        """Close the session of a command, or the connection."""
+        index = pending.assembly.index
+        if pending.view.channel == 0 or close.scope is Scope091.CONNECTION:
+            self.refusal = AMQP010Refusal(close)
+            self._close_both(ConnectionClose(connection_code(close.code), close.text), REFUSED)
+            return
+        method = pending.assembly.method
+        name = method.name_ or b"" if isinstance(method, SessionAttach) else None
+        is_of_client = isinstance(method, Command) and pending.sender is CLIENT
+        self._close_session(channel, close, pending.position if is_of_client else None, index, name)
+
+    def _drop(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict, note: Note) -> None:
+        """Send an empty command in place of one, and its answer to the sender."""
+        sender, method = path.sender, pending.assembly.method
+        if not isinstance(method, Command):
+            return
+        is_unanswerable = isinstance(method, MessageTransfer) and method.accept_mode == AcceptMode.NONE
+        if is_unanswerable and verdict.answer is Answer.NACK and sender is CLIENT:
+            text = "ACCESS_REFUSED - refused by a rule of the proxy"
+            self._close_session(channel, Close(Scope091.CHANNEL, 403, text), pending.position, method.index)
+            return
+        empty = Assembly(channel.number, placeholder(sender, is_sync=method.sync))
+        self._send(channel, sender, encoded(empty, 0), note, is_shown=False)
+        if isinstance(method, MessageTransfer):
+            answer = answer_to(sender, method, pending.position, verdict)
+            if answer is not None:
+                self._insert_command(channel, sender, Assembly(channel.number, answer))
+
+    # --- what goes out
+
+    def _forward(
+        self,
+        channel: ChannelPaths,
+        path: Path,
+        frames: list[Frame],
+        assembly: Assembly,
+        note: Note = NOTHING,
+        verdict: Verdict | None = None,
+    ) -> None:
+        """Send a control or command on, under the names and ids that its receiver knows."""
+        sender, index = path.sender, assembly.index
+        method = renamed = assembly.method
+        if isinstance(method, ConnectionTune) and assembly.frames is not frames:
+            self._tune = method
+        if index in HAS_IDS and (channel.insertions[CLIENT] or channel.insertions[SERVER]):
+            near = {peer: self._near(sender, peer, channel.number) for peer in Peer}
+            own, partners = channel.insertions[sender], channel.insertions[sender.other]
+            renamed = translated(method, own, partners, near[sender], near[sender.other])
+            if renamed is None:
+                return
+        if sender is CLIENT and index in _WITH_DESTINATION and method.destination in channel.destinations:
+            renamed = replace(method, destination=channel.destinations[method.destination])
+        if renamed is not method:
+            frames = encoded(assembly.altered(renamed), self.connections[sender.other].frame_max)
+        damage = () if verdict is None else verdict.damage
+        self._send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
+        if isinstance(method, SessionDetached):
+            self._forget(channel)
+
+    def _near(self, leg: Peer, sender: Peer, number: int) -> int:
+        """A position close to what `sender` sends now, as it is counted on a leg."""
+        channel = self.connections[leg].channels.get(number)
+        session = None if channel is None else channel.session
+        stream = None if session is None else session.streams[sender]
+        return 0 if stream is None else stream.next or stream.seen or 0
+
+    def _send(
+        self,
+        channel: ChannelPaths,
+        sender: Peer,
+        frames: Sequence[Frame],
+        note: Note = NOTHING,
+        *,
+        is_shown: bool = True,
+        damage: tuple[tuple[int, int], ...] = (),
+    ) -> None:
+        """Send frames of a peer on to the other."""
+        to, path = sender.other, channel.paths[sender]
+        output = self._outputs[to]
+        if self.is_tapped and is_shown:
+            self._show(sender, frames, note)
+        for frame in fitting(frames, self.connections[to].frame_max):
+            self._receive(to, sender, frame)
+            output.append(damaged(frame.raw, damage) if damage else frame.raw)
+            damage = ()
+            if frame.track == Track.COMMAND:
+                path.is_mid = not frame.ends_assembly
+            if frame.index in _COUNTS and frame.is_whole_segment:
+                self._met(sender, frame.channel, frame.method)
+        while path.put_off and not path.is_mid:
+            path.put_off.popleft()()
+
+    def _send_own(self, peer: Peer, number: int, method: Method) -> None:
+        self._send_own_assembly(peer, Assembly(number, method))
+
+    def _send_own_assembly(self, peer: Peer, assembly: Assembly) -> None:
+        """Send a control or command of our own to a peer, in the place of the other one."""
+        frames = encoded(assembly, self.connections[peer].frame_max)
+        for frame in frames:
+            self._receive(peer, peer.other, frame)
+            self._outputs[peer].append(frame.raw)
+        if self.is_tapped:
+            self._show(peer.other, frames, Note(leg=LEGS[peer]))
+
+    # --- commands of our own
+
+    def _insert(self, channel: ChannelPaths, path: Path, pending: Pending, insertion: Insertion) -> None:
+        """Send what a rule wants sent; it refuses the command where 0-10 cannot say it."""
+        to = insertion.to
+        session = self._session(CLIENT, channel.number)
+        try:
+            method = insertion.command.method
+            if to is path.sender.other and type(method) is type(pending.view.method) and pending.is_complete:
+                copy = changed_assembly(path.sender, pending.assembly, pending.view, insertion.command)
+                assembly = Assembly(channel.number, copy.method, copy.header, copy.body if copy.has_body else None)
+            else:
+                assembly = inserted(insertion, session)
+            _ = encoded(assembly, 0)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse_made(channel, pending, Verdict(command=None), error)
+            return
+        if insertion.after > 0:
+            self._timers.at(self._evaluation.now + insertion.after, lambda: self._insert_command(channel, to, assembly))
+        else:
+            self._insert_command(channel, to, assembly)
+
+    def _insert_command(self, channel: ChannelPaths, to: Peer, assembly: Assembly) -> None:
+        """Send a command of our own as soon as no other is under way."""
+        path = channel.paths[to.other]
+        if channel.closing is not None or self._is_over or self._channels.get(channel.number) is not channel:
+            return
+        if path.is_mid:
+            path.put_off.append(lambda: self._insert_command(channel, to, assembly))
+            return
+        session = self._session(to, channel.number)
+        if session is None:
+            return
+        position = session.streams[to.other].next
+        if position is None:
+            position = session.streams[to.other].seen or 0
+            self._send_own(to, channel.number, SessionCommandPoint(id_of(position), 0))
+        insertions = channel.insertions[to.other]
+        if len(insertions) >= MAX_INSERTIONS:
+            insertions.forget(self._lowest_live(to.other, channel.number))
+        if len(insertions) >= MAX_INSERTIONS:
+            text = f"more than {MAX_INSERTIONS} answers of rules that may still be referred to"
+            self._close_session(channel, Close(Scope091.CHANNEL, 506, text))
+            return
+        upstream = self._session(SERVER, channel.number)
+        if not insertions and upstream is not None and upstream.timeout != 0:
+            # The numbers of both legs differ from here on, which no other connection would know.
+            channel.own_timeouts += 1
+            self._send_own(SERVER, channel.number, SessionRequestTimeout(0))
+        insertions.add(position)
+        self._send_own_assembly(to, assembly)
+
+    def _lowest_live(self, sender: Peer, number: int) -> int:
+        """The lowest position of a command of `sender`, as it counts, that may still be referred to."""
+        session = self._session(sender, number)
+        if session is None:
+            return 0
+        stream, transfers = session.streams[sender], session.transfers[sender]
+        held = (stream.incomplete, stream.completed, transfers.acquired, transfers.not_acquired)
+        return min([each.first for each in held if each.first is not None], default=stream.next or 0)
+
+    def _session(self, leg: Peer, number: int) -> Session | None:
+        channel = self.connections[leg].channels.get(number)
+        return None if channel is None else channel.session
+
+    # --- the end of a session
+
+    def _close_session(
+        self,
+        channel: ChannelPaths,
+        close: Close,
+        position: int | None = None,
+        index: int = -1,
+        name: bytes | None = None,
+    ) -> None:
+        """Close the session on a channel for both peers."""
+        if channel.closing is not None or self._is_over:
+            return
+        if name is None:
+            session = self._session(CLIENT, channel.number)
+            name = b"" if session is None else session.name
+        for path in channel.paths.values():
+            waiting = path.clear()
+            if waiting is not None:
+                self.waiting.pop(waiting, None)
+        if not self._closing.close(channel, close, name, position, index):
+            self._forget(channel)
+
+    def _take_while_closing(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+        """Take a frame on a channel whose session we are closing: nothing of it goes on, but what has begun."""
+        closing = channel.closing
+        assert closing is not None
+        if path.sender not in closing:
+            if path.sender is CLIENT:  # it begins the next session
+                channel.reopening.append((frame, position))
+                self._loads[CLIENT].add(frame.length())
+            return
+        if frame.track == Track.COMMAND:
+            if path.is_mid and path.rest is Rest.PASSES:
+                self._send(channel, path.sender, [frame])
+                path.rest = Rest.BEGINS if frame.ends_assembly else Rest.PASSES
+            return
+        path.controls.append(frame)
+        if not frame.ends_assembly:
+            return
+        frames, path.controls = path.controls, []
+        self._closing.take(channel, path.sender, Assembly.received(frames).method)
+        if self.is_tapped:
+            self._show(path.sender, frames, Note(leg=LEGS[path.sender]))
+        if not closing:
+            self._reopen(channel)
+
+    def _reopen(self, channel: ChannelPaths) -> None:
+        """Both peers have detached: go on with what the client has sent since."""
+        self._forget(channel)
+        for frame, position in channel.reopening:
+            self._loads[CLIENT].remove(frame.length())
+            following = self._channel(channel.number)
+            path = following.paths[CLIENT]
+            if following.closing is not None:
+                self._take_while_closing(following, path, frame, position)
+            elif path.is_held_up:
+                path.enqueue(frame, position)
+            else:
+                self._process(following, path, frame, position)
+
+    def _forget(self, channel: ChannelPaths) -> None:
+        """A session has ended."""
+        if self._channels.get(channel.number) is not channel:
+            return
+        del self._channels[channel.number]
+        for path in channel.paths.values():
+            waiting = path.clear()
+            if waiting is not None:
+                self.waiting.pop(waiting, None)
+        self.evaluator.channel_closed(view_channel(channel.number))
+
+    def close_channel(self, number: int, close: Close, now: float) -> None:
+        """Close the session on a channel, since an operator wants it."""
+        self._evaluation.now = now
+        self._close_session(self._channel(number), close)
+
+    # --- what waits
+
+    def _wait(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
+        waiting = WaitingCommand(pending, verdict, next(self._numbers), self._evaluation.now)
+        path.wait(waiting)
+        self.waiting[waiting.number] = (channel, path)
+        if waiting.hold is not None:
+            self._effects.held.append(waiting.number)
+        try:
+            waiting.timer = self._timers.at(waiting.until, lambda: self._time_out(channel, path))
+        except OverflowError as error:
+            raise ResourceLimitExceeded(str(error)) from None
+
+    @property
+    def next_deadline(self) -> float:
+        """When `tick` will next have something to do, in seconds."""
+        return self._timers.next_deadline
+
+    def tick(self, now: float) -> None:
+        """Let go on what has waited long enough, or as much of it as goes on in one turn."""
+        self._evaluation.now = now
+        for _ in range(TURN):
+            do = None if self._is_over else self._timers.take_due(now)
+            if do is None:
+                break
+            self._blamed(do)
+
+    def _blamed(self, do: Callable[[], None]) -> None:
+        """Do something that a peer has caused before: what is wrong about it ends the connection."""
+        try:
+            do()
+        except ProtocolError as error:
+            if not self._is_over:
+                self.refusal = AMQP010Refusal(Close(Scope091.CONNECTION, int(error.code), error.reply_text))
+                self.close(error, "a peer broke the protocol")
+
+    def release(self, number: int, verdict: Verdict | None, now: float) -> None:
+        """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
+        self._evaluation.now = now
+        channel, path = self.waiting[number]
+        assert path.waiting is not None
+        if verdict is not None:
+            path.waiting.verdict = verdict
+        self._blamed(lambda: self._resume(channel, path))
+
+    def release_all(self, now: float) -> None:
+        """Let everything go on that waits now; what is held, as if its timeout had passed."""
+        self._evaluation.now = now
+        for peer in Peer:
+            self._blamed(lambda peer=peer: self._release_behind(peer))  # type: ignore[misc]
+
+    def _release_behind(self, sender: Peer) -> None:
+        """Let go on what waits of a peer, as it closes the connection."""
+        while not self._is_over:
+            found = next((each for each in self.waiting.values() if each[1].sender is sender), None)
+            if found is None:
+                return
+            self._time_out(*found)
+
+    def _time_out(self, channel: ChannelPaths, path: Path) -> None:
+        """Let what waits go on, or refuse it if it was held and is not to pass at its timeout."""
+        waiting = path.waiting
+        if waiting is None:
+            return
+        hold = waiting.hold
+        if hold is not None and not hold.passes_at_timeout:
+            text = reply_text(403, f"held by rule '{hold.name}', and not released in time")
+            close = Close(Scope091.CHANNEL, 403, text)
+            waiting.verdict = Verdict(command=None, close=close, marks=(hold.name,), tags=waiting.verdict.tags)
+            self._effects.refused.append((path.sender, waiting.original, waiting.verdict))
+        self._resume(channel, path)
+
+    def _resume(self, channel: ChannelPaths, path: Path) -> None:
+        """Let what waits go on, and what came behind it, up to the next that waits."""
+        waiting = path.wake()
+        assert waiting is not None
+        self.waiting.pop(waiting.number, None)
+        self._settle(channel, path, waiting.pending, waiting.verdict)
+        while path.queue and not path.is_waiting and not self._is_over:
+            frame, position = path.dequeue()
+            if channel.closing is not None:
+                self._take_while_closing(channel, path, frame, position)
+            else:
+                self._process(channel, path, frame, position)
+
+    def _forget_waiting(self, number: int) -> None:
+        _, path = self.waiting.pop(number)
+        path.clear()
+
+    # --- taps
+
+    def _note(self, sender: Peer, pending: Pending, verdict: Verdict) -> Note:
+        """What taps are to know of a command; they are shown it here, where it does not go on as it came."""
+        if not self.is_tapped:
+            return NOTHING
+        note = NOTHING
+        view = pending.view
+        if verdict.marks or verdict.tags:
+            is_shadow = bool(verdict.marks) and all(mark.endswith("(shadow)") for mark in verdict.marks)
+            note = Note(verdict.marks, verdict.tags, Outcome.SHADOW if is_shadow else outcome(verdict, view))
+        if verdict.command is not view or verdict.damage or verdict.close is not None:
+            covered = self._evaluation.covered(sender, view)
+            self._show(sender, self._shown(sender, pending, covered), note._replace(leg=LEGS[sender]))
+            return note._replace(leg=LEGS[sender.other])
+        if verdict.shown is not None:
+            self._show(sender, self._shown(sender, pending, verdict.shown), note)
+        return note
+
+    def _shown(self, sender: Peer, pending: Pending, covered: View | None) -> Sequence[Frame]:
+        """The frames of a command as taps are to see it; none of one that cannot be encoded."""
+        if covered is None:
+            return ()
+        if covered is pending.view:
+            return pending.frames
+        with suppress(Exception):
+            assembly = changed_assembly(sender, pending.assembly, pending.view, covered)
+            return altered(pending.assembly, assembly, pending.frames, 0)
+        return ()
+
+    def _show(self, sender: Peer, frames: Sequence[Frame], note: Note) -> None:
+        if not frames:
+            return
+        number = frames[0].channel
+        position = self._channel(number).paths[sender].position if number in self._channels else 0
+        ids = [id_of(position) if frame.track == Track.COMMAND else None for frame in frames]
+        self._passed[sender].append((note, list(frames), ids))
+
+
+_CLOSED = frozenset({ConnectionState.CLOSED, ConnectionState.NEW, ConnectionState.GREETED})
+
+
+def _ends_header(frames: Sequence[Frame]) -> bool:
+    """Has the header of a message just come to its end, or its body begun without one?"""
+    last = frames[-1]
+    if last.kind == HEADER:
+        return last.is_last_frame
+    return last.kind == BODY and frames[-2].kind not in (BODY, HEADER)
+
+
+def _has_other_body(command: View) -> bool:
+    return not command.frames

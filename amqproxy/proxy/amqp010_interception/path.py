@@ -1,0 +1,183 @@
+"""One channel between the legs: for each sender, what is gathered, what waits, and what becomes of a content."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp091.commands import Command
+from amqproxy.peer import Peer
+from amqproxy.proxy.amqp010_interception.command_insertions import CommandInsertions
+from amqproxy.proxy.interception.channel_direction import FRAME_COST, QueuedBytes
+from amqproxy.proxy.timers import Timer
+from amqproxy.rules.verdict import HoldAction, Verdict
+from amqproxy.taps.note import NOTHING, Note
+
+
+class Rest(Enum):
+    """What becomes of the next frames of the command track."""
+
+    BEGINS = auto()
+    """There is no command under way."""
+    IS_GATHERED = auto()
+    PASSES = auto()
+    IS_SWALLOWED = auto()
+
+
+class Pending:
+    """A control or command that rules judge: the `frames` of it that have come, and its `view` in 0-9-1.
+
+    `position` is that of a command in its session.
+    """
+
+    __slots__ = ("assembly", "frames", "position", "sender", "view")
+
+    def __init__(self, sender: Peer, frames: list[Frame], assembly: Assembly, position: int, view: Command) -> None:
+        self.sender = sender
+        self.frames = frames
+        self.assembly = assembly
+        self.position = position
+        self.view = view
+
+    @property
+    def is_complete(self) -> bool:
+        return self.assembly.is_complete
+
+
+class WaitingCommand:
+    """A command that waits with its verdict: by its `number`, from `since` until `until` (seconds) or until it is
+    released. `original` is its view."""
+
+    __slots__ = ("cost", "hold", "number", "pending", "since", "timer", "until", "verdict")
+
+    def __init__(self, pending: Pending, verdict: Verdict, number: int, now: float) -> None:
+        self.pending = pending
+        self.verdict = verdict
+        self.hold: HoldAction | None = verdict.hold
+        self.number = number
+        self.since = now
+        self.until = now + verdict.delay + (self.hold.timeout if self.hold is not None else 0.0)
+        self.timer: Timer | None = None
+        self.cost = cost(pending.frames)
+
+    @property
+    def original(self) -> Command:
+        return self.pending.view
+
+
+def cost(frames: Iterable[Frame]) -> int:
+    """The bytes that these frames cost while they are kept."""
+    return sum([frame.length() + FRAME_COST for frame in frames])
+
+
+class Path:
+    """What one peer sends on one channel.
+
+    `is_mid`: the receiver has had a part of a command, and not all of it; what is `put_off` is done at its end.
+    Controls that come
+    while a command is gathered go on `behind` it. `left` is how many bytes of body may still come where rules have
+    believed what the header says of them.
+    """
+
+    __slots__ = (
+        "_load",
+        "behind",
+        "controls",
+        "gathered",
+        "is_mid",
+        "is_paused",
+        "left",
+        "note",
+        "position",
+        "put_off",
+        "queue",
+        "rest",
+        "sender",
+        "waiting",
+    )
+
+    def __init__(self, sender: Peer, load: QueuedBytes) -> None:
+        self.sender = sender
+        self._load = load
+        self.gathered: list[Frame] = []
+        self.controls: list[Frame] = []
+        self.behind: list[Frame] = []
+        self.position = 0
+        self.rest = Rest.BEGINS
+        self.left: int | None = None
+        self.note: Note = NOTHING
+        self.is_mid = self.is_paused = False
+        self.put_off: deque[Callable[[], None]] = deque()
+        self.queue: deque[tuple[Frame, int]] = deque()
+        self.waiting: WaitingCommand | None = None
+
+    @property
+    def is_held_up(self) -> bool:
+        """Must what comes now wait behind something?"""
+        return self.waiting is not None or bool(self.queue)
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.waiting is not None
+
+    def gather(self, frame: Frame) -> None:
+        self.gathered.append(frame)
+        self._load.add(cost([frame]))
+
+    def take_gathered(self) -> list[Frame]:
+        frames, self.gathered = self.gathered, []
+        self._load.remove(cost(frames))
+        return frames
+
+    def enqueue(self, frame: Frame, position: int) -> None:
+        self.queue.append((frame, position))
+        self._load.add(cost([frame]))
+
+    def dequeue(self) -> tuple[Frame, int]:
+        frame, position = self.queue.popleft()
+        self._load.remove(cost([frame]))
+        return frame, position
+
+    def wait(self, waiting: WaitingCommand) -> None:
+        self.waiting = waiting
+        self._load.add(waiting.cost)
+
+    def wake(self) -> WaitingCommand | None:
+        """What has waited, if something has; it does no longer."""
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            self._load.remove(waiting.cost)
+            if waiting.timer is not None:
+                waiting.timer.cancel()
+        return waiting
+
+    def clear(self) -> int | None:
+        """Forget all that has not gone on; the number of what waited, if something did."""
+        waiting = self.wake()
+        self.take_gathered()
+        self.controls, self.behind = [], []
+        while self.queue:
+            self.dequeue()
+        return None if waiting is None else waiting.number
+
+
+class ChannelPaths:
+    """One channel. `insertions` are, by the sender, our commands among those of its session.
+
+    While we close its session, `closing` are the peers that have yet to detach. What the client sends on the channel
+    after it has, waits in `reopening` for the other. `destinations` are the subscriptions that rules have renamed.
+    """
+
+    __slots__ = ("closing", "destinations", "insertions", "number", "own_timeouts", "paths", "reopening")
+
+    def __init__(self, number: int, loads: dict[Peer, QueuedBytes]) -> None:
+        self.number = number
+        self.paths = {peer: Path(peer, loads[peer]) for peer in Peer}
+        self.insertions = {peer: CommandInsertions() for peer in Peer}
+        self.closing: set[Peer] | None = None
+        self.reopening: deque[tuple[Frame, int]] = deque()
+        self.destinations: dict[str, str] = {}
+        self.own_timeouts = 0

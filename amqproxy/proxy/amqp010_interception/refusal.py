@@ -1,0 +1,22 @@
+"""Why a connection of AMQP 0-10 ends where a rule wants it closed."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.errors import ProtocolError, Scope
+from amqproxy.proxy.amqp010_interception.error_codes import connection_code
+from amqproxy.rules.verdict import Close
+
+
+class AMQP010Refusal(ProtocolError):
+    """A rule wants the connection closed; the code is the nearest that 0-10 has."""
+
+    name = "refused"
+    usual_scope = Scope.CONNECTION
+
+    def __init__(self, close: Close) -> None:
+        super().__init__(close.text)
+        self.code = connection_code(close.code)  # type: ignore[misc]
+
+    @property
+    def reply_text(self) -> str:
+        return self.text

@@ -1,0 +1,39 @@
+"""What is kept of a channel, and what that costs."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import QueueDeclare
+from amqproxy.conversion.command_view import command_view
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.proxy.amqp010_interception.encoding import encoded
+from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Pending, WaitingCommand, cost
+from amqproxy.proxy.interception.channel_direction import QueuedBytes
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
+from amqproxy.proxy.timers import Timers
+from amqproxy.rules.verdict import HoldAction, Verdict
+
+
+def test_all_that_is_kept_counts_until_it_is_let_go() -> None:
+    share = MemoryShare(MemoryBudget())
+    channel = ChannelPaths(1, {peer: QueuedBytes(share) for peer in (CLIENT, SERVER)})
+    path = channel.paths[CLIENT]
+    assembly = Assembly(1, QueueDeclare("q"))
+    frames = encoded(assembly, 0)
+    path.gather(frames[0])
+    path.enqueue(frames[0], 3)
+    view = command_view(CLIENT, assembly)
+    assert view is not None
+    verdict = Verdict(command=view, delay=1.0, hold=HoldAction("h", 60.0))
+    waiting = WaitingCommand(Pending(CLIENT, frames, assembly, 3, view), verdict, 9, 100.0)
+    waiting.timer = Timers().at(waiting.until, lambda: None)
+    path.wait(waiting)
+    assert (waiting.until, waiting.original, waiting.pending.is_complete) == (161.0, view, True)
+    assert path.is_held_up
+    assert path.is_waiting
+    assert share.used == 3 * cost(frames)
+    assert path.dequeue() == (frames[0], 3)
+    assert path.clear() == 9
+    assert share.used == 0
+    assert not waiting.timer.is_due
+    assert path.clear() is None

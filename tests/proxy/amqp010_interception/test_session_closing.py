@@ -1,0 +1,66 @@
+"""What both peers are sent where a session is closed, by where its attachment stands."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.errors import Scope
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.rules.verdict import Close
+from tests.proxy.amqp010_interception.amqp010_stage import OPENING, AMQP010Stage, transfer
+
+CLOSE = Close(Scope.CHANNEL, 320, "closed by an operator")
+EXCEPTION = "<= 1 execution.exception error_code=541 description=closed by an operator"
+
+
+def test_an_attached_session() -> None:
+    stage = AMQP010Stage()
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    assert stage.listen() == ["=> 1 session.detach name_=s", EXCEPTION, "<= 1 session.detach name_=s"]
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    assert stage.listen() == []
+
+
+def test_one_that_may_be_resumed_is_given_up() -> None:
+    stage = AMQP010Stage()
+    stage.say(">> 1 session.request-timeout timeout=10\n<< 1 session.timeout timeout=10")
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    assert stage.listen()[0] == "=> 1 session.request-timeout timeout=0"
+
+
+def test_one_that_the_broker_has_not_answered() -> None:
+    stage = AMQP010Stage(opening=OPENING + ">> 1 session.attach name_=s")
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    assert stage.listen() == [
+        "=> 1 session.detach name_=s",
+        "<= 1 session.attached name_=s",
+        "<= 1 session.command-point command_id=0 command_offset=0",
+        EXCEPTION,
+        "<= 1 session.detach name_=s",
+    ]
+
+
+def test_none() -> None:
+    stage = AMQP010Stage(opening=OPENING)
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    assert stage.listen() == []
+    assert stage.say(">> 1 session.attach name_=s") == ["=> 1 session.attach name_=s"]
+
+
+def test_not_within_a_message_to_the_client() -> None:
+    stage = AMQP010Stage()
+    stage.say(">> 1 message.subscribe queue=q destination=d accept_mode=0 acquire_mode=0")
+    sent = transfer(SERVER, destination="d", accept_mode=0, body=b"x" * 6000)
+    assert stage.feed(SERVER, sent[:5000]) == []
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    assert stage.listen() == ["=> 1 session.detach name_=s"]
+    heard = stage.feed(SERVER, sent[5000:])
+    assert heard[0].startswith("<= 1 message.transfer destination=d")
+    assert heard[1:] == [EXCEPTION, "<= 1 session.detach name_=s"]
+
+
+def test_what_the_broker_sends_until_it_has_detached_goes_no_further() -> None:
+    stage = AMQP010Stage()
+    stage.say(">> 1 message.subscribe queue=q destination=d accept_mode=0 acquire_mode=0")
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    stage.listen()
+    assert stage.feed(SERVER, transfer(SERVER, destination="d", accept_mode=0)) == []
+    assert stage.feed(CLIENT, transfer()) == []
