@@ -87,6 +87,12 @@ class PacketSubscription(Subscription):
         if data:
             yield b'{"event":"packets","data":"%b"}' % b2a_base64(data, newline=False)
 
+    def close(self) -> None:
+        super().close()
+        # This object refers to itself: what may be megabytes would wait for the garbage collector, which looks seldom.
+        self._pieces, self._blocks, self._size = [], memoryview(b""), 0
+        self._entries.clear()
+
     def _encode(self) -> None:
         for entry in self._entries.take(ENTRIES_A_LOOK):
             pieces = self._encoder.encode(entry)
@@ -144,6 +150,9 @@ class _Entries(EntryQueue):
 
     def add(self, entry: recorded.Entry) -> None:
         self._waiting.append(entry)
+
+    def clear(self) -> None:
+        self._waiting.clear()
 
     def take(self, most: int) -> list[recorded.Entry]:
         return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]

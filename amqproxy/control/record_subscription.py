@@ -47,6 +47,7 @@ class RecordSubscription(Subscription):
         self._queue = RecordQueue(
             MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
         )
+        self._clock = _Clock()
         observed = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
         self._source = RecordSource(
             self._queue,
@@ -55,13 +56,12 @@ class RecordSubscription(Subscription):
             memory=MAX_PENDING_BYTES,
             body_limit=MAX_FILTERED_BODY,
             body=request.body,
-            clock=lambda: self._now_ns,
+            clock=self._clock,
         )
         self._skipped = 0
         self._entry: Entry | None = None
         self._rest: deque[Frame] = deque()
         self._parts: deque[AMQP010Chunk] = deque()
-        self._now_ns = time.time_ns()
 
     def look(self) -> bool:
         """Make records of some of what the ring has."""
@@ -77,9 +77,9 @@ class RecordSubscription(Subscription):
             return True
         entry = self._next_entry()
         if entry is None:
-            self._now_ns = time.time_ns()
+            self._clock.now_ns = time.time_ns()
             return False
-        self._now_ns = entry.ts_ns
+        self._clock.now_ns = entry.ts_ns
         if isinstance(entry.frames, FrameChunk):
             self._entry, self._rest = entry, deque(entry.frames.unmade())
             self._show_some()
@@ -114,13 +114,28 @@ class RecordSubscription(Subscription):
     async def report_overdue(self) -> None:
         """Make records of messages that have been open for long."""
         if self._cursor.is_at_end:
-            self._now_ns = time.time_ns()
+            self._clock.now_ns = time.time_ns()
         await self._source.report_overdue()
         self._wake()
 
     def close(self) -> None:
         super().close()
         self._queue.close()
+        self._entry = None
+        self._rest.clear()
+        self._parts.clear()
+
+
+class _Clock:
+    """When what is shown has passed; a separate object, so that a tap that asks it does not keep its subscription."""
+
+    __slots__ = ("now_ns",)
+
+    def __init__(self) -> None:
+        self.now_ns = time.time_ns()
+
+    def __call__(self) -> int:
+        return self.now_ns
 
 
 def _filter(expression: str) -> Filter:

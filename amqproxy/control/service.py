@@ -204,6 +204,7 @@ class _ControlConnection:
     def close(self) -> None:
         """The client is gone: nothing more is made for it."""
         self._stack.close()
+        self._subscription = None
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:

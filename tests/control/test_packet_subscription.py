@@ -227,6 +227,18 @@ def test_who_never_looks_makes_nothing_grow() -> None:
     assert value == followed.lost
 
 
+def test_one_that_is_closed_keeps_nothing_of_what_was_not_sent() -> None:
+    """That may be megabytes, and the garbage collector looks seldom."""
+    followed = Followed(1 << 20)
+    session = Session()
+    followed.ring.saw_frames(session, CLIENT, FrameChunk(1_000 * ACK, 0))
+    followed.subscription.look()
+    followed.subscription.close()
+    assert not followed.subscription._entries
+    assert followed.subscription._pieces == []
+    assert list(followed.subscription.events()) == []
+
+
 def test_one_that_fails_is_shown_no_more_and_the_ring_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     followed = Followed(2_000)
     monkeypatch.setattr(followed.subscription, "_tap", None)

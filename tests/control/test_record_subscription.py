@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from typing import Any
 
 import msgspec
@@ -229,3 +231,32 @@ def test_what_is_shown_and_what_is_lost_is_all_there_was(memory: int, turns: lis
         count()
     count()
     assert shown + lost == passed
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"frames": True},
+        {"frames": True, "filter": "size > 1"},
+        {"messages": True},
+        {"messages": True, "filter": "size > 1"},
+        {"findings": True},
+    ],
+    ids=str,
+)
+def test_one_that_is_closed_does_not_wait_for_the_garbage_collector(request_: dict[str, Any]) -> None:
+    """That looks seldom, and what a client was too slow for may be megabytes."""
+    gc.collect()
+    gc.disable()
+    try:
+        followed = Followed(**request_)
+        followed.saw(BasicPublish(exchange="e"), body=b"hello")
+        followed.events()
+        followed.saw(*[BasicPublish(exchange="e")] * FRAMES_A_LOOK, body=b"hello")
+        followed.subscription.look()
+        left = weakref.ref(followed.subscription)
+        followed.subscription.close()
+        del followed.subscription
+        assert left() is None
+    finally:
+        gc.enable()

@@ -324,7 +324,7 @@ class Session:
         self._observer.end()  # while it is known what may be shown of the client
         with self.contained():
             self._traffic.end()
-        self._share.clear()
+        self._parts.let_go()
         self._life.state = SessionState.OVER
 
     def contained(self) -> AbstractContextManager[None]:

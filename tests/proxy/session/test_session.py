@@ -22,8 +22,11 @@ from amqproxy.amqp091.methods import ConnectionClose, ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.config import Limits, ServerTLS
-from amqproxy.proxy.leg import QUANTUM_FRAMES
+from amqproxy.proxy.leg import QUANTUM_FRAMES, Leg
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
+from amqproxy.proxy.session.session import Session
+from amqproxy.proxy.session.session_parts import SessionParts
+from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.pump.pumps import are_available
 from amqproxy.rules.access.allow import Allow
@@ -1345,6 +1348,31 @@ async def test_nothing_of_a_session_that_is_over_waits_for_the_garbage_collector
             await stage.client.sees()
             await stage.is_over.wait()
             assert interceptor() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("ending", ["client", "broker"])
+async def test_nor_does_anything_of_a_session_without_rules(ending: str) -> None:
+    def parts() -> int:
+        return sum(isinstance(each, (Session, SessionParts, Traffic, Leg)) for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = parts()
+        async with staged(OPEN) as stage:
+            assert parts() > before
+            first, second = (stage.client, stage.broker) if ending == "client" else (stage.broker, stage.client)
+            first.perform("connection.close")
+            await second.sees()
+            second.perform("connection.close-ok, EOF")
+            await first.sees()
+            first.perform("EOF")
+            await stage.is_over.wait()
+            del stage.session
+            await wait_all_tasks_blocked()
+            assert parts() == before
     finally:
         gc.enable()
 
