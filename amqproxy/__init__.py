@@ -35,6 +35,8 @@ keeps a failure with its owner, `trio_thread` runs a trio loop in a thread, `pri
 output, `preflight` looks before a start at what a config needs, `reload` applies a changed one, `app` wires everything
 up in one nursery, and `cli` is the command.
 
+`decode_cache` knows again what was decoded before, for `amqp091` and `amqp010`.
+
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 
 Later come AMQP 0-10 and a pipeline for Spark, each on a separate floor.

@@ -1,9 +1,9 @@
 # What C sees of `frame`.
 
 cimport cython
-from libc.string cimport memcmp
 
 from amqproxy.amqp010.wire cimport StructDecoder, _structs
+from amqproxy.decode_cache cimport DecodeCache
 
 
 @cython.final

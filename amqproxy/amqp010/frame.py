@@ -14,6 +14,7 @@ from amqproxy.amqp010.errors import CommandInvalid, FramingError, ProtocolError
 from amqproxy.amqp010.methods import BY_INDEX, METHODS, Method
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.wire import StructDecoder, decode_structs
+from amqproxy.decode_cache import DecodeCache
 
 try:
     import cython
@@ -55,18 +56,6 @@ _HEADER_DECODER = cython.declare(StructDecoder, StructDecoder(Header, b"\xa9", 4
 _NAMES = ("control", "command", "header", "body")
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _is_same(
-    p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
-) -> cython.bint:
-    """Whether the bytes from `start` on are the first of others."""
-    if not cython.compiled:
-        return p.startswith(q[:size], start)
-    return bool(memcmp(p + start, q, size) == 0)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
-
-
 def index_table() -> bytes:
     """The index of each control and command at 256 times its class's code plus its own; 255 where there is none."""
     table = bytearray([0xFF]) * (256 * 256)
@@ -77,11 +66,10 @@ def index_table() -> bytes:
 
 _INDEX_OF = cython.declare(bytes, index_table())
 
-# A session's commands tend to be alike, to the byte, and what is decoded never changes: so each that is short is
-# decoded once and then known again, and a header is if it is as the one before it.
-_ALIKE_BYTES = cython.declare(list, [b""] * 256)
-_ALIKE = cython.declare(list, [None] * 256)
-_MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
+# A session's transfers and their headers tend to be alike, to the byte.
+_TRANSFERS = cython.declare(DecodeCache, DecodeCache())
+_HEADERS = cython.declare(DecodeCache, DecodeCache())
+_MAX_CACHED = cython.declare(cython.Py_ssize_t, 160)
 _TRANSFER = cython.declare(cython.int, commands.MessageTransfer.index)
 
 
@@ -309,33 +297,40 @@ class Frame:
         p: cython.p_const_uchar = self._buffer
         start: cython.Py_ssize_t = self._start + _OVERHEAD
         size: cython.Py_ssize_t = self._end - start
-        slot: cython.Py_ssize_t = 0
-        if self.index == _TRANSFER and size <= _MAX_ALIKE:
-            slot = (p[self._end - 1] * 31 + p[self._end - 3] * 7 + size) & 0xFF
-            known: bytes = _ALIKE_BYTES[slot]
-            if len(known) == size and _is_same(p, start, known, size):
-                self._decoded = _ALIKE[slot]
+        is_cached: cython.bint = self.index == _TRANSFER and 0 < size <= _MAX_CACHED
+        if is_cached:
+            self._decoded = _TRANSFERS._find(p, start, size)
+            if self._decoded is not None:
                 return self._decoded
         try:
             self._decoded = _decode_method(self.kind, self._buffer, start, self._end, 0)
         except ProtocolError as error:
             self._place(error)
             raise _of_kind(error, self.kind, self._buffer, start, self._end) from None
-        if self.index == _TRANSFER and size <= _MAX_ALIKE:
-            _ALIKE_BYTES[slot] = p[start : self._end]
-            _ALIKE[slot] = self._decoded
+        if is_cached:
+            _TRANSFERS._keep(p, start, size, self._decoded)
         return self._decoded
 
     @cython.cfunc
     def _decode_whole_header(self) -> object:
         if self.kind != _HEADER or self.flags & _WHOLE_SEGMENT != _WHOLE_SEGMENT:
             raise TypeError("a frame that holds no whole header")
+        p: cython.p_const_uchar = self._buffer
+        start: cython.Py_ssize_t = self._start + _OVERHEAD
+        size: cython.Py_ssize_t = self._end - start
+        is_cached: cython.bint = 0 < size <= _MAX_CACHED
+        if is_cached:
+            self._decoded = _HEADERS._find(p, start, size)
+            if self._decoded is not None:
+                return self._decoded
         try:
-            entries = _structs(self._buffer, self._start + _OVERHEAD, self._end, 0)
+            entries = _structs(self._buffer, start, self._end, 0)
         except ProtocolError as error:
             self._place(error)
             raise
         self._decoded = _HEADER_DECODER._of_one(entries)
+        if is_cached:
+            _HEADERS._keep(p, start, size, self._decoded)
         return self._decoded
 
     def _place(self, error: ProtocolError) -> None:

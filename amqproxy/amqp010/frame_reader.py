@@ -37,6 +37,9 @@ _COMMAND = cython.declare(cython.int, COMMAND)
 _HEADER = cython.declare(cython.int, HEADER)
 _BODY = cython.declare(cython.int, BODY)
 _METHOD_COUNT = cython.declare(cython.int, METHOD_COUNT)
+_PIECE = cython.declare(cython.Py_ssize_t, 448)
+"""Bytes of what was fed that small frames share, where they do not share all of it."""
+
 _INDEX_OF = cython.declare(bytes, index_table())
 _SEGMENTS = cython.declare(bytes, bytes([cls.segment for cls in BY_INDEX]))
 _CARRIES_CONTENT = cython.declare(bytes, bytes([cls.carries_content for cls in BY_INDEX]))
@@ -118,8 +121,9 @@ class FrameReader:
 
     With a `quantum`, no `feed` hands over more frames than that: it `is_paused` then, and `resume` goes on.
 
-    Set `zero_copy` where frames are soon let go of: then they share the bytes that were fed, which stay for as long as
-    one of them does, and only what is asked of them is copied. With `is_midstream`, each track may begin in the middle
+    Frames have copies of what was fed, small ones shared by those within some hundred bytes. Set `zero_copy` where
+    frames are soon let go of: then they share the bytes that were fed, which stay for as long as one of them does, and
+    only what is asked of them is copied. With `is_midstream`, each track may begin in the middle
     of an assembly.
     """
 
@@ -340,6 +344,9 @@ class FrameReader:
         is_wanted: cython.bint
         frame: Frame
         zero_copy: cython.bint = self.zero_copy
+        piece: bytes = b""
+        piece_start: cython.Py_ssize_t = start
+        piece_end: cython.Py_ssize_t = start
         handed_over: cython.Py_ssize_t = 0
         quantum: cython.Py_ssize_t = self.quantum or length  # of so few bytes there are never so many frames
         while True:
@@ -398,9 +405,13 @@ class FrameReader:
                     frame._start = position
                     frame._end = position + size
                 else:
-                    frame._buffer = p[position : position + size]
-                    frame._start = 0
-                    frame._end = size
+                    if position + size > piece_end:
+                        piece_start = position
+                        piece_end = min(length, position + max(size, _PIECE))
+                        piece = p[piece_start:piece_end]
+                    frame._buffer = piece
+                    frame._start = position - piece_start
+                    frame._end = position + size - piece_start
                 frame.offset = base + position
                 frame.flags = flags
                 frame.kind = kind

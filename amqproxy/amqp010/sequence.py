@@ -19,6 +19,8 @@ MAX_RANGES = 65_535 // 8
 
 MAX_BYTE_RANGES = 65_535 // 16
 
+_PAIR = struct.Struct(">2I")
+
 
 def add(number: int, increment: int) -> int:
     """The sequence number so many after another. RFC 1982 allows for at most 2 to the power of 31, less 1."""
@@ -39,7 +41,7 @@ def is_before(number: int, other: int) -> bool:
 
 @cython.final
 @cython.no_gc
-@cython.freelist(64)
+@cython.freelist(512)
 @cython.cclass
 class SequenceSet:
     """A set of sequence numbers as closed ranges, in the order and the form in which they are on the wire.
@@ -51,8 +53,9 @@ class SequenceSet:
         listed = tuple([(first, last) for first, last in ranges])
         if len(listed) > MAX_RANGES:
             raise ValueError(f"a sequence-set holds {MAX_RANGES} ranges, this one has {len(listed)}")
+        self._first = self._last = 0
         self._ranges: tuple[tuple[int, int], ...] | None = listed
-        self._data = struct.pack(f">{2 * len(listed)}I", *[word for each in listed for word in each])
+        self._data: bytes | None = struct.pack(f">{2 * len(listed)}I", *[word for each in listed for word in each])
 
     @staticmethod
     def of(numbers: Iterable[int], near: int = 0) -> SequenceSet:
@@ -83,15 +86,31 @@ class SequenceSet:
         made._data = data
         return made
 
+    @staticmethod
+    @cython.cfunc
+    def _of_one(first: cython.uint, last: cython.uint) -> SequenceSet:
+        """The set of one range, as most are."""
+        made: SequenceSet = SequenceSet.__new__(SequenceSet)
+        made._ranges = None
+        made._data = None
+        made._first = first
+        made._last = last
+        return made
+
     def to_bytes(self) -> bytes:
         """The set on the wire, without the size before it."""
+        if self._data is None:
+            self._data = _PAIR.pack(self._first, self._last)
         return self._data
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         if self._ranges is None:
-            words = struct.unpack(f">{len(self._data) // 4}I", self._data)
-            self._ranges = tuple(zip(words[::2], words[1::2], strict=True))
+            if self._data is None:
+                self._ranges = ((self._first, self._last),)
+            else:
+                words = struct.unpack(f">{len(self._data) // 4}I", self._data)
+                self._ranges = tuple(zip(words[::2], words[1::2], strict=True))
         return self._ranges
 
     @property
@@ -119,13 +138,13 @@ class SequenceSet:
                 yield (first + distance) % _MODULUS
 
     def __bool__(self) -> bool:
-        return bool(self._data)
+        return bool(self.to_bytes())
 
     def __eq__(self, other: object) -> bool:
-        return self._data == other.to_bytes() if isinstance(other, SequenceSet) else NotImplemented
+        return self.to_bytes() == other.to_bytes() if isinstance(other, SequenceSet) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._data)
+        return hash(self.to_bytes())
 
     def __repr__(self) -> str:
         return f"SequenceSet({list(self.ranges)!r})"

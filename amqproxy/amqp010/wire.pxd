@@ -1,13 +1,14 @@
 # What C sees of `wire`.
 
 cimport cython
-from libc.string cimport memcmp
 
 from amqproxy.amqp010.sequence cimport SequenceSet
+from amqproxy.decode_cache cimport DecodeCache
 
 
 cdef extern from *:
     """
+    #include <string.h>
     #include <structmember.h>
     /* The fields of a struct are in slots, as those of any class with __slots__: pointers at places that their
        descriptors know. */
@@ -18,7 +19,19 @@ cdef extern from *:
         return offset % sizeof(PyObject *) ? -1 : (long)(offset / sizeof(PyObject *));
     }
     static inline PyObject *amqp010_new_struct(PyObject *cls) {
-        return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
+        PyTypeObject *type = (PyTypeObject *)cls;
+        PyObject *made;
+        if (PyType_IS_GC(type)) return type->tp_alloc(type, 0);
+        made = PyObject_New(PyObject, type);
+        if (made) memset(made + 1, 0, type->tp_basicsize - sizeof(PyObject));
+        return made;
+    }
+    static inline PyObject *amqp010_number_of(const unsigned char *p) {
+    #if PY_VERSION_HEX >= 0x030D0000
+        return PyLong_FromUnsignedNativeBytes(p, 16, Py_ASNATIVEBYTES_BIG_ENDIAN);
+    #else
+        return _PyLong_FromByteArray(p, 16, 0, 0);
+    #endif
     }
     static inline void amqp010_fill_slot(PyObject *made, unsigned char slot, PyObject *value) {
         Py_INCREF(value);
@@ -27,6 +40,7 @@ cdef extern from *:
     """
     long slot_of "amqp010_slot_of" (object descriptor)
     object new_struct "amqp010_new_struct" (object cls)
+    object number_of "amqp010_number_of" (const unsigned char *p)
     void fill_slot "amqp010_fill_slot" (object made, unsigned char slot, object value)
 
 

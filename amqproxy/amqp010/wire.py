@@ -22,6 +22,7 @@ from uuid import UUID, SafeUUID
 
 from amqproxy.amqp010.errors import CommandInvalid, IllegalArgument
 from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
+from amqproxy.decode_cache import DecodeCache
 
 try:
     import cython
@@ -718,7 +719,7 @@ def _map_entries(data: bytes) -> Iterator[Entry]:
     code: cython.int
     while position < end:
         size = p[position]
-        key = data[position + 1 : position + 1 + size].decode("utf-8", "surrogateescape")
+        key = _text(data, position + 1, size)
         position += 1 + size
         code = p[position]
         size = _whole_size(data, position + 1, code)
@@ -816,18 +817,38 @@ def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) ->
 
 
 _UNKNOWN_SAFETY = cython.declare(object, SafeUUID.unknown)
-_from_bytes = cython.declare(object, int.from_bytes)
 
 
 @cython.cfunc
-def _uuid(data: bytes) -> object:
-    """The same as `UUID(bytes=data)`, which takes several times as long to find out that nothing else is given."""
+def _uuid(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> object:
+    """The same as `UUID(bytes=…)`, which takes several times as long to find out that nothing else is given."""
     if not cython.compiled:
-        return UUID(bytes=data)
+        return UUID(bytes=p[position : position + 16])
     made = new_struct(UUID)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-    _put(made, _UUID_PLACES, 0, _from_bytes(data))
+    _put(made, _UUID_PLACES, 0, number_of(p + position))  # type: ignore[name-defined, operator]  # noqa: F821
     _put(made, _UUID_PLACES, 1, _UNKNOWN_SAFETY)
     return made
+
+
+# Exchanges, routing keys and content types are the same in many commands and headers.
+_TEXTS_KNOWN = cython.declare(DecodeCache, DecodeCache())
+_MAX_TEXT = cython.declare(cython.Py_ssize_t, 64)
+
+
+@cython.cfunc
+def _text(p: cython.p_const_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> str:
+    """The text of so many bytes, in UTF-8 but for what is none."""
+    text: str
+    if size == 0:
+        return ""
+    if size > _MAX_TEXT:
+        return p[start : start + size].decode("utf-8", "surrogateescape")
+    known = _TEXTS_KNOWN._find(p, start, size)
+    if known is not None:
+        return cython.cast(str, known)
+    text = p[start : start + size].decode("utf-8", "surrogateescape")
+    _TEXTS_KNOWN._keep(p, start, size, text)
+    return text
 
 
 @cython.cfunc
@@ -870,10 +891,7 @@ def _decode(
         if code == 0x85:  # str8
             size = _size_at(p, position, end, 1, offset)
             position += 1
-            if size:
-                _put(made, slots, index, p[position : position + size].decode("utf-8", "surrogateescape"))
-            else:
-                _put(made, slots, index, "")
+            _put(made, slots, index, _text(p, position, size))
         elif code == 0x02:  # uint8
             size = 1
             if end - position < 1:
@@ -906,13 +924,15 @@ def _decode(
             size = 16
             if end - position < 16:
                 _overrun("a field", 16, end - position, offset + position)
-            _put(made, slots, index, _uuid(p[position : position + 16]))
+            _put(made, slots, index, _uuid(p, position))
         elif code == 0xE1 or code == 0xE2:  # sequence-set, byte-ranges
             size = _size_at(p, position, end, 2, offset)
             position += 2
             if size % (8 if code == 0xE1 else 16):
                 _invalid(f"{size} bytes of ranges, each of {8 if code == 0xE1 else 16}", offset + position)
-            if code == 0xE1:
+            if code == 0xE1 and size == 8:
+                _put(made, slots, index, SequenceSet._of_one(_long(p, position), _long(p, position + 4)))
+            elif code == 0xE1:
                 _put(made, slots, index, SequenceSet._of(p[position : position + size]))
             else:
                 _put(made, slots, index, ByteRanges.from_bytes(p[position : position + size]))
@@ -924,7 +944,7 @@ def _decode(
         elif code == 0x95:  # str16
             size = _size_at(p, position, end, 2, offset)
             position += 2
-            _put(made, slots, index, p[position : position + size].decode("utf-8", "surrogateescape"))
+            _put(made, slots, index, _text(p, position, size))
         elif code == 0xA8 or code == 0xAA or code == 0xAB:  # map, array, struct32
             size = _size_at(p, position, end, 4, offset)
             position += 4
@@ -1083,12 +1103,9 @@ def _struct_at(
     return decoder._made(data, position + 2, end, depth, offset)
 
 
-# The properties of messages tend to be alike, to the byte, and what is decoded never changes: so a struct of a header
-# is known again where the one that was last decoded with its size and its last bytes is the same.
-_KEPT = cython.declare(cython.int, 256)
-_MAX_KEPT = cython.declare(cython.Py_ssize_t, 160)
-_kept_bytes = cython.declare(list, [b""] * 256)
-_kept_structs = cython.declare(list, [None] * 256)
+# The properties of messages tend to be alike, to the byte.
+_STRUCTS = cython.declare(DecodeCache, DecodeCache())
+_MAX_CACHED = cython.declare(cython.Py_ssize_t, 160)
 
 
 @cython.cfunc
@@ -1096,32 +1113,13 @@ def _struct_again(data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize
     """The struct in `data[position:end]`, which begins with its code; perhaps one that was decoded before."""
     p: cython.p_const_uchar = data
     size: cython.Py_ssize_t = end - position
-    if size < 8 or size > _MAX_KEPT:
+    if size < 2 or size > _MAX_CACHED:
         return _struct_at(data, position, end, 0, offset)
-    mixed: cython.ulonglong = _longlong(p, end - 8) + cython.cast(cython.ulonglong, size)
-    mixed ^= mixed >> 32
-    mixed ^= mixed >> 16
-    mixed ^= mixed >> 8
-    slot: cython.Py_ssize_t = mixed & 0xFF
-    known: bytes = _kept_bytes[slot]
-    if len(known) == size and _is_same(p, position, known, size):
-        return _kept_structs[slot]
-    made = _struct_at(data, position, end, 0, offset)
-    _kept_bytes[slot] = p[position:end]
-    _kept_structs[slot] = made
+    made = _STRUCTS._find(p, position, size)
+    if made is None:
+        made = _struct_at(data, position, end, 0, offset)
+        _STRUCTS._keep(p, position, size, made)
     return made
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _is_same(
-    p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
-) -> cython.bint:
-    """Whether the bytes from `start` on are the first of others."""
-    if not cython.compiled:
-        return p.startswith(q[:size], start)
-    return bool(memcmp(p + start, q, size) == 0)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
 
 
 def decode_structs(data: bytes, position: int, end: int, offset: int = 0) -> tuple[Any, ...]:

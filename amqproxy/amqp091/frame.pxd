@@ -1,9 +1,10 @@
 # What C sees of `frame`.
 
 cimport cython
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 
 from amqproxy.amqp091.wire cimport StructDecoder
+from amqproxy.decode_cache cimport DecodeCache
 
 
 @cython.final

@@ -12,6 +12,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import BY_INDEX, METHODS, BasicPublish, Method
 from amqproxy.amqp091.properties import PROPERTIES, ContentHeader
 from amqproxy.amqp091.wire import StructDecoder
+from amqproxy.decode_cache import DecodeCache
 
 try:
     import cython
@@ -30,6 +31,8 @@ FRAME_MIN_SIZE = 4096
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
+_PIECE = cython.declare(cython.Py_ssize_t, 448)
+"""Bytes that small frames share, where they do not share all of them."""
 _METHODS = cython.declare(tuple, tuple(StructDecoder(cls, cls.layout) for cls in BY_INDEX))
 _PROPERTIES = cython.declare(StructDecoder, PROPERTIES)  # type: ignore[arg-type]
 _CONTENT_HEADER = cython.declare(StructDecoder, StructDecoder(ContentHeader))  # type: ignore[arg-type]
@@ -45,15 +48,11 @@ def index_table() -> bytes:
 
 _INDEX_OF = cython.declare(bytes, index_table())
 
-# A publisher's messages tend to begin alike, to the byte, and what is decoded never changes: so each
-# basic.publish is decoded once and then known again, and a header is if it is as the one before it.
+# A publisher's messages tend to begin alike, to the byte: in their method and their header.
 _PUBLISH = cython.declare(cython.int, BasicPublish.index)
-_ALIKE = cython.declare(dict, {})
-_MAX_ALIKE = cython.declare(cython.Py_ssize_t, 160)
-_ALIKE_COUNT = cython.declare(cython.Py_ssize_t, 1024)
-_last_header = cython.declare(object, None)
-_last_header_bytes = cython.declare(bytearray, bytearray(160))
-_last_header_size = cython.declare(cython.Py_ssize_t, 0)
+_MAX_CACHED = cython.declare(cython.Py_ssize_t, 160)
+_PUBLISHES = cython.declare(DecodeCache, DecodeCache())
+_HEADERS = cython.declare(DecodeCache, DecodeCache())
 
 
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
@@ -98,18 +97,6 @@ def _is_same(
     if not cython.compiled:
         return p.startswith(q[:size], start)
     return bool(memcmp(p + start, q, size) == 0)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
-
-
-@cython.cfunc
-@cython.inline
-@cython.returns(cython.void)
-@cython.exceptval(check=False)
-def _copy(out: cython.p_uchar, p: cython.p_const_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
-    """Make the bytes from `start` on the first of others."""
-    if not cython.compiled:
-        out[:size] = p[start : start + size]
-    else:
-        memcpy(out, p + start, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
 
 
 @cython.final
@@ -254,37 +241,36 @@ class Frame:
     def _decode_method(self) -> object:
         if self.index < 0:
             raise TypeError("a frame that holds no method")
-        raw: bytes = b""
-        is_alike: cython.bint = self.index == _PUBLISH and self._end - self._start <= _MAX_ALIKE
-        if is_alike:
-            raw = self._raw()
-            self._decoded = _ALIKE.get(raw)
+        p: cython.p_const_uchar = self._buffer
+        start: cython.Py_ssize_t = self._start + 11
+        size: cython.Py_ssize_t = self._end - 1 - start
+        is_cached: cython.bint = self.index == _PUBLISH and 0 < size <= _MAX_CACHED
+        if is_cached:
+            self._decoded = _PUBLISHES._find(p, start, size)
             if self._decoded is not None:
                 return self._decoded
         decoder: StructDecoder = _METHODS[self.index]
         try:
-            self._decoded = decoder._of_fields(self._buffer, self._start + 11, self._end - 1)
+            self._decoded = decoder._of_fields(self._buffer, start, start + size)
         except ProtocolError as error:
             self._place(error)
             error.class_id, error.method_id = BY_INDEX[self.index].class_id, BY_INDEX[self.index].method_id
             raise
-        if is_alike:
-            if len(_ALIKE) >= _ALIKE_COUNT:
-                _ALIKE.clear()
-            _ALIKE[raw] = self._decoded
+        if is_cached:
+            _PUBLISHES._keep(p, start, size, self._decoded)
         return self._decoded
 
     @cython.cfunc
     def _decode_header(self) -> object:
-        global _last_header, _last_header_size
         data: bytes = self._buffer
         p: cython.p_const_uchar = data
         start: cython.Py_ssize_t = self._start
-        size: cython.Py_ssize_t = self._end - start
-        last: cython.p_uchar = _last_header_bytes
-        if size == _last_header_size and _is_same(p, start, last, size):  # type: ignore[arg-type]
-            self._decoded = _last_header
-            return self._decoded
+        size: cython.Py_ssize_t = self._end - start - _OVERHEAD
+        is_cached: cython.bint = 0 < size <= _MAX_CACHED
+        if is_cached:
+            self._decoded = _HEADERS._find(p, start + 7, size)
+            if self._decoded is not None:
+                return self._decoded
         try:
             properties = _PROPERTIES._of_flagged(data, start + 19, self._end - 1)
         except ProtocolError as error:
@@ -296,10 +282,8 @@ class Frame:
             p[start + 7] << 8 | p[start + 8],
             p[start + 9] << 8 | p[start + 10],
         )
-        if size <= _MAX_ALIKE:
-            _copy(last, p, start, size)
-            _last_header_size = size
-            _last_header = self._decoded
+        if is_cached:
+            _HEADERS._keep(p, start + 7, size, self._decoded)
         return self._decoded
 
     def _place(self, error: ProtocolError) -> None:
@@ -341,6 +325,9 @@ def every_frame(
     length: cython.Py_ssize_t = len(data)
     position: cython.Py_ssize_t = 0
     whole: cython.Py_ssize_t
+    piece: bytes = b""
+    piece_start: cython.Py_ssize_t = 0
+    piece_end: cython.Py_ssize_t = 0
     while position < length:
         whole = cython.cast(cython.Py_ssize_t, p[position + 3]) << 24
         whole += (p[position + 4] << 16 | p[position + 5] << 8 | p[position + 6]) + _OVERHEAD
@@ -350,9 +337,13 @@ def every_frame(
             frame._start = position
             frame._end = position + whole
         else:
-            frame._buffer = p[position : position + whole]
-            frame._start = 0
-            frame._end = whole
+            if position + whole > piece_end:
+                piece_start = position
+                piece_end = min(length, position + max(whole, _PIECE))
+                piece = p[piece_start:piece_end]
+            frame._buffer = piece
+            frame._start = position - piece_start
+            frame._end = position + whole - piece_start
         frame.offset = base + position
         frame.kind = p[position]
         frame.channel = p[position + 1] << 8 | p[position + 2]

@@ -38,6 +38,9 @@ _CARRIES_CONTENT = cython.declare(cython.int, 1)
 _ENDS_LANE = cython.declare(cython.int, 2)
 _ENDS_LANES = cython.declare(cython.int, 4)
 _SETS_LIMIT = cython.declare(cython.int, 8)
+_PIECE = cython.declare(cython.Py_ssize_t, 448)
+"""Bytes of what was fed that small frames share, where they do not share all of it."""
+
 _HAS_HEADERS = cython.declare(cython.int, 0x20)
 _HAS_REPLY_TO = cython.declare(cython.int, 0x02)
 
@@ -238,8 +241,9 @@ class FrameReader:
 
     With a `quantum`, no `feed` hands over many more frames than that: it `is_paused` then, and `resume` goes on.
 
-    Set `zero_copy` where frames are soon let go of: then they share the bytes that were fed, which stay for as long as
-    one of them does, and only what is asked of them is copied.
+    Frames have copies of what was fed, small ones shared by those within some hundred bytes. Set `zero_copy` where
+    frames are soon let go of: then they share the bytes that were fed, which stay for as long as one of them does, and
+    only what is asked of them is copied.
     """
 
     def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
@@ -508,6 +512,9 @@ class FrameReader:
         content_state: ContentState | None
         frame: Frame
         zero_copy: cython.bint = self.zero_copy
+        piece: bytes = b""
+        piece_start: cython.Py_ssize_t = start
+        piece_end: cython.Py_ssize_t = start
         unseen: PassCache | None = self.unseen
         passes: CachedPass | None
         handed_over: cython.Py_ssize_t = 0
@@ -600,9 +607,13 @@ class FrameReader:
                     frame._start = position
                     frame._end = position + whole
                 else:
-                    frame._buffer = p[position : position + whole]
-                    frame._start = 0
-                    frame._end = whole
+                    if position + whole > piece_end:
+                        piece_start = position
+                        piece_end = min(length, position + max(whole, _PIECE))
+                        piece = p[piece_start:piece_end]
+                    frame._buffer = piece
+                    frame._start = position - piece_start
+                    frame._end = position + whole - piece_start
                 frame.offset = base + position
                 frame.kind = kind
                 frame.channel = channel

@@ -2,9 +2,12 @@
 
 cimport cython
 
+from amqproxy.decode_cache cimport DecodeCache
+
 
 cdef extern from *:
     """
+    #include <string.h>
     #include <structmember.h>
     /* The fields of a struct are in slots, as those of any class with __slots__: pointers at places that their
        descriptors know. */
@@ -15,7 +18,12 @@ cdef extern from *:
         return offset % sizeof(PyObject *) ? -1 : (long)(offset / sizeof(PyObject *));
     }
     static inline PyObject *amqproxy_new_struct(PyObject *cls) {
-        return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
+        PyTypeObject *type = (PyTypeObject *)cls;
+        PyObject *made;
+        if (PyType_IS_GC(type)) return type->tp_alloc(type, 0);
+        made = PyObject_New(PyObject, type);
+        if (made) memset(made + 1, 0, type->tp_basicsize - sizeof(PyObject));
+        return made;
     }
     static inline void amqproxy_fill_slot(PyObject *made, unsigned char slot, PyObject *value) {
         Py_INCREF(value);

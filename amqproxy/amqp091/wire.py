@@ -25,6 +25,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from amqproxy.amqp091.errors import ErrorKind, FrameError, SyntaxViolation
+from amqproxy.decode_cache import DecodeCache
 
 try:
     import cython
@@ -153,12 +154,26 @@ class Table(Mapping[str, Any]):
         return f"Table({dict(self)!r})"
 
 
-_new = cython.declare(object, object.__new__)
+def _places(cls: Any, *names: str) -> bytes:
+    """Where an object of a class with `__slots__` has these, as `_slots_of` has it."""
+    if not cython.compiled:
+        return b""
+    return bytes([slot_of(getattr(cls, name)) for name in names])  # type: ignore[name-defined]  # noqa: F821
+
+
+_TABLE_PLACES = cython.declare(bytes, _places(Table, "_octets", "_fields", "_values"))
 
 
 @cython.cfunc
 def _table_of_checked(octets: bytes) -> Table:
-    table: Table = _new(Table)
+    table: Table
+    if cython.compiled:
+        table = new_struct(Table)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        _put(table, _TABLE_PLACES, 0, octets)
+        _put(table, _TABLE_PLACES, 1, None)
+        _put(table, _TABLE_PLACES, 2, None)
+        return table
+    table = object.__new__(Table)
     table._fields = table._values = None
     table._octets = octets
     return table
@@ -662,6 +677,13 @@ def _flags(
     return (flags & (0xFFFF << (16 - count))) << 16  # RabbitMQ lets peers set the bits that name no property
 
 
+# Names of queues and exchanges, routing keys and content types are the same in many frames. What has to be UTF-8 is
+# kept apart from what need not be.
+_NAMES = cython.declare(DecodeCache, DecodeCache())
+_TEXTS = cython.declare(DecodeCache, DecodeCache())
+_MAX_CACHED = cython.declare(cython.Py_ssize_t, 64)
+
+
 @cython.cfunc
 def _short_text(
     p: cython.p_const_uchar,
@@ -670,8 +692,30 @@ def _short_text(
     is_lenient: cython.bint,
     offset: cython.longlong,
 ) -> str:
-    if start == end:
+    size: cython.Py_ssize_t = end - start
+    cache: DecodeCache
+    text: str
+    if size == 0:
         return ""
+    if size > _MAX_CACHED:
+        return _decoded_text(p, start, end, is_lenient, offset)
+    cache = _TEXTS if is_lenient else _NAMES
+    known = cache._find(p, start, size)
+    if known is not None:
+        return cython.cast(str, known)
+    text = _decoded_text(p, start, end, is_lenient, offset)
+    cache._keep(p, start, size, text)
+    return text
+
+
+@cython.cfunc
+def _decoded_text(
+    p: cython.p_const_uchar,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    is_lenient: cython.bint,
+    offset: cython.longlong,
+) -> str:
     if is_lenient:
         return p[start:end].decode("utf-8", "surrogateescape")
     try:

@@ -64,6 +64,7 @@ def test_what_a_frame_holds_is_decoded_when_asked_for_and_once() -> None:
 
 
 def test_what_is_alike_is_decoded_once_and_what_is_not_never_confused() -> None:
+    _ = Frame(PUBLISH).method  # what comes for the second time is kept
     first, second = Frame(PUBLISH), Frame(PUBLISH)
     assert first.method is second.method
     for number in range(3000):  # more than are remembered

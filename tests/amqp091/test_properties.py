@@ -83,6 +83,7 @@ def test_present() -> None:
 
 
 def test_headers_that_are_alike_are_one() -> None:
+    decode(HEAD + "1000 02")  # what comes for the second time is kept
     assert decode(HEAD + "1000 02") is decode(HEAD + "1000 02")
     assert decode(HEAD + "1000 01") == ContentHeader(5, Properties(delivery_mode=1))
 
