@@ -29,6 +29,7 @@ A file is written in the other direction, by code that has frames or bytes of th
 
     secrets         bytes of frames → the same, with passwords masked
     frame_cuts      where they are cut into packets                                    (may be compiled)
+    amqp010_secrets, amqp010_frame_cuts    the same of AMQP 0-10
     synthetic_tcp   IP and TCP around them, of a connection that is made up            (may be compiled)
     pcapng_writer   the blocks of a file                                               (may be compiled)
 

@@ -54,7 +54,8 @@ class AMQP010Resync:
         found: list[AMQP010Frames | UnreadableBytes] = []
         if self._reader is not None:
             cut = self._reader.held
-            self._lose_place(UnreadableBytes(ts_ns, MISSING, self._reader.offset))
+            is_of_body = len(cut) >= OVERHEAD and cut[1] == BODY and int.from_bytes(cut[2:4]) - len(cut) >= lost
+            self._lose_place(UnreadableBytes(ts_ns, MISSING, self._reader.offset), forgets=not is_of_body)
             self._offset += len(cut)
             if len(cut) >= OVERHEAD:
                 self._to_skip = int.from_bytes(cut[2:4]) - len(cut)
@@ -133,7 +134,7 @@ class AMQP010Resync:
         self._offset += place
         return b""
 
-    def _lose_place(self, fault: UnreadableBytes) -> None:
+    def _lose_place(self, fault: UnreadableBytes, *, forgets: bool = True) -> None:
         assert self._reader is not None
         self._since = self._offset = self._reader.offset
         self._reader = None
@@ -141,14 +142,15 @@ class AMQP010Resync:
         self._held = b""
         self._to_skip = 0
         self._body = b""
-        self._numbering.forget()
+        if forgets:
+            self._numbering.forget()
 
     def _finish_body(self, found: list[AMQP010Frames | UnreadableBytes]) -> None:
         """Resume reading behind a body, whose rest is not known."""
         known, self._body = self._body, b""
         size = int.from_bytes(known[2:4])
         frame = Frame(known.ljust(size, b"\x00"), self._since, size - len(known))
-        found.append(AMQP010Frames([frame], [None]))
+        found.append(AMQP010Frames([frame], [self._numbering.number(frame)]))
         self._reader = _reader(self._offset)
 
     def _report(self, upto: int) -> list[UnreadableBytes]:

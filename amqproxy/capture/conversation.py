@@ -26,7 +26,7 @@ from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_BYTES, UNSURE, frame_at
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
-from amqproxy.capture.packet_comment import RecordedViolation, opener_of
+from amqproxy.capture.packet_comment import RecordedViolation, opener_of, tells_amqp010
 from amqproxy.capture.stream_events import Opened, StreamEnd
 from amqproxy.taps.note import NOTHING, Note
 
@@ -112,6 +112,7 @@ class Conversation:
     opened: Opened = cython.declare(object, visibility="readonly")
     _note: Note
     _reads_amqp010: cython.bint
+    _is_amqp010: cython.bint  # as a recording says of it
 
     def __init__(self, opened: Opened, tally: Tally, reads_amqp010: bool = False) -> None:
         self.stream = opened.stream
@@ -129,6 +130,7 @@ class Conversation:
         self.leg = opened.leg
         self._note = NOTHING
         self._reads_amqp010 = reads_amqp010
+        self._is_amqp010 = bool(opened.leg) and tells_amqp010(opened.comments)
         one, other = opened.endpoints
         if opened.leg and not opened.has_handshake:
             opener = opener_of(opened.comments)
@@ -260,6 +262,9 @@ class Conversation:
         if first[:4] == HEADER[:4]:
             self._greet(direction, ts_ns, name, passed)
             return
+        if self._is_amqp010:
+            self._read_amqp010(direction, ts_ns, passed)
+            return
         if self.is_reported and peer.stranger and side.is_from_start:
             # A peer addressed in another protocol answers in that protocol.
             self._be_stranger(direction, ts_ns, peer.stranger, passed)
@@ -327,6 +332,24 @@ class Conversation:
         if data:
             found = side.finder.feed(ts_ns, data)
             self._report(direction, ts_ns, found, passed)
+
+    @cython.cfunc
+    def _read_amqp010(self, direction: cython.int, ts_ns: int, passed: list[Decoded]) -> None:
+        """Read frames of 0-10 from here on, in a recording that begins in the middle of a connection."""
+        side = self._side(direction)
+        self._start_reporting(ts_ns, passed)
+        data, side.first = side.first, b""
+        if side.missing:
+            fault = UnreadableBytes(side.first_ts_ns, self._reason(), side.offset, side.missing)
+            self._report_skipped(direction, AMQP010, fault, passed)
+            side.offset += side.missing
+            side.missing = 0
+        if self._reads_amqp010:
+            side.amqp010 = AMQP010Resync(offset=side.offset)
+            self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, data), passed)
+        else:
+            side.stranger = AMQP010
+            side.count(ts_ns, len(data))
 
     @cython.cfunc
     def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:

@@ -107,14 +107,17 @@ def _listed(names: str | None) -> tuple[str, ...]:
     return tuple(json.loads(name) for name in _EACH_NAME.findall(names)) if names else ()
 
 
-def session_comment(number: int, leg: str, name: str, *, session: str, is_tls: bool, shown_name: str = "") -> str:
+def session_comment(
+    number: int, leg: str, name: str, *, session: str, is_tls: bool, shown_name: str = "", is_amqp010: bool = False
+) -> str:
     """What the first packet of a connection has in each file: `name` is its ends' addresses, who opened it first.
 
     `shown_name` is what the client calls it, "" if that is not known.
     """
     of = "" if leg == "client" else f", for {session}"
     named = f" {_quoted(shown_name)}" if shown_name else ""
-    return f"{PREFIX}session {number}{named}, {leg} leg {name}{of}{', by TLS' if is_tls else ''}"
+    how = f"{', by TLS' if is_tls else ''}{_AMQP010 if is_amqp010 else ''}"
+    return f"{PREFIX}session {number}{named}, {leg} leg {name}{of}{how}"
 
 
 def name_comment(shown_name: str) -> str:
@@ -143,6 +146,7 @@ def violation_comment(sender: str, code: int, text: str, channel: int | None, of
 
 
 _SESSION = re.compile(rf"{PREFIX}session (\d+)(?: {_NAME})?, (?:client|upstream) leg (\S+?)(?:,.*)?")
+_AMQP010 = ", of AMQP 0-10"
 _LOST = re.compile(rf"{PREFIX}\d+ frames? before this not recorded, .*")
 _ENDED = re.compile(rf"{PREFIX}ended: ({_NAME})")
 
@@ -178,6 +182,11 @@ def opener_of(comments: Iterable[str]) -> str:
         if found is not None:
             return found[2].partition("-")[0]
     return ""
+
+
+def tells_amqp010(comments: Iterable[str]) -> bool:
+    """Whether the comments introduce a connection of AMQP 0-10."""
+    return any(comment.endswith(_AMQP010) and _SESSION.fullmatch(comment) for comment in comments)
 
 
 def session_of(comments: Iterable[str]) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary, finalize
 
+from amqproxy.amqp010.controls import SessionCommandPoint
+from amqproxy.amqp010.frame import CONTROL_TRACK
 from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.frame import Frame
@@ -25,7 +27,8 @@ class FilteredTap:
 
     Messages that are not complete yet take at most `memory` bytes; one for which there is no room is shown, as
     is one with a larger body than `body_limit` bytes if the filter asks for that. `clock` is when what is shown has
-    passed, in nanoseconds since 1970. The frames for which `keeps_frame` is true are shown in any case.
+    passed, in nanoseconds since 1970. The frames for which `keeps_frame` is true are shown in any case; with it, so are
+    controls of AMQP 0-10, but for session.command-point.
     """
 
     requires_decoding = True
@@ -83,7 +86,17 @@ class FilteredTap:
             share = MemoryShare(self._memory)
             assemblies = self._assemblies[session] = AssemblyFilter(self._wanted, client, plain, share)
             finalize(assemblies, share.clear)
-        found = assemblies.sift(sender, list(frames), frames.command_ids, self._clock() / 1e9)
+        now = self._clock() / 1e9
+        if self._keeps_frame is None:
+            found = assemblies.sift(sender, list(frames), frames.command_ids, now)
+        else:
+            found = []
+            for frame, number in zip(frames, frames.command_ids, strict=True):
+                if frame.track == CONTROL_TRACK:
+                    # Without this one, the ids of commands are unknown to who reads this; else they would be wrong.
+                    found += [] if frame.index == SessionCommandPoint.index else [(frame, number)]
+                else:
+                    found += assemblies.sift(sender, [frame], [number], now)
         if found:
             self._tap.saw_amqp010_frames(session, sender, _chunk(found), note)
 

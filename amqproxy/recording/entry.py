@@ -18,17 +18,28 @@ class RecordedConnection:
 
     `number` counts the sessions of a run. `name` is both ends' addresses of the client's connection, the client's
     first; `upstream_name` those of the connection to the broker, ours first, "" until that is known or where it has
-    none. `is_joined` when it was open before the recording began, so that its beginning is missing.
+    none. `is_joined` when it was open before the recording began, so that its beginning is missing. `is_amqp010` is
+    whether it is of AMQP 0-10.
     """
 
-    __slots__ = ("is_joined", "is_tls", "name", "number", "upstream_name")
+    __slots__ = ("is_amqp010", "is_joined", "is_tls", "name", "number", "upstream_name")
 
-    def __init__(self, number: int, name: str, *, is_tls: bool, is_joined: bool, upstream_name: str = "") -> None:
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        *,
+        is_tls: bool,
+        is_joined: bool,
+        upstream_name: str = "",
+        is_amqp010: bool = False,
+    ) -> None:
         self.number = number
         self.name = name
         self.is_tls = is_tls
         self.is_joined = is_joined
         self.upstream_name = upstream_name
+        self.is_amqp010 = is_amqp010
 
 
 class Lost(NamedTuple):
@@ -61,7 +72,7 @@ Event: TypeAlias = Lost | Ended | Violation
 
 
 class Entry(NamedTuple):
-    """Whole frames of one sender, or the first bytes of the client; or else an event.
+    """Whole frames of one sender, or a peer's first bytes; or else an event.
 
     The note's leg is where they passed, "client" or "upstream"; "" for both.
     """

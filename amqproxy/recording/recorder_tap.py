@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
+from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.recording.entry import (
     CLIENT_LEG,
     LEGS,
@@ -60,9 +61,14 @@ class RecorderTap:
         return len(self._connections)
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
-        if sender is not CLIENT:
+        if sender is SERVER:
+            seen = self._seen(session, is_amqp010=True)
+            if seen.header:
+                self._connect_upstream(session, seen)
+            self._add(seen, SERVER, data, NOTHING)
             return
-        seen = _Seen(_connection(session, is_joined=False), header=data)
+        is_amqp010 = data == AMQP010_HEADER
+        seen = _Seen(_connection(session, is_joined=False, is_amqp010=is_amqp010), header=data)
         self._connections[session] = seen
         self._add(seen, CLIENT, data, _AT_CLIENT)
 
@@ -76,7 +82,10 @@ class RecorderTap:
     def saw_amqp010_frames(
         self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
     ) -> None:
-        """They are not recorded yet."""
+        seen = self._seen(session, is_amqp010=True)
+        if seen.header and note.leg != CLIENT_LEG:
+            self._connect_upstream(session, seen)
+        self._add(seen, sender, frames.data, note, frames=frames)
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
         """So many frames, of so many bytes, passed and are not recorded."""
@@ -109,10 +118,11 @@ class RecorderTap:
         seen.connection.upstream_name = session.upstream_name
         self._add(seen, CLIENT, header, _AT_UPSTREAM)
 
-    def _seen(self, session: TappedSession) -> _Seen:
+    def _seen(self, session: TappedSession, *, is_amqp010: bool = False) -> _Seen:
         seen = self._connections.get(session)
         if seen is None:
-            seen = self._connections[session] = _Seen(_connection(session, is_joined=True))
+            connection = _connection(session, is_joined=True, is_amqp010=is_amqp010)
+            seen = self._connections[session] = _Seen(connection)
         return seen
 
     def _add(
@@ -122,7 +132,7 @@ class RecorderTap:
         data: bytes,
         note: Note,
         *,
-        frames: Sequence[Frame] = (),
+        frames: Sequence[Frame] | AMQP010Chunk = (),
         event: Event | None = None,
     ) -> None:
         queue = self._queue
@@ -169,8 +179,13 @@ class _Seen:
         self.lost[sender, leg] = before[0] + frames, before[1] + size
 
 
-def _connection(session: TappedSession, *, is_joined: bool) -> RecordedConnection:
+def _connection(session: TappedSession, *, is_joined: bool, is_amqp010: bool) -> RecordedConnection:
     name = session.upstream_name if is_joined else ""
     return RecordedConnection(
-        session.number, session.name, is_tls=session.is_tls, is_joined=is_joined, upstream_name=name
+        session.number,
+        session.name,
+        is_tls=session.is_tls,
+        is_joined=is_joined,
+        upstream_name=name,
+        is_amqp010=is_amqp010,
     )

@@ -9,6 +9,8 @@ from importlib.metadata import version
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import OVERHEAD, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.amqp010_frame_cuts import amqp010_segments, frame_bounds
+from amqproxy.capture.amqp010_secrets import amqp010_masked, amqp010_masked_rubbish
 from amqproxy.capture.frame_cuts import HAS_SECRET, Cuts, FrameCutter, secret_frame, segments
 from amqproxy.capture.packet_comment import (
     comment_of,
@@ -96,13 +98,21 @@ class RecordingEncoder:
 
     def find_cuts(self, entries: Sequence[Entry]) -> list[Cuts | None]:
         """Where the data of entries are to be cut: while that is found out, other threads may run."""
-        return self._cutter.find([entry.data for entry in entries])
+        return self._cutter.find([b"" if entry.connection.is_amqp010 else entry.data for entry in entries])
 
     def add(self, entry: Entry, cuts: Cuts | None) -> None:
         """Add the packets of an entry, with the cuts that were found, to what is `made`."""
         ts_ns, connection, sender, data, note, event = entry
         comments: tuple[str, ...] = ()
-        if event is None:
+        if event is None and connection.is_amqp010:
+            without_secrets = amqp010_masked(data) if sender is CLIENT else data
+            if without_secrets is not data:
+                data = without_secrets
+                self._session(connection).has_login = True
+            cuts = amqp010_segments(data, MAX_SEGMENT_BYTES, self._body)
+            if note is not NOTHING and not data.startswith(_PROTOCOL_HEADER):
+                comments = (comment_of(note),)
+        elif event is None:
             if cuts is HAS_SECRET:
                 data = masked(data)
                 cuts = segments(data, MAX_SEGMENT_BYTES, self._body)
@@ -114,7 +124,10 @@ class RecordingEncoder:
             if note is not NOTHING and not data.startswith(_PROTOCOL_HEADER):
                 comments = (*comments, comment_of(note))
         elif isinstance(event, Violation):
-            data = masked_rubbish(masked(data))
+            if connection.is_amqp010:
+                data = amqp010_masked_rubbish(amqp010_masked(data))
+            else:
+                data = masked_rubbish(masked(data))
             if sender is CLIENT and not self._session(connection).has_login:
                 data = data[:FRAME_HEAD] + b"*" * (len(data) - FRAME_HEAD)
             cuts = segments(data, MAX_SEGMENT_BYTES, -1)
@@ -140,7 +153,7 @@ class RecordingEncoder:
         elif isinstance(entry.event, Lost):
             self.encode(entry)
         elif entry.data:
-            lost = Lost("", _frames_in(entry.data), len(entry.data))
+            lost = Lost("", _frames_in(entry), len(entry.data))
             for name in self._legs:
                 if entry.note.leg in ("", name):
                     self._leg(entry, name).lose(entry.sender, lost)
@@ -160,7 +173,7 @@ class RecordingEncoder:
             session = self._sessions.get(entry.connection)
             if session is None or not entry.data:
                 continue
-            frames = _frames_in(entry.data)
+            frames = _frames_in(entry)
             for name, leg in session.legs.items():
                 if entry.note.leg in ("", name):
                     leg.note_lost(_end_of(entry.sender), frames, len(entry.data))
@@ -343,6 +356,7 @@ class _Leg:
             session=connection.name,
             is_tls=connection.is_tls and self._name == CLIENT_LEG,
             shown_name=self._session.shown_name,
+            is_amqp010=connection.is_amqp010,
         )
 
 
@@ -371,8 +385,11 @@ def _ended_by(reason: str, leg: str) -> int:
     return SERVER_END if leg == CLIENT_LEG else CLIENT_END
 
 
-def _frames_in(data: bytes) -> int:
+def _frames_in(entry: Entry) -> int:
     """About how many frames these are; one at least."""
+    data = entry.data
+    if entry.connection.is_amqp010:
+        return sum(1 for _ in frame_bounds(data)) or 1
     count = position = 0
     while position + 7 <= len(data):
         position += 8 + int.from_bytes(data[position + 3 : position + 7])

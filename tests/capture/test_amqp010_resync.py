@@ -95,7 +95,7 @@ def test_the_inside_of_a_body_costs_only_that() -> None:
     assert len(taken.frames) == len(FRAMES)
     assert taken.lost == 80
     assert taken.faults == []
-    assert taken.ids[-1] is None, "numbers are not known behind a hole"
+    assert taken.ids[-1] == 0, "no command is within a body"
 
 
 @pytest.mark.parametrize(

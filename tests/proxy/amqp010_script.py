@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import (
     ExecutionException,
     MessageAccept,
@@ -30,12 +31,16 @@ from amqproxy.amqp010.controls import (
     SessionDetached,
 )
 from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import DeliveryProperties, Header
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.tap import Tap, TappedSession
 
 Step = tuple[Peer, bytes]
 """What one peer sends before the other goes on."""
@@ -90,3 +95,27 @@ CLOSE: list[Step] = [
     (CLIENT, method(ConnectionClose(200, "bye"), 0)),
     (SERVER, method(ConnectionCloseOk(), 0)),
 ]
+
+
+class Showing:
+    """Shows steps to taps, as a session of the proxy's does."""
+
+    def __init__(self, session: TappedSession, *taps: Tap) -> None:
+        self.taps = taps
+        self._session = session
+        self._readers = {peer: FrameReader() for peer in Peer}
+        self._numberings = {peer: CommandNumbering() for peer in Peer}
+
+    def show(self, *steps: Step, note: Note = NOTHING) -> None:
+        for sender, step in steps:
+            reader, data = self._readers[sender], step
+            if data.startswith(HEADER):
+                data = data[len(HEADER) :]
+                reader.skip(len(HEADER))
+                for tap in self.taps:
+                    tap.saw_protocol_header(self._session, HEADER, sender)
+            if data:
+                numbers = [self._numberings[sender].number(frame) for frame in reader.feed(data)]
+                for tap in self.taps:
+                    chunk = AMQP010Chunk(bytes(reader.taken), reader.taken_from, numbers)
+                    tap.saw_amqp010_frames(self._session, sender, chunk, note)

@@ -1,0 +1,66 @@
+"""Passwords of 0-10 in the bytes of frames."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.amqp010.commands import ExecutionSync
+from amqproxy.amqp010.controls import ConnectionSecureOk, ConnectionStartOk
+from amqproxy.amqp010.frame import CONTROL, Frame, encode_frame, encode_method, encode_segment
+from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.amqp010.wire import Map
+from amqproxy.capture.amqp010_secrets import amqp010_masked, amqp010_masked_rubbish
+
+SYNC = encode_method(1, ExecutionSync())
+START_OK = ConnectionStartOk(Map({"product": "p"}), "PLAIN", b"\0me\0hidden", "en_US")
+
+
+def test_the_password_of_plain() -> None:
+    data = HEADER + encode_method(0, START_OK) + SYNC
+    masked = amqp010_masked(data)
+    assert masked == data.replace(b"hidden", b"******")
+    method = Frame(masked[8 : -len(SYNC)]).method
+    assert (method.response, method.locale) == (b"\0me\0******", "en_US")
+    assert dict(method.client_properties) == {"product": "p"}
+
+
+@pytest.mark.parametrize("mechanism", ["CRAM-MD5", "EXTERNAL", "PLAIN", None])
+def test_other_responses_are_masked_whole(mechanism: str | None) -> None:
+    start = ConnectionStartOk(None, mechanism, b"hidden ticket")
+    assert amqp010_masked(encode_method(0, start)) == encode_method(0, start).replace(b"hidden ticket", b"*" * 13)
+    secure = encode_method(0, ConnectionSecureOk(b"hidden ticket"))
+    assert amqp010_masked(SYNC + secure) == SYNC + secure.replace(b"hidden ticket", b"*" * 13)
+
+
+def test_what_has_none_is_not_copied() -> None:
+    for data in (SYNC, HEADER, b"", encode_method(0, ConnectionStartOk(None, "EXTERNAL")), b"\xff" * 20):
+        assert amqp010_masked(data) is data
+
+
+def test_a_response_in_several_frames_is_masked_whole() -> None:
+    payload = encode_method(0, ConnectionStartOk(None, "GSSAPI", b"hidden" * 1000))[12:]
+    masked = amqp010_masked(encode_segment(12, CONTROL, 0, payload, 4096))
+    assert b"idde" not in masked
+    assert b"idde" not in amqp010_masked(encode_frame(13, CONTROL, 0, b"hidden"))
+    later = encode_frame(13, CONTROL, 1, b"of a session")
+    assert amqp010_masked(later) is later
+
+
+def test_what_is_malformed_is_masked_whole() -> None:
+    frame = encode_method(0, START_OK)
+    for cut in range(15, len(frame)):
+        data = frame[:2] + cut.to_bytes(2) + frame[4:cut]
+        assert b"idd" not in amqp010_masked(data)
+
+
+def test_rubbish() -> None:
+    assert amqp010_masked_rubbish(b"abc\x01\x02hidden") == b"abc\x01\x02******"
+    assert amqp010_masked_rubbish(b"abc") == b"abc"
+
+
+@given(st.binary(max_size=200))
+def test_sizes_stay(data: bytes) -> None:
+    assert len(amqp010_masked(data)) == len(data)
+    assert len(amqp010_masked_rubbish(data)) == len(data)
