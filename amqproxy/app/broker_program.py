@@ -104,7 +104,7 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
             report_to_systemd(nursery, systemd, drain, own.limits.close_timeout)
             if watchers.start(nursery, handler):
                 nursery.start_soon(kept_up, "lag not measured", _note_lag, lag)
-            keep_pauses_short(nursery)
+            keep_pauses_short(nursery, has_messages=True)
             systemd.ready()
             await drain.wait()
             await supervised("broker not closed", server.close, own.limits.close_timeout)

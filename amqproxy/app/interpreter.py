@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import trio
 
+from amqproxy.malloc_trim import give_back
+
 COLLECT_AFTER = (5_000, 1, 1_000_000)
 """When Python is to look for garbage by itself: often among what is new, which takes a millisecond or two, and never
 among all: messages that wait, and open connections, are so many things, and none of them is garbage."""
@@ -23,17 +25,24 @@ SWITCH_INTERVAL = 0.0005
 """Seconds that the broker may keep the interpreter from the thread that writes to the disk."""
 
 
-def keep_pauses_short(nursery: trio.Nursery) -> None:
+def keep_pauses_short(nursery: trio.Nursery, *, has_messages: bool) -> None:
     """Set the interpreter up for serving many connections, once all is loaded.
 
     Garbage is looked for among what is new; what there is now is never looked at again, and all else in a task of
-    `nursery`, seldom.
+    `nursery`, seldom. What is free then is given back to the system, unless the process `has_messages`: to go over the
+    gaps between many takes long, and a broker gives back by itself what it has paged out.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     sys.setswitchinterval(SWITCH_INTERVAL)
-    nursery.start_soon(collect_garbage)
+    nursery.start_soon(collect_garbage, gc.collect if has_messages else collect_and_give_back)
+
+
+def collect_and_give_back() -> None:
+    """Free what is garbage, and give the system what is free."""
+    gc.collect()
+    give_back()
 
 
 async def collect_garbage(

@@ -136,7 +136,7 @@ async def run(
             if service:
                 server.on_hold = service.note_hold
             await nursery.start(mirrors.run)
-            keep_pauses_short(nursery)
+            keep_pauses_short(nursery, has_messages=broker is not None)
             systemd.ready()
             await server.serve(listeners, drain)
             await watchers.finish()

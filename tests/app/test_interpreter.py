@@ -10,7 +10,14 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from amqproxy import app
-from amqproxy.app.interpreter import COLLECT_AFTER, SWITCH_INTERVAL, collect_garbage
+from amqproxy.app import interpreter as module
+from amqproxy.app.interpreter import (
+    COLLECT_AFTER,
+    COLLECT_EVERY,
+    SWITCH_INTERVAL,
+    collect_garbage,
+    keep_pauses_short,
+)
 from amqproxy.config import BrokerConfig, Config, ListenerConfig
 
 ANYWHERE = ListenerConfig(address="127.0.0.1:0")
@@ -36,9 +43,29 @@ async def test_looking_for_garbage_takes_next_to_no_time(autojump_clock: trio.te
 def interpreter(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """What is set of the interpreter, which stays as it is."""
     calls: list[tuple[object, ...]] = []
-    for module, name in ((gc, "freeze"), (gc, "set_threshold"), (sys, "setswitchinterval")):
-        monkeypatch.setattr(module, name, lambda *values, name=name: calls.append((name, *values)))
+    for owner, name in ((gc, "freeze"), (gc, "set_threshold"), (sys, "setswitchinterval")):
+        monkeypatch.setattr(owner, name, lambda *values, name=name: calls.append((name, *values)))
     return calls
+
+
+@pytest.mark.parametrize("has_messages", [False, True])
+async def test_what_is_free_is_given_back_once_garbage_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+    interpreter: list[tuple[object, ...]],
+    autojump_clock: trio.testing.MockClock,
+    *,
+    has_messages: bool,
+) -> None:
+    """A broker's memory, with many gaps, is not gone over: that takes long."""
+    done: list[str] = []
+    monkeypatch.setattr(gc, "collect", lambda: done.append("looked"))
+    monkeypatch.setattr(module, "give_back", lambda: done.append("given back"))
+    async with trio.open_nursery() as nursery:
+        keep_pauses_short(nursery, has_messages=has_messages)
+        done.clear()
+        await trio.sleep(1.5 * COLLECT_EVERY)
+        nursery.cancel_scope.cancel()
+    assert done == (["looked"] if has_messages else ["looked", "given back"])
 
 
 def collecting() -> int:

@@ -6,7 +6,7 @@
 - `send_scheduler`: which connections have something to send.
 - `timer_task`: wakes the model when something is due. `clock`: the model's clock.
 - `persistence`: connects the journal and the store, and recovers a broker from its data directory.
-- `machine_resources`: memory and disk space in use. `malloc_trim`: gives free memory back to the system.
+- `machine_resources`: memory and disk space in use.
 - `connection_log`: log lines about clients, a few for each address at a time.
 - `log_exchange`: publishes the broker's log to amq.rabbitmq.log.
 """

@@ -14,13 +14,13 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.server.clock import current_time
-from amqproxy.broker.server.malloc_trim import give_back
 from amqproxy.broker.storage.batch import MAX_POSITION, POSITION_BITS, JournalBatch
 from amqproxy.broker.storage.group_commit import GroupCommit
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.page_file import PageFiles
 from amqproxy.broker.storage.store import Store
 from amqproxy.log import logger
+from amqproxy.malloc_trim import give_back
 from amqproxy.supervision import contained, guarded, report, supervised
 
 RETRY_DELAY = 0.1

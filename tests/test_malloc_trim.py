@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.broker.server.malloc_trim import give_back
+from amqproxy.malloc_trim import give_back
 
 
 def in_use() -> int:
