@@ -286,7 +286,7 @@ class Broker:
         if self.storage is not None:
             yield self.storage.journal.pending
         for vhost in list(self.vhosts.values()):
-            yield vhost.delayed.bytes_in_memory
+            yield vhost.delayed.bytes_in_memory + vhost.uncommitted_bytes
             for queue in list(vhost.queues.values()):
                 yield QUEUE_COST + queue.bytes_in_memory
             for exchange in list(vhost.exchanges.values()):
@@ -295,6 +295,8 @@ class Broker:
             yield CONNECTION_COST
             for channel in list(connection.channels.values()):
                 yield CHANNEL_COST + channel.deliveries.unacked.bytes_in_memory
+        for session in list(self.sessions.values()):
+            yield session.bytes_kept
 
     def check_limits(
         self, now: float, *, memory: int | None = None, disk_free: int | None = None, base: int | None = None

@@ -77,5 +77,9 @@ class ConnectedClient(Protocol):
 class NamedSession(Protocol):
     """A session of AMQP 0-10, which has a name that a client may attach to; `amqp010.session` has what it does."""
 
+    @property
+    def bytes_kept(self) -> int:
+        """Bytes of memory that it takes beside what the channel of a connection does."""
+
     def take_over(self, now: float, /) -> None:
         """Detach it from its connection, and let it end."""

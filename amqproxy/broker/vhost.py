@@ -125,6 +125,8 @@ class VirtualHost:
         self._bound: dict[Queue | Exchange, dict[tuple[Exchange, Binding], None]] = {}
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
         self.branches: dict[bytes, Branch] = {}
+        self.uncommitted_bytes = 0
+        """About how many bytes of memory transactions of AMQP 0-10 take."""
         self.queue_users: dict[Queue, dict[QueueUser, None]] = {}
         self.locked: dict[str, LockedEntries] = {}
         """By queue, what transactions have locked: for `recovered`, which fills it in."""

@@ -43,6 +43,11 @@ class ReplayBuffer:
         return len(self._kept)
 
     @property
+    def size(self) -> int:
+        """Bytes of what is kept."""
+        return self._bytes
+
+    @property
     def is_full(self) -> bool:
         """Is there no room for a further command?"""
         return len(self._kept) >= MOST_COMMANDS or self._bytes >= MOST_BYTES

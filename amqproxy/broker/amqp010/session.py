@@ -146,6 +146,11 @@ class BrokerSession:
         return not (self.timeout and self._replay.is_full)
 
     @property
+    def bytes_kept(self) -> int:
+        """Bytes of memory that it takes for its client to come back, beside what a connection's channel takes."""
+        return self._replay.size + (self.deliveries.unacked.bytes_in_memory if self.is_detached else 0)
+
+    @property
     def is_detached(self) -> bool:
         """Does it wait for its client to come back?"""
         return isinstance(self.connection, Detachment)

@@ -86,10 +86,13 @@ class SessionDeliveries(Receiver):
             header = self._header_of(entry.message, entry.header, entry.expires_at, is_redelivered=entry.is_redelivered)
         except Exception as error:  # noqa: BLE001
             self._cannot_deliver(subscription, entry.queue, error)
+            if entry.queue.takes_back:
+                self._put_back(subscription, consumer, entry, now)
             return
         size = len(header) + len(entry.message.body)
         if subscription.size is not None and size > subscription.size and entry.queue.takes_back:
-            self._put_back(subscription, consumer, entry, size, now)
+            subscription.needs = size
+            self._put_back(subscription, consumer, entry, now)
             return
         position = self.session.send_transfer(subscription, header, entry.message.body)
         self.last_tag = position + 1
@@ -154,11 +157,8 @@ class SessionDeliveries(Receiver):
             return [position for position in ids if position in self.browsed]
         return [position for position in self.browsed if position in ids]
 
-    def _put_back(
-        self, subscription: Subscription, consumer: Consumer, entry: QueueEntry, size: int, now: float
-    ) -> None:
-        """There is not enough credit for a message of so many bytes: it stays where it was."""
-        subscription.needs = size
+    def _put_back(self, subscription: Subscription, consumer: Consumer, entry: QueueEntry, now: float) -> None:
+        """A message cannot be sent: it stays where it was."""
         queue, was_redelivered = entry.queue, entry.is_redelivered
         if consumer.no_ack:
             subscription.queue.hold(entry, consumer)  # which it has not done

@@ -16,6 +16,7 @@ from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.transaction_log import AT_ONCE, TransactionLog
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import GIVE_BACK, ConsumedQueue, QueueEntry
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.vhost import VirtualHost
@@ -55,7 +56,7 @@ class WorkUnit:
         """The same in parts, once they are in the log."""
         self._loads: dict[Queue, tuple[int, int]] = {}
         """How many messages each queue is to have, and the bytes of their bodies."""
-        self._count = self._size = 0
+        self._count = self._size = self._memory = 0
         self._log: TransactionLog | None = None
 
     def __bool__(self) -> bool:
@@ -63,7 +64,7 @@ class WorkUnit:
 
     def publish(self, message: Message, queues: tuple[Queue, ...]) -> None:
         """Publish it to these with the commit."""
-        self._grow(len(message.body))
+        self._grow(len(message.body), len(message.body))
         for start in range(0, len(queues), AT_ONCE):
             self._published.append(Publication(message, queues[start : start + AT_ONCE]))
         for queue in queues:
@@ -73,12 +74,13 @@ class WorkUnit:
     def accept(self, entries: list[QueueEntry]) -> None:
         """Settle these with the commit."""
         for entry in entries:
-            self._grow(0)
+            self._grow(0, len(entry.message.body))
             self._accepted.setdefault(entry.queue, []).append(entry)
 
-    def _grow(self, size: int) -> None:
+    def _grow(self, size: int, memory: int) -> None:
         self._count += 1
         self._size += size
+        self._count_memory(memory + MESSAGE_COST)
         if self._count > MOST_OPERATIONS or self._size > MOST_BYTES:
             raise ResourceLimitExceeded(
                 f"a transaction of more than {MOST_OPERATIONS} messages, or of {MOST_BYTES} bytes"
@@ -140,6 +142,8 @@ class WorkUnit:
         self._log, self._published, self._acceptances = log, published, accepted
         self._count = len(published) + sum(len(each.entries) for each in accepted)
         self._size = sum(len(each.message.body) for each in published)
+        held = sum(len(entry.message.body) for each in accepted for entry in each.entries)
+        self._count_memory(self._size + held + self._count * MESSAGE_COST)
         for each in published:
             log.uses(each.queues)
         for one in accepted:
@@ -205,6 +209,11 @@ class WorkUnit:
         self._published = []
         self._loads.clear()
         self._count = self._size = 0
+        self._count_memory(-self._memory)
+
+    def _count_memory(self, difference: int) -> None:
+        self._memory += difference
+        self._vhost.uncommitted_bytes += difference
 
     def rolling_back(self, deliveries: SessionDeliveries, now: float) -> Generator[None, float, float]:
         """Let nothing of it happen, in steps: what was accepted is held by its session again."""

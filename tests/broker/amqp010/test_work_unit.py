@@ -11,6 +11,8 @@ from amqproxy.amqp010.errors import ResourceLimitExceeded
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.amqp010 import work_unit
 from amqproxy.broker.amqp010.work_unit import WorkUnit
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.vhost import VirtualHost
@@ -36,9 +38,11 @@ def test_each_message_goes_to_each_of_its_queues() -> None:
     unit.publish(message("a"), queues)
     unit.publish(message("b"), queues[:1])
     assert unit
+    assert vhost.uncommitted_bytes == 2 * MESSAGE_COST + 2
     assert {queue.message_count for queue in queues} == {0}
     run(unit.committing(DurabilityTicket(), NOW))
     assert not unit
+    assert vhost.uncommitted_bytes == 0
     assert {queue.message_count for queue in queues[1:]} == {1}
     assert [each.body for each in queues[0]] == [b"a", b"b"]
 
@@ -119,3 +123,15 @@ def test_it_is_bounded() -> None:
         unit = WorkUnit(vhost)
         with pytest.raises(ResourceLimitExceeded):
             unit.publish(message("xxxxxx"), (queue,))
+
+
+def test_what_it_takes_is_the_brokers_memory() -> None:
+    broker = Broker()
+    vhost = broker.vhosts["/"]
+    queue = declared(vhost, "q")
+    before = broker.bytes_in_memory
+    unit = WorkUnit(vhost)
+    unit.publish(message("x" * 1000), (queue,))
+    assert broker.bytes_in_memory == before + 1000 + MESSAGE_COST
+    run(unit.giving_back(NOW))
+    assert broker.bytes_in_memory == before
