@@ -27,6 +27,7 @@ from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.session.amqp010_pass_through import AMQP010PassThrough
 from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
 from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
+from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.context import Client
@@ -39,8 +40,9 @@ NORMAL_CODE = 200
 class AMQP010Traffic:
     """Relays both directions between a client and its upstream, through the `passage` between their legs.
 
-    `scope` is that of the session: its deadline, the one for the handshake, is lifted when the connection is open, or
-    cannot be read. `close_timeout` is how many seconds a peer has to close its half after the other has.
+    `metered` counts the messages. `scope` is that of the session: its deadline, the one for the handshake, is lifted
+    when the connection is open, or cannot be read. `close_timeout` is how many seconds a peer has to close its half
+    after the other has.
     """
 
     def __init__(
@@ -62,10 +64,11 @@ class AMQP010Traffic:
             SERVER: AMQP010Leg(SERVER, upstream, tallies),
         }
         self._met: list[tuple[Peer, int, Method]] = []
+        self.metered = AMQP010SessionMeter(report.metrics, report.contained)
         self._failures: dict[int, int] = {}
         self._detaching: set[int] = set()
         self.passage: AMQP010Passage = AMQP010PassThrough(
-            self.legs, known, self._met, self._saw, self._note_violation, is_tapped=report.tap is not None
+            self.legs, known, self._met, self._saw, self._note_deviation, is_tapped=report.tap is not None
         )
         self._relays = tuple(self._relay(peer, brake) for peer in (CLIENT, SERVER))
         self._ended_by: Peer | None = None
@@ -127,6 +130,7 @@ class AMQP010Traffic:
 
     def end(self) -> None:
         """The session is over."""
+        self.metered.close()
         self.passage.end()
 
     # --- what follows from what has passed
@@ -144,7 +148,7 @@ class AMQP010Traffic:
         return is_ours
 
     def _saw(self, sender: Peer, frames: list[Frame], command_ids: Sequence[int | None]) -> None:
-        """Count messages."""
+        self.metered.feed(sender, frames, command_ids)
 
     def _follow_up(self) -> None:
         for sender, channel, method in self._met:
@@ -184,12 +188,19 @@ class AMQP010Traffic:
         self._scope.deadline = math.inf
 
     def _note_violation(self, sender: Peer, error: ProtocolError) -> None:
-        """Note what a peer did wrong: it passes all the same."""
+        """Note that a peer sent what cannot be read: it passes all the same."""
         self._lift_deadline()
-        self._report.note_passed_violation(sender, error)
+        self.metered.close()
+        self._report.note_passed_violation(sender, error, "passes unread from here on")
+
+    def _note_deviation(self, sender: Peer, error: ProtocolError) -> None:
+        """Note that a peer sent a control of the connection's own that may not come."""
+        self._lift_deadline()
+        self._report.note_passed_violation(sender, error, "passes all the same")
 
     def _note_fault(self, sender: Peer, failure: Exception) -> None:
         """A fault of ours: what this peer sends passes unread from here on."""
         self._lift_deadline()
+        self.metered.close()
         with self._report.contained(f"what the {sender} sends is not read any further"):
             raise failure

@@ -177,10 +177,10 @@ class SessionReport:
                 self.tap.saw_violation(self, sender, error)
         self.finish(SessionEnd("proxy", error.code, f"the {sender} broke the protocol: {error}"))
 
-    def note_passed_violation(self, sender: Peer, error: AMQP010Error) -> None:
-        """What `sender` did wrong, and what passes all the same; the rest of what it sends is not read."""
+    def note_passed_violation(self, sender: Peer, error: AMQP010Error, consequence: str) -> None:
+        """What `sender` did wrong, and what passes all the same."""
         self.metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
-        self._log.warning(f"passes unread from here on: the {sender} broke the protocol: {error}")
+        self._log.warning(f"{consequence}: the {sender} broke the protocol: {error}")
         if self.tap is not None:
             with self._shown_to_tap():
                 self.tap.saw_violation(self, sender, error)

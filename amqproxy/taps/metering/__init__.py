@@ -7,7 +7,10 @@ what becomes of messages. Of its `ChannelMeters`, each `ChannelMeter` has the `O
 tags that are open, a bit each, and the time of each read that had some. The definitions are those of
 `amqproxy.taps.trace`, with which the tests compare every count.
 
+An `AMQP010Meter` does the same for AMQP 0-10, whose frames it is given as they are: its `OpenTransfers` are runs of
+command ids that came at one time.
+
 All but the rare methods is C where it is compiled, and needs no interpreter.
 
-Imports: `amqproxy.amqp091`, and the requests of `amqproxy.taps.trace`.
+Imports: `amqproxy.amqp091`, `amqproxy.amqp010`, and the requests of `amqproxy.taps.trace`.
 """

@@ -1,0 +1,55 @@
+"""Counts the messages of one session of AMQP 0-10."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from amqproxy.amqp010.frame import Frame
+from amqproxy.peer import Peer
+from amqproxy.taps.metering.amqp010_meter import AMQP010Meter, AttachmentMeter
+from amqproxy.taps.metrics import Metrics
+
+
+class AMQP010SessionMeter:
+    """An `AMQP010Meter` if messages are counted, until it fails: then nothing of the session is counted any more.
+
+    `contain` is `supervision.contained`, with what is known of the session.
+    """
+
+    __slots__ = ("_contain", "_meter")
+
+    def __init__(self, metrics: Metrics, contain: Callable[..., AbstractContextManager[None]]) -> None:
+        self._meter = None if metrics.messages is None else AMQP010Meter(metrics.messages)
+        self._contain = contain
+
+    def feed(self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None]) -> None:
+        """Count what a peer has sent."""
+        if self._meter is not None:
+            try:
+                self._meter.feed(sender, frames, command_ids, time.perf_counter())
+            except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
+                self._lose(failure)
+
+    def attachment(self, channel: int) -> AttachmentMeter | None:
+        """What is open in the session on a channel, if that is counted and there is one."""
+        return None if self._meter is None else self._meter.session(channel)
+
+    @property
+    def is_lost(self) -> bool:
+        """Is nothing counted?"""
+        return self._meter is None
+
+    def close(self) -> None:
+        """The session is over, or cannot be read any more."""
+        meter, self._meter = self._meter, None
+        if meter is not None:
+            meter.close()
+
+    def _lose(self, failure: Exception) -> None:
+        meter, self._meter = self._meter, None
+        with self._contain("messages not counted"):
+            if meter is not None:
+                meter.close()
+            raise failure

@@ -1,0 +1,57 @@
+"""Messages of a session of 0-10 are counted."""
+
+from __future__ import annotations
+
+import structlog
+
+from amqproxy.peer import CLIENT
+from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
+from amqproxy.supervision import contained
+from amqproxy.taps.metrics import Metrics
+from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES
+from tests.proxy.session.test_amqp010_traffic import close, play
+from tests.proxy.stage import staged
+
+
+async def test_messages_are_counted() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, *MESSAGES[:5]])
+        assert stage.count("messages_published_total") == 3
+        assert stage.count("messages_confirmed_total") == 2
+        assert stage.count("messages_returned_total") == 1
+        assert stage.count("messages_delivered_total") == 4
+        assert stage.count("messages_unacked") == 3
+        assert stage.count("published_bytes_sum") == 10_002
+        assert stage.count("request_seconds_count", method="queue.declare") == 1
+        assert stage.session.amqp010 is not None
+        attachment = stage.session.amqp010.metered.attachment(1)
+        assert attachment is not None
+        assert (attachment.unconfirmed, attachment.unacked) == (0, 3)
+        await close(stage)
+        assert stage.count("messages_unacked") == 0
+
+
+async def test_what_cannot_be_read_is_not_waited_for() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, MESSAGES[0], (CLIENT, b"\xff" * 20)])
+        assert stage.count("messages_published_total") == 3
+        assert stage.count("messages_unconfirmed") == 0
+        assert stage.session.amqp010 is not None
+        assert stage.session.amqp010.metered.is_lost
+        await close(stage)
+
+
+def test_one_that_fails_counts_no_more(log: list[structlog.typing.EventDict]) -> None:
+    meter = AMQP010SessionMeter(Metrics(), contained)
+    meter.feed(CLIENT, [None], [None])
+    assert meter.is_lost
+    assert meter.attachment(1) is None
+    meter.feed(CLIENT, [None], [None])
+    assert [each["event"] for each in log if each["log_level"] == "error"] == ["messages not counted"]
+
+
+def test_messages_need_not_be_counted() -> None:
+    meter = AMQP010SessionMeter(Metrics(counts_messages=False), contained)
+    meter.feed(CLIENT, [None], [None])
+    assert meter.is_lost
+    meter.close()
