@@ -14,10 +14,10 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
+from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.control.held_commands import shown_body
 from amqproxy.control.request import ListBrokerConnections, ListBrokerQueues, ShowBrokerMessages
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.session_entries import shown_text
 from amqproxy.taps.record import json_mapping
 
 BrokerRequest = ListBrokerQueues | ListBrokerConnections | ShowBrokerMessages
@@ -109,7 +109,7 @@ def connection_entry(connection: ClientConnection) -> Entry:
         "product": shown_text(properties.get("product", "")),
         "product_version": shown_text(properties.get("version", "")),
         "platform": shown_text(properties.get("platform", "")),
-        "name": shown_text(properties.get("connection_name", "")),
+        "name": client_name(properties),
         "channel_max": connection.protocol.channel_max,
         "frame_max": connection.protocol.frame_max,
         "heartbeat": connection.protocol.heartbeat,
@@ -132,7 +132,7 @@ def session_connection_entry(connection: Amqp010Connection) -> Entry:
         "product": shown_text(properties.get("product", "")),
         "product_version": shown_text(properties.get("qpid.client_version", "")),
         "platform": shown_text(properties.get("platform", "")),
-        "name": shown_text(properties.get("clientName", "")),
+        "name": client_name(properties),
         "channel_max": connection.channel_max,
         "frame_max": connection.frame_max,
         "heartbeat": connection.heartbeat,

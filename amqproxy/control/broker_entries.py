@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.channel import BrokerChannel
@@ -14,7 +15,8 @@ from amqproxy.broker.queues.consumer import UNLIMITED, Consumer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.vhost import VirtualHost
-from amqproxy.control.session_entries import Entry, shown_text
+from amqproxy.control.client_name import client_name, shown_text
+from amqproxy.control.session_entries import Entry
 from amqproxy.taps.record import json_mapping
 
 
@@ -27,6 +29,7 @@ def served_entry(served: ServedConnection) -> Entry:
     return {
         **_connection_of(served),
         "connected_at": served.since,
+        "protocol": NAME,
         "state": str(protocol.state),
         "mechanism": "" if start_ok is None else shown_text(start_ok.mechanism),
         "relayed_by": "event loop",
@@ -110,7 +113,7 @@ def _connection_of(served: ServedConnection) -> Entry:
         "connection": served.name,
         "user": shown_text(connection.user.name) if is_open else "",
         "vhost": "" if connection.vhost is None else connection.vhost.name,
-        "name": shown_text(connection.client_properties.get("connection_name", "")),
+        "name": client_name(connection.client_properties),
     }
 
 

@@ -12,6 +12,7 @@ from amqproxy import __version__
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.control import session_control
 from amqproxy.control.broker_control import BrokerControl
+from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.control.held_commands import HeldCommand, held_command
 from amqproxy.control.numbered import numbered, numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
@@ -51,7 +52,7 @@ from amqproxy.control.request import (
 )
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.rule_control import RuleControl, RuleOwner
-from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries, shown_text
+from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
 from amqproxy.proxy.interception.channel_interceptor import ChannelInterceptor
@@ -254,8 +255,8 @@ class RequestHandler:
             "user": shown_text(client.user),
             "vhost": shown_text(client.vhost),
             "product": shown_text(client.properties.get("product", "")),
-            "name": shown_text(client.properties.get("connection_name", "")),
-            "channels": len(connection.channels),
+            "name": client_name(client.properties),
+            "channels": len(connection.channels if session.amqp010 is None else session.amqp010.sessions),
             "paused_channels": session.paused_channels,
             "held": 0
             if interceptor is None

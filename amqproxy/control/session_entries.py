@@ -8,21 +8,16 @@ from typing import Any
 from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.control.amqp010_entries import amqp010_channels, amqp010_connection, amqp010_consumers
+from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.proxy.session.ownership import Owner
 from amqproxy.proxy.session.session import Session
 from amqproxy.taps.record import json_mapping
 from amqproxy.taps.topology.client_requests import ConsumerView
 
-MOST_TEXT = 1024
-"""Characters that are shown of a text of a client's about itself."""
-
 Entry = dict[str, Any]
-
-
-def shown_text(value: Any) -> str:
-    """A client property as text that UTF-8 can encode: bytes that it cannot are escaped."""
-    return str(value)[:MOST_TEXT].encode("utf-8", "backslashreplace").decode()
 
 
 def connection_entry(session: Session) -> Entry:
@@ -32,10 +27,11 @@ def connection_entry(session: Session) -> Entry:
     properties = client.properties
     upstream = session.legs.get(SERVER)
     start_ok = connection.client
-    return {
+    entry: Entry = {
         "session": session.number,
         "connection": session.name,
         "connected_at": session.connected_at,
+        "protocol": NAME,
         "state": "paused" if session.is_paused else str(session.state),
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),
@@ -46,7 +42,7 @@ def connection_entry(session: Session) -> Entry:
         "product": shown_text(properties.get("product", "")),
         "product_version": shown_text(properties.get("version", "")),
         "platform": shown_text(properties.get("platform", "")),
-        "name": shown_text(properties.get("connection_name", "")),
+        "name": client_name(properties),
         "upstream": shown_text(client.upstream),
         "channel_max": connection.channel_max,
         "frame_max": connection.frame_max,
@@ -60,6 +56,7 @@ def connection_entry(session: Session) -> Entry:
             str(SERVER): 0 if upstream is None else upstream.reader.offset,
         },
     }
+    return entry if session.amqp010 is None else entry | amqp010_connection(session.amqp010)
 
 
 def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
@@ -67,6 +64,10 @@ def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
     for session in sessions:
         session.refresh()
         known = _connection_of(session)
+        if session.amqp010 is not None:
+            for each in amqp010_channels(session.amqp010):
+                yield known | each
+            continue
         for number, channel in list(session.client.connection.channels.items()):
             yield known | _channel_entry(session, number, channel)
 
@@ -75,6 +76,10 @@ def consumer_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
     """The consumers of sessions that still run when it is their turn."""
     for session in sessions:
         known = _connection_of(session)
+        if session.amqp010 is not None:
+            for each in amqp010_consumers(session.amqp010):
+                yield known | each
+            continue
         for number, channel in list(session.client.connection.channels.items()):
             view = session.channel_views.get(number)
             for tag, no_ack in list(channel.consumers.items()):
@@ -90,7 +95,7 @@ def _connection_of(session: Session) -> Entry:
         "connection": session.name,
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),
-        "name": shown_text(client.properties.get("connection_name", "")),
+        "name": client_name(client.properties),
     }
 
 

@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from amqproxy import __version__
 from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.wire import Table
+from amqproxy.control.client_name import MOST_TEXT
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.control.request import (
     CloseSession,
@@ -29,7 +30,6 @@ from amqproxy.control.request import (
 )
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, RequestHandler
-from amqproxy.control.session_entries import MOST_TEXT
 from amqproxy.control.statistics import Statistics
 from tests.control.fake_sessions import HOLD, FakeSessions, opened
 

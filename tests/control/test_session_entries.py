@@ -23,12 +23,11 @@ from amqproxy.amqp091.methods import (
     QueueDeclareOk,
 )
 from amqproxy.amqp091.wire import Table
+from amqproxy.control.client_name import MOST_TEXT, shown_text
 from amqproxy.control.session_entries import (
-    MOST_TEXT,
     channel_entries,
     connection_entry,
     consumer_entries,
-    shown_text,
 )
 from tests.control.fake_sessions import FakeSessions, opened
 
@@ -44,6 +43,7 @@ async def test_a_connection() -> None:
             "session": 1,
             "connection": "c:1-p:2",
             "connected_at": 1000.5,
+            "protocol": "0-9-1",
             "state": "open",
             "user": "guest",
             "vhost": "/",

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, suppress
 
 import trio
 
+from amqproxy.amqp010.transitions import ConnectionState as AMQP010State
 from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.protocol_header import HEADER
@@ -215,9 +216,9 @@ class Session:
         return passage.shown_client
 
     @property
-    def state(self) -> ConnectionState:
+    def state(self) -> ConnectionState | AMQP010State:
         """Where the client's leg is in its life."""
-        return self.client.connection.state
+        return self.client.connection.state if self.amqp010 is None else self.amqp010.legs[CLIENT].connection.state
 
     # --- while a pump has the connection
 
@@ -633,7 +634,7 @@ class Session:
         """End the session with 320 as soon as the contents in progress are complete."""
         self.recall()
         nursery = self._nursery
-        start = drain_start(self.phase, self.state)
+        start = drain_start(self.phase, self.client.connection.state)
         if start is DrainStart.NOT_AGAIN:
             return
         if start is DrainStart.ABORT or nursery is None:

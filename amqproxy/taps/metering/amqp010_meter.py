@@ -8,6 +8,7 @@ than these is a request, and its result or its completion the reply.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from amqproxy.amqp010.command_ids import position_of
 from amqproxy.amqp010.commands import (
@@ -88,16 +89,35 @@ class _Transfer:
         self.size = 0
 
 
-class AttachmentMeter:
-    """One attachment of a session to a channel: what is open in it."""
+class Subscribed(NamedTuple):
+    """A subscription: from which queue, and how."""
 
-    __slots__ = ("_next", "consumers", "deliveries", "is_transactional", "publishes", "requests", "under_way")
+    queue: str
+    no_ack: bool
+    exclusive: bool
+
+
+class AttachmentMeter:
+    """One attachment of a session to a channel: what is open in it, and how many transfers either peer has sent."""
+
+    __slots__ = (
+        "_next",
+        "consumers",
+        "delivered",
+        "deliveries",
+        "is_transactional",
+        "published",
+        "publishes",
+        "requests",
+        "under_way",
+    )
 
     def __init__(self) -> None:
         self.publishes = OpenTransfers()
         self.deliveries = OpenTransfers()
         self.requests: dict[int, tuple[str, float]] = {}
-        self.consumers: set[str] = set()
+        self.consumers: dict[str, Subscribed] = {}
+        self.published = self.delivered = 0
         self.is_transactional = False
         self.under_way: dict[Peer, _Transfer | None] = dict.fromkeys(Peer)
         self._next: dict[Peer, int] = dict.fromkeys(Peer, 0)
@@ -243,11 +263,13 @@ class AMQP010Meter:
         counts = self._counts
         values, position = counts.values, transfer.position
         if sender is CLIENT:
+            session.published += 1
             values[Count.PUBLISHED] += 1
             counts.published_bytes.observe(transfer.size)
             if position is not None and not session.is_transactional:
                 values[Count.UNCONFIRMED] += 1 - session.publishes.add(position, now)
             return
+        session.delivered += 1
         values[Count.DELIVERED] += 1
         counts.delivered_bytes.observe(transfer.size)
         if transfer.redelivered:
@@ -300,12 +322,13 @@ class AMQP010Meter:
             case MessageRelease():
                 self._settle(session, Count.REQUEUED, method.transfers, now)
             case MessageSubscribe():
-                if len(session.consumers) < MAX_CONSUMERS and method.destination not in session.consumers:
-                    session.consumers.add(method.destination or "")
+                destination = method.destination or ""
+                if len(session.consumers) < MAX_CONSUMERS and destination not in session.consumers:
+                    no_ack = method.accept_mode == AcceptMode.NONE
+                    session.consumers[destination] = Subscribed(method.queue or "", no_ack, method.exclusive)
                     values[Count.CONSUMERS] += 1
             case MessageCancel():
-                if (method.destination or "") in session.consumers:
-                    session.consumers.remove(method.destination or "")
+                if session.consumers.pop(method.destination or "", None) is not None:
                     values[Count.CONSUMERS] -= 1
             case TxSelect() | DtxStart():
                 session.is_transactional = True

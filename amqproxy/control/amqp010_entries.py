@@ -1,0 +1,78 @@
+"""Sessions of the proxy whose client speaks AMQP 0-10, as the control socket lists them: with the keys of 0-9-1.
+
+A session of AMQP 0-10 on a channel stands where 0-9-1 has a channel, and a subscription where it has a consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from amqproxy.amqp010.protocol_header import NAME
+from amqproxy.control.client_name import client_name, shown_text
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
+
+Entry = dict[str, Any]
+
+
+def amqp010_connection(traffic: AMQP010Traffic) -> Entry:
+    """What there is of a connection besides what is known of every session."""
+    connection = traffic.legs[CLIENT].connection
+    properties = traffic.passage.shown_client.properties
+    sessions = traffic.sessions
+    meters = [traffic.metered.attachment(number) for number in sessions]
+    return {
+        "protocol": NAME,
+        "state": str(connection.state),
+        "mechanism": "" if connection.client is None else shown_text(connection.client.mechanism or ""),
+        "product_version": shown_text(properties.get("version") or properties.get("qpid.client_version", "")),
+        "name": client_name(properties),
+        "channel_max": connection.channel_max,
+        "frame_max": connection.frame_max,
+        "heartbeat": connection.heartbeat,
+        "blocked": False,
+        "channels": len(sessions),
+        "paused_channels": [],
+        "consumers": sum(len(each.consumers) for each in meters if each is not None),
+        "bytes": {str(peer): traffic.legs[peer].transport.received for peer in Peer},
+    }
+
+
+def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
+    """The sessions that the client is attached to. What is not counted is None."""
+    for number, name in traffic.sessions.items():
+        meter = traffic.metered.attachment(number)
+        yield {
+            "channel": number,
+            "state": "open",
+            "mode": "tx" if meter is not None and meter.is_transactional else "normal",
+            "prefetch": 0,
+            "global_prefetch": 0,
+            "consumers": 0 if meter is None else len(meter.consumers),
+            "flow": {str(peer): True for peer in Peer},
+            "messages": {
+                str(CLIENT): 0 if meter is None else meter.published,
+                str(SERVER): 0 if meter is None else meter.delivered,
+            },
+            "open_content": dict.fromkeys(map(str, Peer)),
+            "unconfirmed": None if meter is None else meter.unconfirmed,
+            "unacked": None if meter is None else meter.unacked,
+            "session_name": shown_text(name),
+        }
+
+
+def amqp010_consumers(traffic: AMQP010Traffic) -> Iterator[Entry]:
+    """The subscriptions of the client, as far as they are counted."""
+    for number in traffic.sessions:
+        meter = traffic.metered.attachment(number)
+        for destination, subscribed in [] if meter is None else list(meter.consumers.items()):
+            yield {
+                "channel": number,
+                "consumer_tag": shown_text(destination),
+                "queue": shown_text(subscribed.queue),
+                "no_ack": subscribed.no_ack,
+                "exclusive": subscribed.exclusive,
+                "prefetch": None,
+                "arguments": None,
+            }

@@ -1,0 +1,66 @@
+"""Sessions of AMQP 0-10 as the control socket lists them."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.commands import TxSelect
+from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
+from amqproxy.peer import CLIENT
+from tests.control.fake_sessions import opened
+from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES, method
+from tests.proxy.session.test_amqp010_traffic import close, play
+from tests.proxy.stage import staged
+
+
+async def test_a_connection_with_its_sessions_and_subscriptions() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, *MESSAGES[:5], (CLIENT, method(TxSelect()))])
+        entry = connection_entry(stage.session)
+        assert entry | {"connected_at": 0, "bytes": {}} == {
+            "session": 1,
+            "connection": "c:1-p:2",
+            "connected_at": 0,
+            "protocol": "0-10",
+            "state": "open",
+            "user": "guest",
+            "vhost": "test",
+            "mechanism": "PLAIN",
+            "relayed_by": "event loop",
+            "tls": False,
+            "tls_subject": "",
+            "product": "tests",
+            "product_version": "",
+            "platform": "",
+            "name": "",
+            "upstream": "",
+            "channel_max": 16,
+            "frame_max": 4096,
+            "heartbeat": 60,
+            "blocked": False,
+            "channels": 1,
+            "paused_channels": [],
+            "consumers": 1,
+            "bytes": {},
+        }
+        assert entry["bytes"] == {"client": len(stage.client.said), "server": len(stage.broker.said)}
+        (channel,) = channel_entries([stage.session])
+        assert {
+            "vhost": "test",
+            "channel": 1,
+            "session_name": "s",
+            "mode": "tx",
+            "unconfirmed": 0,
+            "unacked": 3,
+            "messages": {"client": 3, "server": 4},
+        }.items() <= channel.items()
+        (consumer,) = consumer_entries([stage.session])
+        assert {"queue": "q", "consumer_tag": "d", "no_ack": False, "exclusive": False}.items() <= consumer.items()
+        await close(stage)
+
+
+async def test_the_keys_are_those_of_0_9_1() -> None:
+    async with opened() as proxy, staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, MESSAGES[3]])
+        assert set(connection_entry(stage.session)) == set(connection_entry(proxy.session))
+        (of_091, *_), (of_010,) = channel_entries([proxy.session]), channel_entries([stage.session])
+        assert set(of_010) == {*of_091, "session_name"}
+        await close(stage)
