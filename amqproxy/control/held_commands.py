@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.proxy.amqp010_interception.path import WaitingCommand as AMQP010WaitingCommand
 from amqproxy.proxy.interception.channel_direction import WaitingCommand
 from amqproxy.taps.record import arguments, json_mapping
 
@@ -37,7 +38,13 @@ class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True,
 
 
 def held_command(
-    waiting: WaitingCommand, sender: Peer, *, session: int, connection: str, ahead: float, excerpt: int
+    waiting: WaitingCommand | AMQP010WaitingCommand,
+    sender: Peer,
+    *,
+    session: int,
+    connection: str,
+    ahead: float,
+    excerpt: int,
 ) -> HeldCommand:
     """What waits, with so many bytes of its body. `ahead` is by how much the time of day is ahead of our clock."""
     hold = waiting.hold

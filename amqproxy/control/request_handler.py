@@ -54,8 +54,10 @@ from amqproxy.control.request_error import RequestError
 from amqproxy.control.rule_control import RuleControl, RuleOwner
 from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
+from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
+from amqproxy.proxy.amqp010_interception.path import Path
+from amqproxy.proxy.amqp010_interception.path import WaitingCommand as AMQP010WaitingCommand
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
-from amqproxy.proxy.interception.channel_interceptor import ChannelInterceptor
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.session.session import Session
 from amqproxy.rules.access.refuse import WAYS, Refuse, Way
@@ -209,9 +211,9 @@ class RequestHandler:
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
         """What waits under that number; None when it does no more, or only for its time."""
-        interceptor = session.interceptor
+        interceptor = session.holder
         found = interceptor.waiting.get(number) if interceptor is not None else None
-        return None if found is None else self._described(session, *found, excerpt)
+        return None if found is None else self._described(session, found[1], excerpt)
 
     # --- what there is
 
@@ -247,7 +249,7 @@ class RequestHandler:
 
     def _session(self, session: Session) -> Response:
         client, connection = session.shown, session.client.connection
-        interceptor = session.interceptor
+        interceptor = session.holder
         return {
             "session": session.number,
             "connection": session.name,
@@ -266,17 +268,15 @@ class RequestHandler:
     def _held(self, excerpt: int) -> Iterator[HeldCommand]:
         """What waits now, without what is gone by the time that its entry is made."""
         found = [
-            (session, channel_interceptor, direction)
+            (session, direction)
             for session in self._registry.sessions.values()
-            if session.interceptor is not None
-            for channel_interceptor, direction in session.interceptor.waiting.values()
+            if session.holder is not None
+            for _, direction in session.holder.waiting.values()
         ]
         held_command = (self._described(*each, excerpt) for each in found)
         return (each for each in held_command if each is not None)
 
-    def _described(
-        self, session: Session, channel_interceptor: ChannelInterceptor, direction: ChannelDirection, excerpt: int
-    ) -> HeldCommand | None:
+    def _described(self, session: Session, direction: ChannelDirection | Path, excerpt: int) -> HeldCommand | None:
         if direction.waiting is None or not direction.is_held:
             return None
         ahead = self._time() - self._now()
@@ -298,7 +298,7 @@ class RequestHandler:
 
     def _release(self, request: Release) -> None:
         session = numbered(self._registry.sessions, request.session)
-        interceptor = session.interceptor
+        interceptor = session.holder
         found = interceptor.waiting.get(request.number) if interceptor is not None else None
         if interceptor is None or found is None or found[1].waiting is None or not found[1].is_held:
             raise RequestError(
@@ -312,6 +312,9 @@ class RequestHandler:
         session.release(request.number, verdict, note=f"{what} {_outcome(request)} by an operator")
 
 
+AnyWaitingCommand = WaitingCommand | AMQP010WaitingCommand
+
+
 def _of_each(
     sessions: Iterable[Session], entries: Callable[[Iterable[Session]], Iterator[Entry]]
 ) -> Iterator[Entry | None]:
@@ -321,7 +324,7 @@ def _of_each(
         yield None
 
 
-def _name_of(waiting: WaitingCommand, channel: int) -> str:
+def _name_of(waiting: AnyWaitingCommand, channel: int) -> str:
     """The held command, for the log."""
     rule = "" if waiting.hold is None else f", held by rule {waiting.hold.name!r},"
     return f"{waiting.original.method.name} on channel {channel}{rule}"
@@ -333,7 +336,9 @@ def _outcome(request: Release) -> str:
     return decided if request.edit is None or request.verdict != "pass" else "edited and released"
 
 
-def _context_of(interceptor: Interceptor, channel: int, sender: Peer, waiting: WaitingCommand) -> CommandContext:
+def _context_of(
+    interceptor: Interceptor | AMQP010Interceptor, channel: int, sender: Peer, waiting: AnyWaitingCommand
+) -> CommandContext:
     return CommandContext(
         sender=sender,
         command=waiting.verdict.command or waiting.original,
@@ -345,7 +350,7 @@ def _context_of(interceptor: Interceptor, channel: int, sender: Peer, waiting: W
     )
 
 
-def _verdict(request: Release, waiting: WaitingCommand, context: CommandContext) -> Verdict | None:
+def _verdict(request: Release, waiting: AnyWaitingCommand, context: CommandContext) -> Verdict | None:
     """What becomes of it; None: the rules' own verdict."""
     if request.verdict == "drop":
         return _refused(waiting, context, "drop")
@@ -368,7 +373,11 @@ def _verdict(request: Release, waiting: WaitingCommand, context: CommandContext)
 
 
 def _refused(
-    waiting: WaitingCommand, context: CommandContext, way: Way | None, code: int | None = None, text: str | None = None
+    waiting: AnyWaitingCommand,
+    context: CommandContext,
+    way: Way | None,
+    code: int | None = None,
+    text: str | None = None,
 ) -> Verdict:
     name = context.command.method.name
     ways = WAYS.get((context.sender, name))

@@ -58,7 +58,7 @@ def table(field: str, alternate: str = "") -> Place:
     def read(method: Any) -> Table:
         found = table_of(getattr(method, field) or _NO_MAP)
         other = getattr(method, "alternate_exchange", None) if alternate else None
-        if other is None:
+        if not other:  # without a name, there is none
             return found
         fields = [each for each in found.fields if each.name != alternate]
         return Table([*fields, Field(alternate, "S", other)])
@@ -73,7 +73,8 @@ def table(field: str, alternate: str = "") -> Place:
             other = value.get(alternate)
             if other is not None and not isinstance(other, str):
                 raise Inexpressible(f"`{alternate}` is a text in AMQP 0-10")
-            changes["alternate_exchange"] = other
+            if other != (method.alternate_exchange or None):
+                changes["alternate_exchange"] = other
         return changes
 
     return Place(read, written)

@@ -73,6 +73,7 @@ ONE = SequenceSet([(9, 9)])
         ),
         (CLIENT, commands.ExchangeUnbind("q", "x", "k"), methods.QueueUnbind(queue="q", exchange="x", routing_key="k")),
         (CLIENT, commands.QueueQuery("q"), methods.QueueDeclare(queue="q", passive=True, no_wait=True)),
+        (CLIENT, commands.QueueDeclare("q", ""), methods.QueueDeclare(queue="q", no_wait=True)),
         (CLIENT, commands.QueuePurge("q"), methods.QueuePurge(queue="q", no_wait=True)),
         (SERVER, commands.ExecutionException(404, description="none"), methods.ChannelClose(404, "none")),
         (

@@ -95,15 +95,20 @@ class Evaluation:
         return self.evaluator.covered(sender, view, self.body_limit)
 
     def _facts(self, assembly: Assembly) -> ChannelInfo:
-        """What rules may know of a session. It confirms a publish that has to be accepted."""
-        number, method = assembly.channel, assembly.method
+        """The same, for a command: a publish that has to be accepted is confirmed."""
+        method = assembly.method
+        is_confirming = isinstance(method, MessageTransfer) and method.accept_mode != AcceptMode.NONE
+        return self.facts(assembly.channel, is_confirming=is_confirming)
+
+    def facts(self, number: int, *, is_confirming: bool = False) -> ChannelInfo:
+        """What rules may know of a session, by its channel."""
         channel = self._leg.channels.get(number)
         session = None if channel is None else channel.session
         if session is None:
             return ChannelInfo(number=number, is_by_credit=True)
         return ChannelInfo(
             number=number,
-            is_confirming=isinstance(method, MessageTransfer) and method.accept_mode != AcceptMode.NONE,
+            is_confirming=is_confirming,
             is_transactional=session.transaction.mode is not TransactionMode.NONE,
             consumers=len(session.subscriptions),
             unacked=sum(map(len, session.transfers[SERVER].acquired)) if self.evaluator.reads_unacked else 0,

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_ids import id_of
-from amqproxy.amqp010.commands import MessageSubscribe, MessageTransfer
+from amqproxy.amqp010.command_numbering import CommandNumbering
+from amqproxy.amqp010.commands import ExecutionException, MessageSubscribe, MessageTransfer
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import (
     ConnectionClose,
@@ -26,6 +27,7 @@ from amqproxy.amqp010.controls import (
     ConnectionTuneOk,
     SessionAttach,
     SessionCommandPoint,
+    SessionDetach,
     SessionDetached,
     SessionRequestTimeout,
     SessionTimeout,
@@ -64,9 +66,10 @@ from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.proxy.timers import Timers
-from amqproxy.rules.context import Client
+from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Answer, Close, Impairment, Insertion, Stage, Verdict
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
@@ -114,8 +117,9 @@ class AMQP010Interceptor:
     """What stands between the legs of a session of AMQP 0-10 with rules.
 
     `connections` are the legs', by the peer at their other end. `refusal` is set when the connection has to end, for a
-    rule; both peers have been sent connection.close then. `met` collects, with its sender and channel, each method of
-    the connection's own, and what attaches and ends sessions. Rules look into bodies of `body_limit` bytes at most.
+    rule; both peers have been sent connection.close then. `met` is called with each method of the connection's own,
+    and with what attaches and ends sessions; `saw` with all frames that the client sends or is sent, and the ids of
+    their commands there. Rules look into bodies of `body_limit` bytes at most.
     """
 
     must_read = True
@@ -129,6 +133,7 @@ class AMQP010Interceptor:
         random: Callable[[], float],
         time: Callable[[], float],
         met: Callable[[Peer, int, Method], None] = lambda sender, channel, method: None,
+        saw: Callable[[Peer, list[Frame], Sequence[int | None]], None] = lambda sender, frames, ids: None,
         is_tapped: bool = False,
         share: MemoryShare | None = None,
         body_limit: int = MAX_BODY,
@@ -142,11 +147,13 @@ class AMQP010Interceptor:
         self._evaluation = Evaluation(
             evaluator, client, connections[CLIENT], random=random, time=time, body_limit=body_limit
         )
-        self._random, self._time = random, time
+        self.random, self.time = random, time
         self._met = met
+        self._saw = saw
+        self._numberings = {peer: CommandNumbering() for peer in Peer}
         self._channels: dict[int, ChannelPaths] = {}
         self._outputs: dict[Peer, list[bytes]] = {peer: [] for peer in Peer}
-        self._passed: dict[Peer, list[tuple[Note, list[Frame], list[int | None]]]] = {peer: [] for peer in Peer}
+        self._passed: dict[Peer, list[tuple[Note, AMQP010Chunk]]] = {peer: [] for peer in Peer}
         self._closing = SessionClosing(connections, self._send_own)
         self._effects = InterceptorEffects()
         self._timers = Timers()
@@ -181,7 +188,7 @@ class AMQP010Interceptor:
 
     def start(self, now: float, *, is_open: bool) -> tuple[Impairment, ...]:
         """What rules about connections as such want to be done to the bytes of this one."""
-        return self.evaluator.start(now=now, time=self._time(), random=self._random, is_open=is_open)
+        return self.evaluator.start(now=now, time=self.time(), random=self.random, is_open=is_open)
 
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has sent that nothing more is to be read from it for now?"""
@@ -189,6 +196,15 @@ class AMQP010Interceptor:
             return False
         size = self._loads[sender].size
         return size > MAX_HELD or (size > 0 and self.share.is_over)
+
+    @property
+    def now(self) -> float:
+        """The time that was passed in last."""
+        return self._evaluation.now
+
+    def facts(self, number: int) -> ChannelInfo:
+        """What rules may know of a session, by its channel."""
+        return self._evaluation.facts(number)
 
     # --- in and out
 
@@ -199,6 +215,8 @@ class AMQP010Interceptor:
         connection.close.
         """
         self._evaluation.now = now
+        if sender is CLIENT:
+            self._count(CLIENT, frames)
         try:
             for frame in frames:
                 if self._is_over:
@@ -215,8 +233,8 @@ class AMQP010Interceptor:
         output, self._outputs[to] = self._outputs[to], []
         return output[0] if len(output) == 1 else b"".join(output)
 
-    def take_passed(self, sender: Peer) -> list[tuple[Note, list[Frame], list[int | None]]]:
-        """What taps are to see of `sender`, with the ids of its commands, and what they are to know of it."""
+    def take_passed(self, sender: Peer) -> list[tuple[Note, AMQP010Chunk]]:
+        """What taps are to see of `sender`, and what they are to know of it."""
         passed, self._passed[sender] = self._passed[sender], []
         return passed
 
@@ -268,6 +286,11 @@ class AMQP010Interceptor:
             self.connections[sender].receive(sender, frame)
         if frame.index == ConnectionClose.index and frame.is_whole_segment:
             self._send_own(sender, 0, ConnectionCloseOk())
+
+    def _count(self, sender: Peer, frames: list[Frame]) -> None:
+        """Have counted what the client sends, or is sent."""
+        number = self._numberings[sender].number
+        self._saw(sender, frames, [number(frame) for frame in frames])
 
     # --- one frame
 
@@ -631,7 +654,10 @@ class AMQP010Interceptor:
         output = self._outputs[to]
         if self.is_tapped and is_shown:
             self._show(sender, frames, note)
-        for frame in fitting(frames, self.connections[to].frame_max):
+        frames = fitting(frames, self.connections[to].frame_max)
+        if to is CLIENT:
+            self._count(SERVER, list(frames))
+        for frame in frames:
             self._receive(to, sender, frame)
             output.append(damaged(frame.raw, damage) if damage else frame.raw)
             damage = ()
@@ -648,9 +674,13 @@ class AMQP010Interceptor:
     def _send_own_assembly(self, peer: Peer, assembly: Assembly) -> None:
         """Send a control or command of our own to a peer, in the place of the other one."""
         frames = encoded(assembly, self.connections[peer].frame_max)
+        if peer is CLIENT:
+            self._count(SERVER, frames)
         for frame in frames:
             self._receive(peer, peer.other, frame)
             self._outputs[peer].append(frame.raw)
+            if peer is CLIENT and isinstance(assembly.method, (ExecutionException, SessionDetach)):
+                self._met(SERVER, frame.channel, assembly.method)  # to the client, it is the broker's
         if self.is_tapped:
             self._show(peer.other, frames, Note(leg=LEGS[peer]))
 
@@ -760,7 +790,10 @@ class AMQP010Interceptor:
         if not frame.ends_assembly:
             return
         frames, path.controls = path.controls, []
-        self._closing.take(channel, path.sender, Assembly.received(frames).method)
+        method = Assembly.received(frames).method
+        self._closing.take(channel, path.sender, method)
+        if path.sender is CLIENT and isinstance(method, SessionDetached):
+            self._met(CLIENT, channel.number, method)
         if self.is_tapped:
             self._show(path.sender, frames, Note(leg=LEGS[path.sender]))
         if not closing:
@@ -921,7 +954,8 @@ class AMQP010Interceptor:
         number = frames[0].channel
         position = self._channel(number).paths[sender].position if number in self._channels else 0
         ids = [id_of(position) if frame.track == Track.COMMAND else None for frame in frames]
-        self._passed[sender].append((note, list(frames), ids))
+        data = b"".join([frame.raw for frame in frames])
+        self._passed[sender].append((note, AMQP010Chunk(data, frames[0].offset, ids)))
 
 
 _CLOSED = frozenset({ConnectionState.CLOSED, ConnectionState.NEW, ConnectionState.GREETED})

@@ -123,6 +123,11 @@ class Path:
     def is_waiting(self) -> bool:
         return self.waiting is not None
 
+    @property
+    def is_held(self) -> bool:
+        """Is a command held for an operator, and not only delayed?"""
+        return self.waiting is not None and self.waiting.hold is not None
+
     def gather(self, frame: Frame) -> None:
         self.gathered.append(frame)
         self._load.add(cost([frame]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import trio
@@ -24,25 +24,33 @@ from amqproxy.amqp010.protocol_header import HEADER, NAME
 from amqproxy.amqp010.transitions import ConnectionState
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.session.amqp010_pass_through import AMQP010PassThrough
 from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
 from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
+from amqproxy.proxy.session.amqp010_rules import AMQP010Rules
 from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.context import Client
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 NORMAL_CODE = 200
 """What a detach counts as that no exception came before."""
 
 
+def _ignore(number: int) -> None:
+    """No operator is waiting for held commands."""
+
+
 class AMQP010Traffic:
     """Relays both directions between a client and its upstream, through the `passage` between their legs.
 
     `metered` counts the messages. `scope` is that of the session: its deadline, the one for the handshake, is lifted
-    when the connection is open, or cannot be read. `close_timeout` is how many seconds a peer has to close its half
-    after the other has.
+    when the connection is open, or cannot be read. With `rules`, these decide what passes; what they keep counts for
+    the session's `share`, and `announce` is called with the number of each command that waits for an operator.
     """
 
     def __init__(
@@ -52,12 +60,14 @@ class AMQP010Traffic:
         known: Client,
         report: SessionReport,
         scope: trio.CancelScope,
-        close_timeout: float,
-        brake: TapBrake | None = None,
+        services: SessionServices,
+        share: MemoryShare,
+        rules: RuleSet | None = None,
+        announce: Callable[[int], None] = _ignore,
     ) -> None:
         self._report = report
         self._scope = scope
-        self._close_timeout = close_timeout
+        self._close_timeout = services.limits.close_timeout
         tallies = report.metrics.amqp010_tallies
         self.legs: Mapping[Peer, AMQP010Leg] = {
             CLIENT: AMQP010Leg(CLIENT, client, tallies),
@@ -67,10 +77,16 @@ class AMQP010Traffic:
         self.metered = AMQP010SessionMeter(report.metrics, report.contained)
         self._failures: dict[int, int] = {}
         self._detaching: set[int] = set()
-        self.passage: AMQP010Passage = AMQP010PassThrough(
-            self.legs, known, self._met, self._saw, self._note_deviation, is_tapped=report.tap is not None
-        )
-        self._relays = tuple(self._relay(peer, brake) for peer in (CLIENT, SERVER))
+        self.rules: AMQP010Rules | None = None
+        self.passage: AMQP010Passage
+        if rules is not None and rules.rules:
+            self.rules = AMQP010Rules(self.legs, known, self._met, self._saw, rules, report, services, share, announce)
+            self.passage = self.rules.interceptor
+        else:
+            self.passage = AMQP010PassThrough(
+                self.legs, known, self._met, self._saw, self._note_deviation, is_tapped=report.tap is not None
+            )
+        self._relays = tuple(self._relay(peer, services.brake) for peer in (CLIENT, SERVER))
         self._ended_by: Peer | None = None
 
     def _relay(self, source: Peer, brake: TapBrake | None) -> AMQP010Relay:
@@ -103,13 +119,21 @@ class AMQP010Traffic:
     async def run(self, nursery: trio.Nursery, received: bytes) -> None:
         """Until it is over. `received` is what the client has sent so far. `ProtocolError` as of the relays."""
         client, server = self._relays
+        if self.rules is not None:
+            self.rules.begin(nursery, self._relays)
         nursery.start_soon(partial(self._carry, server, b"", nursery.cancel_scope))
         await self._carry(client, received, nursery.cancel_scope)
 
     async def _carry(self, relay: AMQP010Relay, received: bytes, scope: trio.CancelScope) -> None:
-        reason = "closed"
+        reason, rules = "closed", self.rules
         try:
             await relay.run(received)
+            if rules is not None:
+                await rules.release_all()
+        except ProtocolError as error:
+            assert rules is not None  # without, all passes
+            rules.close(relay.source.peer, error)
+            await rules.linger(relay.source)
         except TransportBroken as error:  # whichever of the two it is, there is nothing to be carried any more
             reason = str(error)
             scope.cancel()
@@ -151,6 +175,8 @@ class AMQP010Traffic:
         self.metered.feed(sender, frames, command_ids)
 
     def _follow_up(self) -> None:
+        if self.rules is not None:
+            self.rules.follow_up()
         for sender, channel, method in self._met:
             self._on_method(sender, channel, method)
         self._met.clear()
@@ -167,6 +193,8 @@ class AMQP010Traffic:
             case ConnectionOpenOk():
                 self._lift_deadline()
                 self._report.note_open(self.legs[CLIENT].connection)
+                if self.rules is not None:
+                    self.rules.opened()
             case ConnectionClose():
                 self._report.note_close(sender, method.reply_code or 0, method.reply_text or "")
             case SessionAttached():

@@ -51,13 +51,11 @@ class Opening(NamedTuple):
 
     def refusal(self, *, has_rules: bool, is_seen: bool) -> SessionEnd | None:
         """Why the client is not served, if so. `is_seen` is whether taps are to see its frames."""
-        is_read = self.protocol in LIKE_0_9_1
-        if is_read or (self.is_amqp010 and not has_rules) or (self.is_opaque and not has_rules and not is_seen):
+        is_read = self.protocol in LIKE_0_9_1 or self.is_amqp010
+        if is_read or (self.is_opaque and not has_rules and not is_seen):
             return None
         why = ""
-        if self.is_amqp010:
-            why = ", to which the rules cannot be applied"
-        elif self.is_opaque:
+        if self.is_opaque:
             why = ", which the proxy does not decode, as rules or records require"
         return SessionEnd("proxy", 0, f"the client speaks {self.protocol}, not AMQP {NAME}{why}")
 

@@ -16,6 +16,17 @@ from amqproxy.rules.verdict import Impairment, Verdict
 from amqproxy.taps.note import Note
 
 
+class CoveredView(Protocol):
+    """Knows what of the client and its commands may be shown, as redactions leave it."""
+
+    @property
+    def shown_client(self) -> Client:
+        """What is known of the client so far."""
+
+    def covered_method(self, sender: Peer, command: Command) -> Command | None:
+        """A command as logs may show it, without its body; None: not at all."""
+
+
 class Passage(Protocol):
     """Takes the frames of each peer, and returns what is sent to either: a `PassThrough`, or an `Interceptor`.
 

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 import trio
 
@@ -22,6 +23,7 @@ from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
+from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.interception.interceptor import Interceptor
@@ -203,6 +205,16 @@ class Session:
             return None
         passage = self._traffic.passage
         return passage if isinstance(passage, Interceptor) else None
+
+    @property
+    def holder(self) -> Interceptor | AMQP010Interceptor | None:
+        """What has the commands that wait, of either protocol."""
+        rules = None if self.amqp010 is None else self.amqp010.rules
+        return self.interceptor if rules is None else rules.interceptor
+
+    @property
+    def _waiting(self) -> Mapping[int, Any]:
+        return self._traffic.passage.waiting if self.holder is None else self.holder.waiting
 
     @property
     def known(self) -> Client:
@@ -419,8 +431,10 @@ class Session:
             self.known,
             self._report,
             self._scope,
-            self._limits.close_timeout,
-            self._services.brake,
+            self._services,
+            self._share,
+            self._rules,
+            self._announce_hold,
         )
         self._nursery = SessionTasks()
         try:
@@ -532,8 +546,10 @@ class Session:
         if self._tunnel is not None and rules.rules:
             self.abort("rules cannot read 0-8")
         elif self.amqp010 is not None:
-            if rules.rules:
-                self.abort("rules cannot be applied to 0-10")
+            if self.amqp010.rules is not None:
+                self.amqp010.rules.apply(rules, kept)
+            elif rules.rules:
+                self.abort("rules apply to 0-10 from the beginning of a connection")
         else:
             self._traffic.apply_rules(rules, self._announce_hold)
 
@@ -556,11 +572,14 @@ class Session:
 
     def release(self, number: int, verdict: Verdict | None, note: str | None = None) -> None:
         """Send on a held command, with another verdict if one is given; log the note. `KeyError` if it is not held."""
-        if self.is_parked or self._nursery is None or number not in self._traffic.passage.waiting:
+        if self.is_parked or self._nursery is None or number not in self._waiting:
             raise KeyError(number)
         with self.contained():
             if note is not None:
                 self._report.log("info", note)
+            if self.amqp010 is not None and self.amqp010.rules is not None:
+                self.amqp010.rules.release(number, verdict)
+                return
             self._traffic.release(number, verdict, self._nursery)
 
     # --- an operator closes a channel, or pauses the client

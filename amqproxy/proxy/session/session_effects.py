@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from amqproxy.amqp091.connection import Connection
 from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirroring.mirrors import Mirrors
-from amqproxy.proxy.session.passage import Passage
+from amqproxy.proxy.session.passage import CoveredView
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import MirroredCopy
 from amqproxy.taps.metrics import Metrics
 
 
-def log_effects(effects: InterceptorEffects, passage: Passage, report: SessionReport, rules: RuleSet | None) -> None:
+def log_effects(
+    effects: InterceptorEffects, passage: CoveredView, report: SessionReport, rules: RuleSet | None
+) -> None:
     """Log what rules want logged, that they have failed, and what they have refused."""
     for level, text in effects.logged:
         report.log(level, text)
@@ -27,15 +28,15 @@ def log_effects(effects: InterceptorEffects, passage: Passage, report: SessionRe
 
 
 def send_copies(
-    copies: Iterable[MirroredCopy], mirrors: Mirrors | None, upstream: Connection, report: SessionReport
+    copies: Iterable[MirroredCopy], mirrors: Mirrors | None, login: MirrorLogin | None, report: SessionReport
 ) -> None:
-    """Hand copies to their mirrors, which send them in tasks of their own."""
+    """Hand copies to their mirrors, which send them in tasks of their own; `login` is the client's, if it is known."""
     for copy in copies:
-        if mirrors is None or upstream.client is None:
+        if mirrors is None or login is None:
             _drop_copy(report.metrics)
             continue
         with report.contained("copy not made", lambda _: _drop_copy(report.metrics)):
-            mirrors.put(copy, MirrorLogin(upstream.client, upstream.virtual_host))
+            mirrors.put(copy, login)
 
 
 def _drop_copy(metrics: Metrics) -> None:

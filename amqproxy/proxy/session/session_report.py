@@ -23,7 +23,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.config import join_address
 from amqproxy.log import logger
-from amqproxy.proxy.session.passage import Passage
+from amqproxy.proxy.session.passage import CoveredView
 from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
@@ -123,7 +123,7 @@ class SessionReport:
             with self.contained("rules not reported"):
                 self._rule_log.note_failures(rules, counts)
 
-    def note_refusal(self, passage: Passage, sender: Peer, command: Command, verdict: Verdict) -> None:
+    def note_refusal(self, passage: CoveredView, sender: Peer, command: Command, verdict: Verdict) -> None:
         """Log that a rule has let a command go no further."""
         if self._rule_log is not None:
             with self.contained("refusal not logged"):
@@ -176,6 +176,14 @@ class SessionReport:
             with self._shown_to_tap():
                 self.tap.saw_violation(self, sender, error)
         self.finish(SessionEnd("proxy", error.code, f"the {sender} broke the protocol: {error}"))
+
+    def note_ending_violation(self, sender: Peer, error: AMQP010Error) -> None:
+        """What `sender` of AMQP 0-10 did wrong, which ends the session."""
+        self.metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
+        if self.tap is not None:
+            with self._shown_to_tap():
+                self.tap.saw_violation(self, sender, error)
+        self.finish(SessionEnd("proxy", int(error.code), f"the {sender} broke the protocol: {error}"))
 
     def note_passed_violation(self, sender: Peer, error: AMQP010Error, consequence: str) -> None:
         """What `sender` did wrong, and what passes all the same."""

@@ -22,6 +22,7 @@ from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.closing import SHUTDOWN, Closing
 from amqproxy.proxy.session.drain import Drain
@@ -218,7 +219,9 @@ class Traffic:
         self._impair(effects.impairments)
         log_effects(effects, self.passage, self._report, self._rules)
         if effects.mirrored:
-            send_copies(effects.mirrored, self._mirrors, self._legs[SERVER].connection, self._report)
+            upstream = self._legs[SERVER].connection
+            login = None if upstream.client is None else MirrorLogin(upstream.client, upstream.virtual_host)
+            send_copies(effects.mirrored, self._mirrors, login, self._report)
         for number in effects.held:
             with self._report.contained("hold not announced"):
                 self._announce(number)

@@ -480,7 +480,7 @@ def test_log_and_tag() -> None:
     stage = AMQP010Stage(rule, is_tapped=True)
     stage.feed(CLIENT, transfer(routing_key="k"))
     assert [text for _, text in stage.interceptor.take_effects().logged] == ["orders k 5"]
-    notes = [note.rules for note, _, _ in stage.interceptor.take_passed(CLIENT)]
+    notes = [note.rules for note, _ in stage.interceptor.take_passed(CLIENT)]
     assert notes[-1] == ("r",)
 
 
@@ -489,15 +489,15 @@ def test_taps_see_what_came_and_what_went_on() -> None:
     stage.interceptor.take_passed(CLIENT)
     stage.feed(CLIENT, transfer(routing_key="old"))
     passed = stage.interceptor.take_passed(CLIENT)
-    assert [note.leg for note, _, _ in passed] == ["client", "upstream"]
-    assert [frames[1].header.delivery.routing_key for _, frames, _ in passed] == ["old", "new"]
+    assert [note.leg for note, _ in passed] == ["client", "upstream"]
+    assert [chunk[1].header.delivery.routing_key for _, chunk in passed] == ["old", "new"]
 
 
 def test_redacted() -> None:
     stage = AMQP010Stage(f'action = "redact"\n{PUBLISH}body = true\n', is_tapped=True)
     stage.interceptor.take_passed(CLIENT)
     assert stage.feed(CLIENT, transfer(body=b"secret")) == [f"{SENT} body=secret"]
-    shown = b"".join(frame.raw for _, frames, _ in stage.interceptor.take_passed(CLIENT) for frame in frames)
+    shown = b"".join(frame.raw for _, chunk in stage.interceptor.take_passed(CLIENT) for frame in chunk)
     assert shown
     assert b"secret" not in shown
 

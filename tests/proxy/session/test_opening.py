@@ -71,7 +71,7 @@ def test_a_plain_transport_shows_nothing_of_tls() -> None:
     assert with_tls(client, Chunks()) is client
 
 
-@pytest.mark.parametrize(("data", "refused"), [(HEADER, False), (HEADER_0_8, True), (b"AMQP\x01\x01\x00\x0a", True)])
+@pytest.mark.parametrize(("data", "refused"), [(HEADER, False), (HEADER_0_8, True), (b"AMQP\x01\x01\x00\x0a", False)])
 async def test_which_protocols_rules_can_be_applied_to(data: bytes, *, refused: bool) -> None:
     opening = await receive_opening(Chunks(data), 1.0)
     assert isinstance(opening, Opening)

@@ -55,15 +55,16 @@ def test_lines_and_refusals_are_logged_in_order(log: list[structlog.typing.Event
 def test_copies_go_to_their_mirrors_with_the_login_of_the_client() -> None:
     mirrors, upstream = Copies(), leg_in(ConnectionState.OPEN, SERVER)[0].connection
     copy = MirroredCopy(PUBLISH)
-    send_copies([copy], mirrors, upstream, report())
-    assert mirrors.taken == [(copy, MirrorLogin(upstream.client, "/"))]
+    login = MirrorLogin(upstream.client, "/")
+    send_copies([copy], mirrors, login, report())
+    assert mirrors.taken == [(copy, login)]
 
 
 def test_copies_that_cannot_be_sent_are_counted(log: list[structlog.typing.EventDict]) -> None:
     upstream = leg_in(ConnectionState.OPEN, SERVER)[0].connection
-    stranger = leg_in(ConnectionState.STARTED, SERVER)[0].connection
-    for mirrors, connection in ((None, upstream), (Copies(), stranger), (Copies(is_broken=True), upstream)):
+    login = MirrorLogin(upstream.client, "/")
+    for mirrors, known in ((None, login), (Copies(), None), (Copies(is_broken=True), login)):
         session = report()
-        send_copies([MirroredCopy(PUBLISH)], mirrors, connection, session)
+        send_copies([MirroredCopy(PUBLISH)], mirrors, known, session)
         assert session.metrics.copies_dropped.labels("upstream")._value.get() == 1
     assert [each["event"] for each in log if each["log_level"] == "error"] == ["copy not made"]
