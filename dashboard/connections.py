@@ -14,7 +14,7 @@ from amqproxy.rules.client_info import learned_client
 from amqproxy.rules.context import Client
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake
-from amqproxy.taps.record import arguments
+from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -116,7 +116,7 @@ class Connections:
                     seen.handshake = _handshake(event)
                 case ConnectionClosed():
                     by = None if event.by is None else str(event.by)
-                    cause = None if event.cause is None else shortened(arguments(event.cause))
+                    cause = None if event.cause is None else shortened(method_arguments(event.cause))
                     seen.end = ConnectionEnd(
                         by=by, code=event.code, text=event.text, method=event.method, cause=cause, ts_ns=event.ts_ns
                     )

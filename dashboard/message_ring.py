@@ -8,13 +8,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp091.methods import Method
-from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.trace.events import (
+    CommandMethod,
     MessageDelivered,
+    MessageProperties,
     MessagePublished,
     MessageReturned,
     RequestAnswered,
@@ -45,8 +46,8 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     """
 
     sender: Peer
-    method: Method
-    properties: Properties = NO_PROPERTIES
+    method: CommandMethod
+    properties: MessageProperties = NO_PROPERTIES
     size: int = 0
     body: bytes = b""
     frame: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.rules.engine.command_filter import CommandFilter
+from amqproxy.message_filter import MessageFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from dashboard.frame_selection import ClientOf, Place, named_client
@@ -36,7 +36,7 @@ class MessageSelection:
         if content is None:
             return _is_always_shown(row)
         client = self._client_of(row.stream, row.connection, row.frame)
-        return CommandFilter(self._filter, client).selects(
+        return MessageFilter(self._filter, client).selects(
             content.sender,
             row.channel or 0,
             content.method,

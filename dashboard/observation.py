@@ -201,7 +201,7 @@ class _Contents:
                     self._keep((stream, event.channel, "publish", event.number), Content.of(event, frame))
                 case MessageDelivered():
                     kind = "get" if isinstance(event.method, BasicGetOk) else "deliver"
-                    self._keep((stream, event.channel, kind, event.method.delivery_tag), Content.of(event, frame))
+                    self._keep((stream, event.channel, kind, event.method.delivery_tag or 0), Content.of(event, frame))
                 case MessageReturned():
                     self._returns.append(Content.of(event, frame))
                 case RequestAnswered(reply=BasicGetOk()):

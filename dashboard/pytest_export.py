@@ -18,6 +18,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.trace.equivalents import equivalent
+from amqproxy.taps.trace.transfers import TransferBase
 from dashboard.message_ring import FINDING, Content, MessageRow
 
 _decode = msgspec.json.Decoder(MessageRecord).decode
@@ -59,7 +61,9 @@ def pytest_of(rows: Iterable[MessageRow]) -> Iterator[str]:
             left_out += 1
             continue
         if record.type == "request":
-            yield from _request(content.method, record, names, queues)
+            request = equivalent(None if isinstance(content.method, TransferBase) else content.method)
+            if request is not None:
+                yield from _request(request, record, names, queues)
         elif isinstance(content.method, BasicPublish):
             yield from _publish(content, content.method, record, names, queues)
             published.append(record)

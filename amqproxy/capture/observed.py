@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
+from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.capture.decoded import (
     Decoded,
     DecodedAMQP010Frames,
@@ -17,6 +17,7 @@ from amqproxy.capture.decoded import (
     SkippedBytes,
     StreamEnded,
 )
+from amqproxy.peer import CLIENT, Peer
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.observer import Observer, ObserverSettings, OnEvents, Report
@@ -35,7 +36,7 @@ def observed(
     selector_of: SelectorOf | None = None,
     listener_of: ListenerOf | None = None,
 ) -> Iterator[Report]:
-    """The reports on all connections of AMQP 0-9-1, in the order in which it is known what became of each message.
+    """The reports on all connections of AMQP, in the order in which it is known what became of each message.
 
     What `listener_of` returns for a connection is shown the events of its trace.
     """
@@ -67,7 +68,7 @@ class Observers:
         if observer is None:
             if isinstance(decoded, StreamEnded):
                 return []
-            if isinstance(decoded, DecodedProtocolHeader) and decoded.protocol != NAME:
+            if isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (AMQP091, AMQP010):
                 return []
             observer = self.by_stream[decoded.stream] = self._observer(decoded.stream, decoded.connection)
         elif isinstance(decoded, StreamEnded):
@@ -92,13 +93,13 @@ def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
     match decoded:
         case DecodedFrames():
             return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
+        case DecodedAMQP010Frames():
+            return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns)
         case DecodedProtocolHeader():
             if decoded.sender == CLIENT:
                 observer.feed_protocol_header(decoded.ts_ns)
             return []
         case SkippedBytes():
             return observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)
-        case DecodedAMQP010Frames():  # there is no trace of 0-10
-            return []
         case StreamEnded():
             return observer.end(decoded.ts_ns, decoded.reason)

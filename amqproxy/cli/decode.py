@@ -187,12 +187,10 @@ def _print(
     from amqproxy.capture.decode import read_decoded
     from amqproxy.capture.files import name_of
     from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
-    from amqproxy.views.record_lines import FrameColumns, FrameJSONLines, FrameLines
 
     write = sys.stdout.write
     count = 0
     is_begun = False
-    reads_amqp010 = isinstance(view, FrameLines | FrameJSONLines | FrameColumns)
 
     def notify(notice: CaptureWarning) -> None:
         if notice.kind is WarningKind.CUT_SHORT and not notice.offset:
@@ -213,15 +211,13 @@ def _print(
             if jobs > 1:
                 from amqproxy.cli.decode_jobs import lines_of_jobs
 
-                read = partial(_read_share, files, leg, reads_amqp010)
+                read = partial(_read_share, files, leg)
                 sys.stdout.flush()  # what is in the buffer is not theirs
                 made = lines_of_jobs(view, read, jobs, name_of(files), notify, progress.advance, by_packet=by_packet)
                 lines: Iterator[str] = stack.enter_context(closing(made))
             else:
                 engine = stack.enter_context(second_engine("decode", notify, keylog))
-                decoded = read_decoded(
-                    files, notify, progress.advance, leg=leg, engine=engine, reads_amqp010=reads_amqp010
-                )
+                decoded = read_decoded(files, notify, progress.advance, leg=leg, engine=engine, reads_amqp010=True)
                 lines = view.lines(passed(decoded))
             for line in lines:
                 if progress.is_in_the_way:
@@ -237,12 +233,10 @@ def _print(
         raise
 
 
-def _read_share(
-    files: Sequence[Path], leg: str, reads_amqp010: bool, share: Share, notify: OnWarning, on_read: OnRead
-) -> Iterator[Decoded]:
+def _read_share(files: Sequence[Path], leg: str, share: Share, notify: OnWarning, on_read: OnRead) -> Iterator[Decoded]:
     from amqproxy.capture.decode import read_decoded
 
-    return read_decoded(files, notify, on_read, leg=leg, share=share, reads_amqp010=reads_amqp010)
+    return read_decoded(files, notify, on_read, leg=leg, share=share, reads_amqp010=True)
 
 
 def _finish(view: View, file: Path | None) -> None:

@@ -243,7 +243,8 @@ def _html(options: ExportOptions, selection: Selection, names: list[str], to: Pa
 def _parquet(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
     from amqproxy.capture.filtering import filtered
     from amqproxy.capture.observed import observed
-    from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+    from amqproxy.message_filter import message_filters_of
+    from amqproxy.rules.engine.command_filter import CommandFilter
     from amqproxy.taps.observer import ObserverSettings
 
     try:
@@ -263,7 +264,9 @@ def _parquet(options: ExportOptions, selection: Selection, names: list[str], to:
         return parquet.frames(selection.narrowed(chosen), body=options.body)
 
     def of_reports(decoded: Iterable[Decoded]) -> Iterator[bytes]:
-        found = observed(selection.connections(decoded), settings, None if selected is None else filters_of(selected))
+        found = observed(
+            selection.connections(decoded), settings, None if selected is None else message_filters_of(selected)
+        )
         shown = (each for each in found if selection.shows(each.ts_ns, each.channel))
         return parquet.reports(shown, messages=options.messages, findings=options.findings, body=options.body > 0)
 

@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.comparison.normalising import (
@@ -35,12 +35,14 @@ from amqproxy.taps.trace.events import (
     BlockingStarted,
     ChannelClosed,
     ChannelOpened,
+    CommandMethod,
     ConnectionClosed,
     ConnectionOpened,
     DeliveriesSettled,
     FlowChanged,
     HistoryLost,
     MessageDelivered,
+    MessageProperties,
     MessagePublished,
     MessageReturned,
     PublishesSettled,
@@ -152,7 +154,7 @@ class CommandTracer:
     def _track(self, event: TraceEvent, name: str) -> Track:
         return Track(event.channel, self._channel(event.channel).life, name)
 
-    def _place_of(self, request: Method, sender: Peer) -> int:
+    def _place_of(self, request: CommandMethod, sender: Peer) -> int:
         found = self._requests.pop(id(request), None)
         return self._counts[sender] if found is None else found[0]
 
@@ -200,8 +202,8 @@ class CommandTracer:
         self,
         event: TraceEvent,
         sender: Peer,
-        method: Method,
-        properties: Properties = NO_PROPERTIES,
+        method: CommandMethod,
+        properties: MessageProperties = NO_PROPERTIES,
         size: int = 0,
         body: bytes = b"",
     ) -> bool:
@@ -209,7 +211,8 @@ class CommandTracer:
             sender, event.channel, method, properties, size, body, ts_ns=event.ts_ns, tags=()
         )
 
-    def _normalised(self, event: TraceEvent, method: Method) -> dict[str, Any]:
+    def _normalised(self, event: TraceEvent, method: CommandMethod) -> dict[str, Any]:
+        assert isinstance(method, Method), "only frames of 0-9-1 are traced"
         return normalised(method, self._names, self._channel(event.channel).consumers)
 
     def _content_fields(self, event: MessagePublished | MessageDelivered | MessageReturned) -> dict[str, Any]:

@@ -13,15 +13,11 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.methods import (
-    BasicDeliver,
-    BasicGetOk,
     ExchangeDeclare,
-    Method,
     QueueBind,
     QueueDeclare,
     QueueDeclareOk,
 )
-from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
@@ -36,6 +32,7 @@ from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import (
     ConnectionOpened,
     MessageDelivered,
+    MessageProperties,
     MessagePublished,
     RequestAnswered,
     RequestSent,
@@ -95,15 +92,16 @@ class MessageShape:
         self.properties: Counter[str] = Counter()
         self.example: tuple[Any, Any] | None = None
 
-    def learn(self, properties: Properties, size: int, body: bytes) -> None:
+    def learn(self, properties: MessageProperties, size: int, body: bytes) -> None:
         """Take one more message; a body that is not whole, or too large, is not looked into."""
         self.count += 1
         present = properties.present()
         self.properties.update(present.keys())
         headers: dict[str, Any] = {}
         if self.headers.count < MAX_SAMPLES:
-            if "headers" in present:
-                headers = msgspec.json.decode(encoded(json_value(present["headers"])))
+            given = present.get("headers", present.get("application_headers"))
+            if given is not None:
+                headers = msgspec.json.decode(encoded(json_value(given)))
             self.headers.learn(headers)
         if len(body) != size:
             self.unread += 1
@@ -346,7 +344,7 @@ class _Observed:
             self._last_queues[event.channel] = event.request.queue
         self._carry_out(event.channel, event.request)
 
-    def _carry_out(self, channel: int, request: Method) -> None:
+    def _carry_out(self, channel: int, request: object) -> None:
         match request:
             case ExchangeDeclare():
                 self._all.declare(self._vhost, request, request.exchange)
@@ -381,7 +379,7 @@ class _Observed:
     def _on_delivered(self, event: MessageDelivered) -> None:
         if not self._selects(SERVER, event):
             return
-        method: BasicDeliver | BasicGetOk = event.method
+        method = event.method
         if event.queue:
             facts = self._all.queue(self._vhost, _queue(event.queue))
         else:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from amqproxy.amqp091.methods import BasicGetOk, Method
+from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumns, PendingRows
 from amqproxy.pipeline.property_values import PropertyValues
 from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.record import arguments, encoded
+from amqproxy.taps.record import encoded
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -26,6 +27,7 @@ from amqproxy.taps.trace.events import (
     MessageDelivered,
     MessagePublished,
     MessageReturned,
+    Method,
     PublishesSettled,
     RequestAnswered,
     RequestSent,
@@ -355,7 +357,7 @@ _MAKERS: dict[type[Any], Callable[[EventRows, Any, ConnectionRows, int], None]] 
 
 
 def _arguments(method: Method | None) -> bytes | None:
-    return None if method is None else encoded(arguments(method))
+    return None if method is None else encoded(method_arguments(method))
 
 
 def _json(value: dict[str, Any] | None) -> bytes | None:

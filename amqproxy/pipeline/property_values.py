@@ -8,7 +8,10 @@ import msgspec
 
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.record import encoded, json_mapping
+from amqproxy.taps.trace.events import MessageProperties
+from amqproxy.taps.trace.transfers import TransferProperties
 
 MAX_KNOWN_HEADERS = 1024
 """Tables of headers that are remembered in JSON."""
@@ -32,17 +35,20 @@ class PropertyValues:
     __slots__ = ("_headers", "columns", "properties", "size")
 
     def __init__(self) -> None:
-        self.properties: Properties = NO_PROPERTIES
+        self.properties: MessageProperties = NO_PROPERTIES
         self.columns: tuple[Any, ...] = _NONE
         self.size = 0
         """Bytes of the texts among them, about."""
         self._headers: dict[bytes, bytes] = {}
 
-    def read(self, properties: Properties) -> None:
+    def read(self, properties: MessageProperties) -> None:
         """From now on they are of these."""
         self.properties = properties
         self.size = 0
-        self.columns = self._columns_of(properties)
+        if isinstance(properties, TransferProperties):
+            self.columns = self._columns_of_transfer(properties)
+        else:
+            self.columns = self._columns_of(properties)
 
     def _columns_of(self, properties: Properties) -> tuple[Any, ...]:
         if properties is NO_PROPERTIES:
@@ -65,6 +71,18 @@ class PropertyValues:
                 text = encoded(json_mapping(properties.present()))
             self.size = len(text)
         self.size += len(text)
+        return (text, *values)
+
+    def _columns_of_transfer(self, properties: TransferProperties) -> tuple[Any, ...]:
+        """In JSON under the names of 0-10, and in columns under those that 0-9-1 has for the same."""
+        present = properties.present()
+        if not present:
+            return _NONE
+        text = encoded(present)
+        values = [getattr(properties, name) for name in _FIELDS]
+        if values[_HEADERS] is not None:
+            values[_HEADERS] = encoded(plain(values[_HEADERS]))
+        self.size = len(text) + len(values[_HEADERS] or b"")
         return (text, *values)
 
     def _headers_of(self, headers: Table) -> bytes:

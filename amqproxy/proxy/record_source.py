@@ -7,8 +7,9 @@ from collections.abc import Callable
 import msgspec
 import trio
 
+from amqproxy.message_filter import message_filters_of
 from amqproxy.proxy.filtered_tap import FilteredTap
-from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.supervision import contained
 from amqproxy.taps.frame_tap import FrameTap
@@ -51,7 +52,7 @@ class RecordSource:
         if wanted is not None:
             kept_body = min(CommandFilter.kept_body(wanted), body_limit)
             observed = msgspec.structs.replace(observed, kept_body=kept_body)
-        selector_of = None if wanted is None else filters_of(wanted)
+        selector_of = None if wanted is None else message_filters_of(wanted)
         self.tap = self._trace_tap = TraceTap(queue, observed, memory=memory, selector_of=selector_of, clock=clock)
 
     def note_gap(self, reason: str) -> None:

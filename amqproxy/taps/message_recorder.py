@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from amqproxy.amqp010.frame import CONTROL
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import METHOD, Frame
-from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, Method
-from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.amqp091.methods import BasicGetOk
+from amqproxy.amqp091.properties import NO_PROPERTIES
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.pending_messages import PendingBudget, PendingMessages
-from amqproxy.taps.record import arguments, excerpt, json_mapping, json_value
+from amqproxy.taps.record import excerpt, json_mapping, json_value
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
     ChannelClosed,
     ChannelOpened,
+    CommandMethod,
     ConnectionClosed,
     ConnectionOpened,
     DeliveriesSettled,
     FlowChanged,
     HistoryLost,
     MessageDelivered,
+    MessageProperties,
     MessagePublished,
     MessageReturned,
     PublishesSettled,
@@ -43,15 +48,15 @@ _OPENING = {True: "resumed", False: "stopped"}
 class CommandSelector(Protocol):
     """Chooses the messages and requests of one connection that are reported."""
 
-    def learn(self, sender: Peer, frame: Frame) -> None:
-        """Take a method of channel 0, which shows who the client is."""
+    def learn(self, sender: Peer, frame: Frame | AMQP010Frame) -> None:
+        """Take a method of channel 0, or a control of 0-10, which shows who the client is."""
 
     def selects(
         self,
         sender: Peer,
         channel: int,
-        method: Method,
-        properties: Properties,
+        method: CommandMethod,
+        properties: MessageProperties,
         size: int,
         body: bytes,
         *,
@@ -89,11 +94,11 @@ class MessageRecorder:
         self._note = NOTHING
         self._pending = PendingMessages(budget or PendingBudget())
 
-    def learn(self, sender: Peer, frames: Iterable[Frame]) -> None:
+    def learn(self, sender: Peer, frames: Iterable[Frame | AMQP010Frame]) -> None:
         """Show the selector, before they are fed to the trace, what frames say about the client."""
         if self._selector is not None:
             for frame in frames:
-                if frame.channel == 0 and frame.kind == METHOD:
+                if frame.channel == 0 and frame.kind == (METHOD if isinstance(frame, Frame) else CONTROL):
                     self._selector.learn(sender, frame)
 
     def record(self, events: Iterable[TraceEvent], note: Note = NOTHING) -> list[MessageRecord]:
@@ -123,7 +128,7 @@ class MessageRecorder:
             stream=self._stream,
             connection=self._connection,
             sender=None if sender is None else str(sender),
-            channel=event.channel or None,
+            channel=event.on_channel,
             type=type,
             outcome=outcome,
             **fields,
@@ -133,8 +138,8 @@ class MessageRecorder:
         self,
         event: TraceEvent,
         sender: Peer,
-        method: Method,
-        properties: Properties = NO_PROPERTIES,
+        method: CommandMethod,
+        properties: MessageProperties = NO_PROPERTIES,
         size: int = 0,
         body: bytes = b"",
     ) -> bool:
@@ -196,7 +201,7 @@ class MessageRecorder:
             return
         is_get = isinstance(method, BasicGetOk)
         record = self._new(event, SERVER, "get" if is_get else "deliver", delivery_tag=method.delivery_tag)
-        if isinstance(method, BasicDeliver):
+        if not isinstance(method, BasicGetOk):
             record.consumer_tag = method.consumer_tag
         record.queue = json_value(event.queue)
         record.redelivered = method.redelivered
@@ -204,13 +209,16 @@ class MessageRecorder:
         if event.awaits is False:
             record.outcome = "auto-acked"
             self._records.append(record)
+        elif method.delivery_tag is None:
+            record.outcome = "unknown"
+            self._records.append(record)
         else:
             self._records += self._pending.add_delivery(method.delivery_tag, record)
 
     def _on_deliveries_settled(self, event: DeliveriesSettled) -> None:
         if event.is_unknown_tag:
             record = self._new(event, CLIENT, "settle", "unknown tag", delivery_tag=event.tag, multiple=event.multiple)
-            record.method = _SETTLED_BY[event.outcome]
+            record.method = event.command or _SETTLED_BY[event.outcome]
             self._records.append(record)
         refused = event.outcome in (Settlement.NACKED, Settlement.REJECTED, Settlement.RECOVERED)
         self._records += self._pending.settle_deliveries(event, requeue=event.requeue if refused else None)
@@ -224,8 +232,8 @@ class MessageRecorder:
             return
         record = self._new(event, event.sender, "request", "answered")
         if event.request is not None:
-            record.method, record.arguments = event.request.name, arguments(event.request)
-        record.reply, record.reply_arguments = event.reply.name, arguments(event.reply)
+            record.method, record.arguments = event.request.name, method_arguments(event.request)
+        record.reply, record.reply_arguments = event.reply.name, method_arguments(event.reply)
         if event.latency_ns is not None:
             record.ts_ns -= event.latency_ns
             record.seconds = event.latency_ns / 1e9
@@ -235,7 +243,7 @@ class MessageRecorder:
         if not self._is_selected(event, event.sender, event.request):
             return
         record = self._new(event, event.sender, "request", "sent")
-        record.method, record.arguments = event.request.name, arguments(event.request)
+        record.method, record.arguments = event.request.name, method_arguments(event.request)
         if isinstance(event, RequestUnanswered):
             record.outcome = "unanswered"
             record.ts_ns -= event.latency_ns
@@ -257,10 +265,10 @@ class MessageRecorder:
     def _on_closed(self, event: ConnectionClosed | ChannelClosed) -> None:
         if self._selector is not None and event.code in NORMAL_CODES:
             return
-        record = self._new(event, event.by, "channel" if event.channel else "connection", "closed")
+        record = self._new(event, event.by, "channel" if isinstance(event, ChannelClosed) else "connection", "closed")
         record.code, record.reason, record.method = event.code or None, event.text, event.method
         if event.cause is not None:
-            record.arguments = arguments(event.cause)
+            record.arguments = method_arguments(event.cause)
         self._records.append(record)
 
     def _on_blocked(self, event: BlockingStarted) -> None:

@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager
 
 from prometheus_client import CollectorRegistry, Counter
 
-from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.methods import BasicDeliver
+from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.bounded_series import BoundedSeries
@@ -138,7 +137,7 @@ class _ObservedSession:
         self._add("delivered", exchange=method.exchange, queue=queue)
         if method.redelivered:
             self._add("redelivered", exchange=method.exchange, queue=queue)
-        if isinstance(method, BasicDeliver):
+        if not isinstance(method, BasicGetOk):
             consumer = event.channel, method.consumer_tag
             if consumer not in self._queues and len(self._queues) >= MAX_CONSUMERS:
                 del self._queues[next(iter(self._queues))]
@@ -173,7 +172,7 @@ class ObjectTap:
         self._process_inspector = ProcessInspector()
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
-        if data != AMQP010_HEADER:
+        if sender is CLIENT:
             self._take(session, lambda observed: observed.trace.feed_protocol_header(time.time_ns()))
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
@@ -186,7 +185,11 @@ class ObjectTap:
     def saw_amqp010_frames(
         self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
     ) -> None:
-        """There is no trace of AMQP 0-10."""
+        if note.leg != "upstream":
+            self._take(
+                session,
+                lambda observed: observed.count(observed.trace.feed_noted(sender, frames, time.time_ns(), note)),
+            )
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda observed: observed.count(observed.trace.gap(CLIENT, time.time_ns(), "not shown")))

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding
@@ -16,7 +15,7 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.pending_messages import PendingBudget
-from amqproxy.taps.session_trace import SessionTrace
+from amqproxy.taps.session_trace import Frames, SessionTrace
 from amqproxy.taps.trace.events import TraceEvent
 
 Report: TypeAlias = MessageRecord | Finding
@@ -91,8 +90,8 @@ class Observer:
         """Take the client's protocol header."""
         self._trace.feed_protocol_header(ts_ns)
 
-    def feed(self, sender: Peer, frames: Sequence[Frame], ts_ns: int, note: Note = NOTHING) -> list[Report]:
-        """Take frames, with what rules did to the command that they belong to; what is to be reported now."""
+    def feed(self, sender: Peer, frames: Frames, ts_ns: int, note: Note = NOTHING) -> list[Report]:
+        """Take frames of either protocol, with what rules did to their command; what is to be reported now."""
         if self._recorder is not None:
             self._recorder.learn(sender, frames)
         return self._reports(self._trace.feed_noted(sender, frames, ts_ns, note), note)

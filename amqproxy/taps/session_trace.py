@@ -2,35 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar, cast
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ChannelClose
-from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.peer import SERVER, Peer
+from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
+from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.channel_trace import ChannelTrace
+from amqproxy.taps.trace.connection_trace import Listener, Trace
 from amqproxy.taps.trace.events import TraceEvent
 
+Frames: TypeAlias = Sequence[Frame] | Sequence[AMQP010Frame]
+"""Frames of one protocol."""
 
-class SessionTrace(Trace):
-    """A trace that takes frames with what rules did to the command that they belong to.
 
-    Of commands that differ between the two legs, the frames of one leg only are to be fed.
+class SessionTrace:
+    """A trace that takes frames of either protocol, with what rules did to the command that they belong to.
+
+    The first frames show which it is. Of commands that differ between the two legs, the frames of one leg only are to
+    be fed. The options are those of `Trace`.
     """
 
-    __slots__ = ()
+    __slots__ = ("_amqp010", "_amqp091", "_greeted_ts_ns", "_is_known", "_listener", "_options")
 
-    def feed_noted(self, sender: Peer, frames: Sequence[Frame], ts_ns: int, note: Note = NOTHING) -> list[TraceEvent]:
+    def __init__(self, *, body: int = 0, digests: bool = False, is_ordered: bool = True) -> None:
+        self._options = (body, digests, is_ordered)
+        self._amqp091 = Trace(body=body, digests=digests, is_ordered=is_ordered)
+        self._amqp010: AMQP010Trace | None = None
+        self._is_known = False
+        self._greeted_ts_ns: int | None = None
+        self._listener: Listener | None = None
+
+    @property
+    def _trace(self) -> Trace | AMQP010Trace:
+        return self._amqp010 or self._amqp091
+
+    @property
+    def channels(self) -> Mapping[int, ChannelTrace | AttachmentTrace]:
+        """The channels, or sessions, that the client has open, by their numbers."""
+        return self._trace.channels
+
+    @property
+    def memory_used(self) -> int:
+        """The bytes that what is open takes, about."""
+        return self._trace.memory_used
+
+    def listen(self, listener: Listener) -> None:
+        """Show events to `listener`, as `Trace.listen` has it."""
+        self._listener = listener
+        self._trace.listen(listener)
+
+    def feed_protocol_header(self, ts_ns: int) -> None:
+        """Take the client's protocol header."""
+        self._greeted_ts_ns = ts_ns
+        self._trace.feed_protocol_header(ts_ns)
+
+    def feed_noted(self, sender: Peer, frames: Frames, ts_ns: int, note: Note = NOTHING) -> list[TraceEvent]:
         """Take frames, and end what they end since the proxy did that itself."""
-        events = self.feed(sender, frames, ts_ns)
+        if not self._is_known and frames:
+            self._is_known = True
+            if isinstance(frames[0], AMQP010Frame):
+                self._trace_amqp010()
+        if self._amqp010 is not None:
+            events = self._amqp010.feed(sender, cast("Sequence[AMQP010Frame]", frames), ts_ns)
+            if note.ends_content and frames:
+                events += self._amqp010.end_content(sender, frames[-1].channel, ts_ns)
+            return events
+        return self._feed_amqp091(sender, cast("Sequence[Frame]", frames), ts_ns, note)
+
+    def _trace_amqp010(self) -> None:
+        body, digests, is_ordered = self._options
+        self._amqp010 = AMQP010Trace(body=body, digests=digests, is_ordered=is_ordered)
+        if self._greeted_ts_ns is not None:
+            self._amqp010.feed_protocol_header(self._greeted_ts_ns)
+        if self._listener is not None:
+            self._amqp010.listen(self._listener)
+
+    def _feed_amqp091(self, sender: Peer, frames: Sequence[Frame], ts_ns: int, note: Note) -> list[TraceEvent]:
+        trace = self._amqp091
+        events = trace.feed(sender, frames, ts_ns)
         if note.ends_content and frames:
-            events += self.end_content(sender, frames[-1].channel, ts_ns)
+            events += trace.end_content(sender, frames[-1].channel, ts_ns)
         if sender is SERVER and note.leg == "client":  # sent by the proxy, to which the client's answer goes
             for frame in frames:
                 if frame.kind == METHOD and frame.index == ChannelClose.index:
-                    events += self.end_channel(frame.channel, ts_ns)
+                    events += trace.end_channel(frame.channel, ts_ns)
         return events
+
+    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
+        """Bytes of `sender` are missing, or could not be read as frames."""
+        if not self._is_known:
+            self._greeted_ts_ns = None
+        return self._trace.gap(sender, ts_ns, reason)
+
+    def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
+        """The connection is over, or what is seen of it: report all that was still open."""
+        return self._trace.end(ts_ns, reason)
 
 
 SESSIONS_A_STEP = 100

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
@@ -52,7 +51,7 @@ class TraceTap:
         self._observers: dict[int, Observer] = {}
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
-        if data != AMQP010_HEADER:
+        if sender is CLIENT:
             self._observer(session).feed_protocol_header(self._clock())
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
@@ -62,7 +61,8 @@ class TraceTap:
     def saw_amqp010_frames(
         self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
     ) -> None:
-        """There is no trace of AMQP 0-10."""
+        if note.leg != "upstream":
+            self._add(self._observer(session).feed(sender, frames, self._clock(), note))
 
     def _observer(self, session: TappedSession) -> Observer:
         number, name = session.number, session.name

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn
-from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.events import (
     ChannelClosed,
@@ -14,10 +13,14 @@ from amqproxy.taps.trace.events import (
     ConnectionClosed,
     ConnectionOpened,
     DeliveriesSettled,
+    DeliveryMethod,
     MessageDelivered,
+    MessageProperties,
     MessagePublished,
     MessageReturned,
     PublishesSettled,
+    PublishMethod,
+    ReturnMethod,
     Settlement,
     TraceEvent,
 )
@@ -98,8 +101,8 @@ class SpanRecorder:
         self,
         operation: Operation,
         event: MessagePublished | MessageDelivered | MessageReturned,
-        method: BasicPublish | BasicDeliver | BasicGetOk | BasicReturn,
-        properties: Properties,
+        method: PublishMethod | DeliveryMethod | ReturnMethod,
+        properties: MessageProperties,
     ) -> MessageSpan | None:
         """A span that begins with the event, if its message is to have one and there is room."""
         context = trace_context(properties.headers)
@@ -219,6 +222,8 @@ class SpanRecorder:
         span.is_redelivered = method.redelivered
         if event.awaits is False:
             self._finish_at_once(span, "auto-acked")
+        elif method.delivery_tag is None:
+            self._finish_at_once(span, "unknown")
         else:
             self._open_span(self._delivered, method.delivery_tag, span)
 

@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 
-from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.config import split_address
 from amqproxy.supervision import contained
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
+from amqproxy.taps.session_trace import Frames, SessionTrace, relieve_in_steps
 from amqproxy.taps.tap import AnyProtocolError, TappedSession
 from amqproxy.telemetry.message_span import AttributeValue, MessageSpan
 from amqproxy.telemetry.sampler import Sampler
@@ -34,7 +33,7 @@ class TracedSession:
         """The bytes that the trace takes for what is open, about."""
         return self.trace.memory_used
 
-    def feed(self, sender: Peer, frames: Sequence[Frame], note: Note) -> list[MessageSpan]:
+    def feed(self, sender: Peer, frames: Frames, note: Note) -> list[MessageSpan]:
         """Take frames; the spans that are complete with them."""
         return self.recorder.record(self.trace.feed_noted(sender, frames, time.time_ns(), note), note)
 
@@ -75,7 +74,7 @@ class SpanTap:
         self._sessions: dict[int, TracedSession | None] = {}
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
-        if data == AMQP010_HEADER:
+        if sender is not CLIENT:
             return
         traced = self._traced(session)
         if traced is not None:
@@ -88,7 +87,8 @@ class SpanTap:
     def saw_amqp010_frames(
         self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
     ) -> None:
-        """There is no trace of AMQP 0-10."""
+        if note.leg != "upstream":
+            self._take(session, lambda traced: traced.feed(sender, frames, note))
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda traced: traced.gap(CLIENT, "not shown"))

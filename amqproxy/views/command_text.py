@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.note import Note
-from amqproxy.taps.record import arguments, json_mapping
+from amqproxy.taps.record import json_mapping
 from amqproxy.taps.text import pairs, printable, value_text
 from amqproxy.views.passed_command import PassedCommand, PassedKind
 
@@ -34,7 +35,7 @@ def details(command: PassedCommand, *, has_properties: bool = True) -> str:
         if command.kind is PassedKind.STRAY_CONTENT:
             return f"{command.size} bytes"
         return printable(command.text)
-    given = {name: value for name, value in arguments(command.method).items() if value not in ({}, [])}
+    given = {name: value for name, value in method_arguments(command.method).items() if value not in ({}, [])}
     parts = [pairs(_folded(given))]
     if command.size is not None:
         parts.append(f"{command.size} bytes")

@@ -13,7 +13,7 @@ import msgspec
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.taps.message_recorder import NORMAL_CODES
-from amqproxy.taps.record import arguments
+from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.views.command_text import note_text, title
 from amqproxy.views.conversation import given_name
 from amqproxy.views.passed_command import PassedCommand, PassedKind
@@ -295,7 +295,7 @@ def _arguments(command: PassedCommand) -> dict[str, Any]:
     if command.method is None:
         return {}
     found = {}
-    given = arguments(command.method)
+    given = method_arguments(command.method)
     for name, value in sorted(given.items(), key=lambda each: each[0] not in _VARYING):
         if name in _LITTLE or isinstance(value, dict | list) or value is False or value == "":
             continue

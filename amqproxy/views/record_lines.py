@@ -12,7 +12,8 @@ from amqproxy.capture.decoded import Decoded, records_of
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.capture.observed import observed
-from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+from amqproxy.message_filter import message_filters_of
+from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.observer import ObserverSettings, Report
 from amqproxy.taps.record import Record
@@ -123,7 +124,7 @@ class ReportLines:
         self._render = render
         self._selection = selection
         self._note = note
-        self._selector_of = None if wanted is None else filters_of(wanted)
+        self._selector_of = None if wanted is None else message_filters_of(wanted)
         if wanted is not None:
             settings = msgspec.structs.replace(settings, kept_body=CommandFilter.kept_body(wanted))
         self._settings = settings

@@ -10,29 +10,44 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.methods import BY_NAME
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
-from amqproxy.amqp091.methods import BasicGetOk, Method
-from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
-from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.amqp091.methods import BasicGetOk
+from amqproxy.amqp091.properties import NO_PROPERTIES
+from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decode import CAPTURE_ENDS
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
 from amqproxy.capture.observed import observed
+from amqproxy.message_filter import MessageFilter
 from amqproxy.rules.context import Client
+from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
+from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings, OnEvents
 from amqproxy.taps.trace.events import (
     ChannelClosed,
+    CommandMethod,
     ConnectionClosed,
     ConnectionOpened,
     DeliveriesSettled,
     HistoryLost,
     MessageDelivered,
+    MessageProperties,
     MessagePublished,
     MessageReturned,
     PublishesSettled,
@@ -131,27 +146,50 @@ class Collector:
                 connection.figures.ended_ns = each.ts_ns
             if isinstance(each, DecodedFrames):
                 assert connection is not None
-                self._count_frames(connection, each)
+                self._count_frames(connection, each, self._sifted(connection, each))
+            elif isinstance(each, DecodedAMQP010Frames):
+                assert connection is not None
+                self._count_frames(connection, each, self._sifted_amqp010(connection, each))
             elif isinstance(each, SkippedBytes) and self._selection.shows(each.ts_ns, each.channel):
                 self.lost_bytes += each.lost
             yield each
             if isinstance(each, StreamEnded):
                 self._end(each.stream, each.reason)
 
-    def _count_frames(self, connection: _Connection, decoded: DecodedFrames) -> None:
-        frames: Iterable[Frame] = decoded.frames
+    def _sifted(self, connection: _Connection, decoded: DecodedFrames) -> Iterable[Frame]:
+        """The frames that the filter lets by."""
+        frames = decoded.frames
+        if self._wanted is None:
+            return frames
         sender = Peer(decoded.sender)
-        if self._wanted is not None:
-            for frame in frames:
-                if frame.channel == 0 and frame.kind == METHOD:
-                    connection.filter.learn(sender, frame)
-            connection.tags = decoded.note.tags
-            frames = connection.frame_filter.sift(sender, list(frames), decoded.ts_ns / 1e9, connection.tags)
+        for frame in frames:
+            if frame.channel == 0 and frame.kind == METHOD:
+                connection.filter.learn(sender, frame)
+        connection.tags = decoded.note.tags
+        return connection.frame_filter.sift(sender, list(frames), decoded.ts_ns / 1e9, connection.tags)
+
+    def _sifted_amqp010(self, connection: _Connection, decoded: DecodedAMQP010Frames) -> Iterable[AMQP010Frame]:
+        """The same of 0-10."""
+        if self._wanted is None:
+            return decoded.frames
+        sender = Peer(decoded.sender)
+        for frame in decoded.frames:
+            connection.filter.learn(sender, frame)
+        sift = connection.assembly_filter.sift
+        return [each for each, _ in sift(sender, decoded.frames, decoded.command_ids, decoded.ts_ns / 1e9)]
+
+    def _count_frames(
+        self,
+        connection: _Connection,
+        decoded: DecodedFrames | DecodedAMQP010Frames,
+        frames: Iterable[Frame | AMQP010Frame],
+    ) -> None:
+        sender = Peer(decoded.sender)
         count = heartbeats = size = 0
         for frame in frames:
             if self._is_shown(decoded.ts_ns, frame.channel):
                 count += 1
-                heartbeats += frame.kind == HEARTBEAT
+                heartbeats += _is_heartbeat(frame)
                 size += frame.length()
                 self.lost_bytes += frame.lost
         if not count:
@@ -168,14 +206,17 @@ class Collector:
         self.end_ns = ts_ns if self.end_ns is None else max(self.end_ns, ts_ns)
 
     def _connection(self, first: Decoded) -> _Connection | None:
-        """A connection that begins with this; None where it is not one of AMQP 0-9-1."""
-        if isinstance(first, StreamEnded) or (isinstance(first, DecodedProtocolHeader) and first.protocol != NAME):
+        """A connection that begins with this; None where its protocol is not decoded."""
+        if isinstance(first, StreamEnded):
+            return None
+        if isinstance(first, DecodedProtocolHeader) and first.protocol not in (AMQP091, AMQP010):
             return None
         figures = ConnectionFigures(first.stream, first.connection, first.ts_ns, first.ts_ns)
         connection = self._open[first.stream] = _Connection(figures)
         if self._wanted is not None:
             client = Client.named(first.stream, first.connection)
-            connection.filter = CommandFilter(self._wanted, client)
+            connection.filter = MessageFilter(self._wanted, client)
+            connection.assembly_filter = AssemblyFilter(self._wanted, client, plain)
             connection.frame_filter = FrameFilter(self._wanted, client)
             connection.selected = SelectedMessages()
         return connection
@@ -213,8 +254,8 @@ class Collector:
         connection: _Connection,
         event: TraceEvent,
         sender: Peer,
-        method: Method,
-        properties: Properties = NO_PROPERTIES,
+        method: CommandMethod,
+        properties: MessageProperties = NO_PROPERTIES,
         size: int = 0,
         body: bytes = b"",
     ) -> bool:
@@ -273,7 +314,7 @@ class Collector:
         method = event.method
         if not self._is_selected(connection, event, SERVER, method, event.properties, event.size, event.body):
             return
-        if event.awaits is not False:
+        if event.awaits is not False and method.delivery_tag is not None:
             connection.selected.add(("deliver", event.channel), method.delivery_tag)
         if not self._is_shown(event.ts_ns, event.channel):
             return
@@ -282,6 +323,7 @@ class Collector:
         self.totals["got"] += isinstance(method, BasicGetOk)
         self.totals["redelivered"] += method.redelivered
         self.totals["auto_acked"] += event.awaits is False
+        self.totals["unknown"] += event.awaits is not False and method.delivery_tag is None
         self.timeline.add(event.ts_ns, DELIVERED)
         self.top_queues.add(event.queue, 1, event.size, int(method.redelivered))
         self.delivered_bytes.observe(event.size)
@@ -338,7 +380,7 @@ class Collector:
             if event.text != CAPTURE_ENDS:
                 self._count_error("connection-lost", None, None, event.text)
         elif event.code not in NORMAL_CODES:
-            kind = "channel-closed" if event.channel else "connection-closed"
+            kind = "channel-closed" if isinstance(event, ChannelClosed) else "connection-closed"
             self._count_error(kind, event.by, event.code, event.text.partition(" - ")[0])
 
     def _on_lost(self, connection: _Connection, event: HistoryLost) -> None:
@@ -406,12 +448,18 @@ class EveryMessage(SelectedMessages):
 
 
 _EVERY_MESSAGE = EveryMessage()
+_HEARTBEAT_CONTROL = BY_NAME["connection.heartbeat"].index
+
+
+def _is_heartbeat(frame: Frame | AMQP010Frame) -> bool:
+    return frame.kind == HEARTBEAT if isinstance(frame, Frame) else frame.index == _HEARTBEAT_CONTROL
 
 
 class _Connection:
     """What passed on one connection so far, and what selects its commands, where there is a filter."""
 
-    filter: CommandFilter
+    filter: MessageFilter
+    assembly_filter: AssemblyFilter
     frame_filter: FrameFilter
 
     def __init__(self, figures: ConnectionFigures) -> None:

@@ -11,6 +11,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.properties import Properties
 from amqproxy.capture.decoded import Decoded
 from amqproxy.export.columns import columns
 from amqproxy.export.packets import ExportedPackets
@@ -226,6 +228,8 @@ def _rule_lines(source: Source, rows: Iterator[MessageRow]) -> Iterator[bytes]:
     if row is None or row.content is None:
         raise Problem(404, "there is no command among what is selected, or it is not kept any more")
     content = row.content
+    if not isinstance(content.method, Method) or not isinstance(content.properties, Properties):
+        raise Problem(404, "there is no rule for a command of AMQP 0-10")
     client = source.observed.connections.client_of(row.stream, row.connection, row.frame)
     for line in rule_of(content.method, content.properties, client.user, client.vhost):
         yield line.encode()

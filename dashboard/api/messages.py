@@ -9,7 +9,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 
-from amqproxy.taps.record import arguments, encoded, json_mapping
+from amqproxy.taps.method_arguments import method_arguments
+from amqproxy.taps.record import encoded, json_mapping
 from dashboard.api.dependencies import SeqOf, SourceOf
 from dashboard.api.queries import ListQueryOf, message_selection
 from dashboard.api.responses import json_response, page_response
@@ -68,7 +69,7 @@ async def show_message(source: SourceOf, seq: SeqOf) -> Response:
     if content is not None:
         shown = {
             "method": content.method.name,
-            "arguments": arguments(content.method),
+            "arguments": method_arguments(content.method),
             "properties": json_mapping(content.properties.present()),
             "body": {"size": content.size, "kept": len(content.body)},
         }

@@ -320,7 +320,7 @@ class _Reading:
                 before = self._last.get(number) if number else self._latest
                 self._answer(before, AnswerKind.REPLY, step.ts_ns, step.command)
 
-    def _caused(self, cause: Method | None, otherwise: ScriptedCommand | None) -> ScriptedCommand | None:
+    def _caused(self, cause: object | None, otherwise: ScriptedCommand | None) -> ScriptedCommand | None:
         """The command that the server closed for: if the trace does not know it, the last one before."""
         return otherwise if cause is None else self._by_method.get(id(cause), otherwise)
 

@@ -9,6 +9,7 @@ is counted on a channel, are not there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -98,7 +99,7 @@ class AssemblyFilter:
         if assembly is not None:
             self._free(held)
             self._learn(sender, assembly)
-            if self._holds(sender, assembly, time):
+            if self.holds(sender, assembly, time):
                 passed += held.frames
         elif room is not None:
             cost = frame.length() + FRAME_COST
@@ -120,11 +121,22 @@ class AssemblyFilter:
             self._room.remove(held.cost)
         held.cost = 0
 
-    def _holds(self, sender: Peer, assembly: Assembly, time: float) -> bool:
+    def holds(self, sender: Peer, assembly: Assembly, time: float, size: int | None = None) -> bool:
+        """Does the filter hold? `size` is the body's, where the assembly does not have all of it."""
         try:
-            return self._filter.holds(lambda path: self._value(path, sender, assembly, time))
+            if size is None or size == assembly.body_size:
+                return self._filter.holds(lambda path: self._value(path, sender, assembly, time))
+            return self._filter.holds(
+                lambda path: size if path == "size" else self._value(path, sender, assembly, time)
+            )
         except (FilterFailed, ProtocolError):
             return True
+
+    def learn(self, sender: Peer, frame: Frame) -> None:
+        """Know the client by a control, if it is whole."""
+        if frame.begins_assembly and frame.ends_assembly:
+            with suppress(ProtocolError):
+                self._learn(sender, Assembly.received([frame]))
 
     def _learn(self, sender: Peer, assembly: Assembly) -> None:
         """Know the client by what it sends while it logs in."""

@@ -29,23 +29,26 @@ class CommandFilter:
         """How many bytes of a body a filter may look at."""
         return MAX_BODY if chosen.condition.stage is Stage.BODY else 0
 
-    def learn(self, sender: Peer, frame: Frame) -> None:
-        """Know the client by what it sends on channel 0."""
-        self._client = learned_client(self._client, sender, frame)
+    def learn(self, sender: Peer, frame: object) -> None:
+        """Know the client by what it sends on channel 0: a frame of 0-9-1."""
+        if isinstance(frame, Frame):
+            self._client = learned_client(self._client, sender, frame)
 
     def selects(
         self,
         sender: Peer,
         channel: int,
-        method: Method,
-        properties: Properties,
+        method: object,
+        properties: object,
         size: int,
         body: bytes,
         *,
         ts_ns: int,
         tags: tuple[str, ...] = (),
     ) -> bool:
-        """Does the filter hold? What it fails on is let by: that should be seen."""
+        """Does the filter hold? What it fails on, or what is not of 0-9-1, is let by: that should be seen."""
+        if not isinstance(method, Method) or not isinstance(properties, Properties):
+            return True
         if self._stage is Stage.METHOD or not method.carries_content:
             return self.holds(sender, Command(channel, method), ts_ns / 1e9, tags)
         frames = [Frame(encode_method(channel, method))]

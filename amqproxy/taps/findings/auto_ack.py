@@ -6,6 +6,7 @@ from amqproxy.amqp091.methods import BasicConsume, BasicGet, QueueDeclare
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.durable_queues import DurableQueues
 from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import RequestAnswered, RequestSent
 
 
@@ -25,9 +26,10 @@ class AutoAckOfDurableQueue(Detector):
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
-        request = event.request
+        request = equivalent(event.request)
         if isinstance(request, QueueDeclare):
             self._queues.note(request, event.reply if isinstance(event, RequestAnswered) else None)
         elif isinstance(request, BasicConsume | BasicGet) and request.no_ack and request.queue in self._queues:
-            return f"{request.name} with no_ack takes messages of the durable queue {request.queue}"
+            name = request.name if event.request is None else event.request.name
+            return f"{name} with no_ack takes messages of the durable queue {request.queue}"
         return None

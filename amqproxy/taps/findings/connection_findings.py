@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.taps.findings.detector import ObservedConnection
+from amqproxy.taps.findings.detector import ObservedConnection, ObservedTrace
 from amqproxy.taps.findings.finding import Finding, RecordNumber
 from amqproxy.taps.findings.inspector import Inspector
 from amqproxy.taps.findings.process_detector import ConnectionPlace
 from amqproxy.taps.findings.process_inspector import ProcessInspector
-from amqproxy.taps.trace.connection_trace import Trace
 from amqproxy.taps.trace.events import TraceEvent
 
 
@@ -23,7 +22,7 @@ class ConnectionFindings:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: ObservedTrace,
         stream: int,
         connection: str,
         *,

@@ -6,6 +6,7 @@ from amqproxy.amqp091.methods import BasicCancel, BasicConsume
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     DeliveriesSettled,
@@ -58,7 +59,7 @@ class ConsumerPerMessage(Detector):
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
-        request = event.request
+        request = equivalent(event.request)
         if isinstance(request, BasicConsume):
             found = self._judge(event.channel)
             tag = getattr(event.reply, "consumer_tag", "") if isinstance(event, RequestAnswered) else ""

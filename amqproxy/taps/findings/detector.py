@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.connection_trace import Listener
+
+
+class ObservedChannel(Protocol):
+    """What a detector may know of a channel, or of a session of 0-10, beside its events."""
+
+    @property
+    def knows_start(self) -> bool:
+        """Were all frames since it was opened seen?"""
+
+    @property
+    def unacked(self) -> int:
+        """How many deliveries are open."""
+
+    def is_unacked(self, tag: int) -> bool:
+        """Is the delivery with that tag open?"""
+
+
+class ObservedTrace(Protocol):
+    """The trace of a connection, of either protocol."""
+
+    @property
+    def channels(self) -> Mapping[int, ObservedChannel]:
+        """Those that the client has open, by their numbers."""
+
+    def listen(self, listener: Listener) -> None:
+        """Show events to `listener` after each frame."""
 
 
 class ObservedConnection(NamedTuple):
     """The connection whose events a detector is given: its trace, and whether it is encrypted, if that is known."""
 
-    trace: Trace
+    trace: ObservedTrace
     is_tls: bool | None = None
     address: str = ""
     """The client's, without its port."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.methods import Method, QueueDeclare, QueueDeclareOk
+from amqproxy.amqp091.methods import QueueDeclare, QueueDeclareOk
+from amqproxy.taps.trace.events import Method
 
 MAX_QUEUES = 10_000
 """Queues that are remembered for one connection; those after are not known to be durable."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.errors import AccessRefused, ChannelError, ConnectionForced
+from amqproxy.amqp091.errors import ChannelError, ConnectionForced
 from amqproxy.amqp091.transitions import SERVER
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.findings.logins import is_refused_login
 from amqproxy.taps.trace.events import ConnectionClosed
 
 _NOT_THE_CLIENTS = frozenset((0, 200, ConnectionForced.code))
@@ -39,7 +40,7 @@ class FailedConnection(Detector):
     def _on_closed(self, event: ConnectionClosed) -> str | None:
         if event.by is not SERVER or event.code in _NOT_THE_CLIENTS or event.code == ChannelError.code:
             return None
-        if event.code == AccessRefused.code and event.is_open is False:
+        if is_refused_login(event):
             return None  # a login, which has a finding of its own
         return f"{event.code} {event.text}{_after(event)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from amqproxy.amqp091.methods import BasicConsume
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import (
     ConnectionClosed,
     ConnectionOpened,
@@ -30,7 +31,7 @@ class HeartbeatsOff(Detector):
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
-        if not self._is_off or not isinstance(event.request, BasicConsume):
+        if not self._is_off or not isinstance(equivalent(event.request), BasicConsume):
             return None
         self._is_off = False  # once is enough
         return "the heartbeat interval is 0: heartbeats are off"

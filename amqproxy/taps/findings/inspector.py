@@ -97,7 +97,7 @@ class Inspector:
             ts_ns=event.ts_ns,
             stream=self._stream,
             connection=self._connection,
-            channel=event.channel or None,
+            channel=event.on_channel,
             kind=detector.kind,
             severity=detector.severity,
             text=text,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amqproxy.amqp010.wire import Map
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import MessagePublished
@@ -39,5 +40,5 @@ class LargeHeaders(Detector):
         headers = event.properties.headers
         if headers is None:
             return None
-        size = len(headers.octets)
+        size = len(headers.encoded if isinstance(headers, Map) else headers.octets)
         return f"a message has {size} bytes of headers" if size > LARGE_HEADERS else None

@@ -9,6 +9,10 @@ from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened
 
+CONNECTION_FORCED = 320
+LOGIN_CONTROLS = frozenset({"connection.start-ok", "connection.secure-ok"})
+"""Controls of 0-10 that hold what a client logs in with."""
+
 
 class PlainWithoutTLS(Detector):
     """A password is sent over a connection that is not encrypted, from another machine."""
@@ -52,7 +56,14 @@ class RefusedLogin(Detector):
 
     @on(ConnectionClosed)
     def _on_closed(self, event: ConnectionClosed) -> str | None:
-        return event.text if event.code == AccessRefused.code and event.is_open is False else None
+        return event.text if is_refused_login(event) else None
+
+
+def is_refused_login(event: ConnectionClosed) -> bool:
+    """Was the login wrong? Brokers of 0-10 have no code for that: the method is known by where they close."""
+    if event.is_open is not False:
+        return False
+    return event.code == AccessRefused.code or (event.code == CONNECTION_FORCED and event.method in LOGIN_CONTROLS)
 
 
 def _is_loopback(observed: ObservedConnection) -> bool:

@@ -6,6 +6,7 @@ from amqproxy.amqp091.methods import QueueDeclare
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.durable_queues import DurableQueues
 from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import (
     MessagePublished,
     MessageReturned,
@@ -78,8 +79,9 @@ class TransientToDurableQueue(Detector):
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> None:
-        if isinstance(event.request, QueueDeclare):
-            self._queues.note(event.request, event.reply if isinstance(event, RequestAnswered) else None)
+        request = equivalent(event.request)
+        if isinstance(request, QueueDeclare):
+            self._queues.note(request, event.reply if isinstance(event, RequestAnswered) else None)
 
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> str | None:

@@ -17,6 +17,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.taps.findings.detector import on
 from amqproxy.taps.findings.finding import RecordNumber, Severity
 from amqproxy.taps.findings.process_detector import ConnectionPlace, ProcessDetector, Sighting
+from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import (
     ConnectionClosed,
     ConnectionOpened,
@@ -105,7 +106,7 @@ class UnconsumedQueue(ProcessDetector):
         self, connection: ConnectionPlace, event: RequestAnswered | RequestSent, record: RecordNumber | None
     ) -> list[Sighting]:
         vhost = self._vhosts.get(connection.stream)
-        request = event.request
+        request = equivalent(event.request)
         match request:
             case BasicConsume() | BasicGet():
                 self._consume(connection, vhost, request.queue)

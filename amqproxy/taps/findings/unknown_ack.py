@@ -25,13 +25,14 @@ class UnknownAck(Detector):
 
     @on(MessageDelivered)
     def _on_delivered(self, event: MessageDelivered) -> None:
-        self._last[event.channel] = event.method.delivery_tag
+        if event.method.delivery_tag is not None:
+            self._last[event.channel] = event.method.delivery_tag
 
     @on(DeliveriesSettled)
     def _on_settled(self, event: DeliveriesSettled) -> str | None:
         if not event.is_unknown_tag or event.tag is None or _other_channel(self.observed, event) is not None:
             return None
-        if event.tag <= self._last.get(event.channel, 0):
+        if event.tag <= self._last.get(event.channel, -1 if event.command else 0):
             return f"delivery tag {event.tag} is {event.outcome} though it is not open: settled before, or auto-acked"
         return f"delivery tag {event.tag} is {event.outcome}, and there was no such delivery on the channel"
 
@@ -54,6 +55,8 @@ class AckOnWrongChannel(Detector):
 
 def _other_channel(observed: ObservedConnection, event: DeliveriesSettled) -> int | None:
     """The only other channel on which the tag is open."""
+    if event.command:
+        return None  # command ids of 0-10 begin alike on every session
     tag = event.tag or 0
     found = [number for number, channel in observed.trace.channels.items() if channel.is_unacked(tag)]
     return found[0] if len(found) == 1 else None

@@ -19,7 +19,16 @@
 - `returns`: which publish a basic.return gives back.
 - `open_tags`: ranges of publishes or deliveries that are not settled, with the time of each.
 - `budget`: what the channels of a connection may hold, all together.
-- `events`: what comes out, in the order in which it happened.
+- `events`: what comes out, in the order in which it happened; also of AMQP 0-10, from `amqproxy.taps.amqp010_trace`.
+- `transfers`: the messages and properties of 0-10 in events; `equivalents`: its requests as methods of 0-9-1.
+
+Who reads events does not ask which protocol they are of. What carries a message has `exchange`, `routing_key`,
+`mandatory`, `redelivered`, `delivery_tag` and `consumer_tag` in `event.method`, and its properties have the names of
+0-9-1: so have the structs of 0-9-1 itself, and for 0-10 those of `transfers`. A request is what was sent, with its
+`name`, and its arguments by `amqproxy.taps.method_arguments`; where it matters what it asks for, `equivalent(request)`
+is the method of 0-9-1 that asks for the same. `on_channel` is the channel, or None for the connection itself: a session
+of 0-10 may be on channel 0. What only 0-10 can leave open is None: the delivery tag of a connection that was joined in
+its middle.
 
 The frames come from a live session, a capture or the integrated broker. Findings, `--messages` and all that follow read
 the events, and derive nothing from frames themselves; but for `amqproxy.taps.metering`, which counts by the same
@@ -37,5 +46,5 @@ Of a capture, only the order within each direction is certain: there what may on
 claimed to be unknown or lost before it is certain. How the client and the broker came past each other stays as it was
 seen: what the client sent to a channel that the broker was about to close, or acknowledged while it was recovering.
 
-Imports: `amqproxy.amqp091` and msgspec. No clock: the time comes with the frames.
+Imports: `amqproxy.amqp091`, `amqproxy.amqp010` and msgspec. No clock: the time comes with the frames.
 """

@@ -8,6 +8,11 @@ of the next that has the same number. It is 0 for a channel that was open before
 
 Publishes of a channel are numbered from 1 as they are seen, whatever the channel's mode; deliveries have their delivery
 tag. None stands for what the trace cannot know.
+
+Of AMQP 0-10, a session that is attached to a channel is what the channel is here, and a command id the delivery tag;
+the methods of messages are in `transfers`, under the same names of fields. Requests, replies and causes are the
+commands and controls themselves: `equivalents` has, for what both protocols have, the method of 0-9-1. There, a session
+may be on channel 0, and not only the connection itself: see `EventBase.on_channel`.
 """
 
 from __future__ import annotations
@@ -17,28 +22,41 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, Method
+from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn
+from amqproxy.amqp091.methods import Method as AMQP091Method
 from amqproxy.amqp091.properties import Properties
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.peer import Peer
 from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
+
+Method: TypeAlias = AMQP091Method | AMQP010Method
+"""What was sent, of either protocol."""
+
+PublishMethod: TypeAlias = BasicPublish | TransferPublish
+DeliveryMethod: TypeAlias = BasicDeliver | BasicGetOk | TransferDelivery
+ReturnMethod: TypeAlias = BasicReturn | TransferReturn
+CommandMethod: TypeAlias = Method | TransferPublish | TransferDelivery | TransferReturn
+"""What a message or a request was sent with."""
+MessageProperties: TypeAlias = Properties | TransferProperties
 
 
 class Settlement(StrEnum):
     """What became of publishes, or of deliveries."""
 
     CONFIRMED = "confirmed"
-    """The broker has confirmed publishes: basic.ack."""
+    """The broker has confirmed publishes: basic.ack; of 0-10, it has completed or accepted them."""
     NACKED = "nacked"
-    """The broker has refused publishes, or the client deliveries: basic.nack."""
+    """The broker has refused publishes, or the client deliveries: basic.nack; of 0-10, it has rejected publishes."""
     COMMITTED = "committed"
     """Publishes whose transaction was committed."""
     ROLLED_BACK = "rolled back"
     """Publishes whose transaction was rolled back."""
     ACKED = "acked"
     REJECTED = "rejected"
-    """The client has refused deliveries: basic.reject."""
+    """The client has refused deliveries: basic.reject, message.reject."""
     RECOVERED = "recovered"
-    """The client has given back all deliveries of the channel: basic.recover."""
+    """The client has given back deliveries: all of the channel with basic.recover, some with message.release."""
     OPEN = "open"
     """Nothing became of them before the end of their channel."""
     UNKNOWN = "unknown"
@@ -52,9 +70,33 @@ class EventBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     channel: int = 0
     epoch: int = 0
 
+    @property
+    def on_channel(self) -> int | None:
+        """The channel, or None for the connection itself."""
+        return self.channel or None
+
+
+class ChannelEventBase(EventBase, frozen=True, kw_only=True):
+    """What events share that are never of the connection itself."""
+
+    @property
+    def on_channel(self) -> int | None:
+        return self.channel
+
+
+class MixedEventBase(EventBase, frozen=True, kw_only=True):
+    """What events share that may be of the connection itself, or of a session on its channel 0."""
+
+    @property
+    def on_channel(self) -> int | None:
+        return self.channel if self.channel or self.epoch else None
+
 
 class ConnectionOpened(EventBase, frozen=True, kw_only=True):
-    """connection.open-ok. The two tables are the peers' properties; limits are as agreed in tune-ok."""
+    """connection.open-ok. The two tables are the peers' properties; limits are as agreed in tune-ok.
+
+    Of 0-10, `frame_max` is max-frame-size.
+    """
 
     virtual_host: str | None
     mechanism: str | None
@@ -94,14 +136,17 @@ class ConnectionClosed(EventBase, frozen=True, kw_only=True):
     is_open: bool | None = None
 
 
-class ChannelOpened(EventBase, frozen=True, kw_only=True):
-    """channel.open-ok."""
+class ChannelOpened(ChannelEventBase, frozen=True, kw_only=True):
+    """channel.open-ok, session.attached."""
 
     latency_ns: int | None
 
 
-class ChannelClosed(EventBase, frozen=True, kw_only=True):
+class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):
     """channel.close; its fields are as those of `ConnectionClosed`.
+
+    Of 0-10: execution.exception, with its error code; or, without one, session.detach, or session.detached that answers
+    none, whose code is the one of section 9.2, 0 where it is normal.
 
     What was still open on the channel is reported after close-ok, since confirms and deliveries may come until then.
     """
@@ -113,15 +158,19 @@ class ChannelClosed(EventBase, frozen=True, kw_only=True):
     cause: Method | None = None
 
 
-class RequestSent(EventBase, frozen=True, kw_only=True):
-    """A method with `no_wait`, which gets no reply."""
+class RequestSent(MixedEventBase, frozen=True, kw_only=True):
+    """A method with `no_wait`, which gets no reply; of 0-10, a command about credit."""
 
     sender: Peer
     request: Method
 
 
-class RequestAnswered(EventBase, frozen=True, kw_only=True):
-    """A synchronous method and its reply. A basic.get that got a message is a `MessageDelivered`, too."""
+class RequestAnswered(MixedEventBase, frozen=True, kw_only=True):
+    """A synchronous method and its reply. A basic.get that got a message is a `MessageDelivered`, too.
+
+    Of 0-10, a command that carries no message and settles none, with its execution.result, or with session.completed,
+    of whose commands only this one is named.
+    """
 
     sender: Peer
     request: Method | None
@@ -129,7 +178,7 @@ class RequestAnswered(EventBase, frozen=True, kw_only=True):
     latency_ns: int | None
 
 
-class RequestUnanswered(EventBase, frozen=True, kw_only=True):
+class RequestUnanswered(MixedEventBase, frozen=True, kw_only=True):
     """The channel, or the connection, has ended, and this request had no reply."""
 
     sender: Peer
@@ -137,8 +186,8 @@ class RequestUnanswered(EventBase, frozen=True, kw_only=True):
     latency_ns: int
 
 
-class MessagePublished(EventBase, frozen=True, kw_only=True):
-    """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it.
+class MessagePublished(ChannelEventBase, frozen=True, kw_only=True):
+    """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it: of 0-10, the command id.
 
     `awaits` is whether anything becomes of it: a confirm, the end of a transaction, or, as the broker does not read it
     any more, the end of the channel. `body` is the beginning of the body, as much as the trace keeps, `digest` that of
@@ -147,8 +196,8 @@ class MessagePublished(EventBase, frozen=True, kw_only=True):
     """
 
     number: int
-    method: BasicPublish
-    properties: Properties
+    method: PublishMethod
+    properties: MessageProperties
     size: int | None
     body: bytes = b""
     digest: bytes = b""
@@ -156,18 +205,21 @@ class MessagePublished(EventBase, frozen=True, kw_only=True):
     awaits: bool | None
 
 
-class MessageReturned(EventBase, frozen=True, kw_only=True):
-    """basic.return, complete; `number` is that of the publish, if only one can be meant."""
+class MessageReturned(ChannelEventBase, frozen=True, kw_only=True):
+    """basic.return, complete; `number` is that of the publish, if only one can be meant.
+
+    Of 0-10, a publish that the broker rejects since no queue takes it.
+    """
 
     number: int | None
-    method: BasicReturn
-    properties: Properties
+    method: ReturnMethod
+    properties: MessageProperties
     size: int
     body: bytes = b""
     digest: bytes = b""
 
 
-class PublishesSettled(EventBase, frozen=True, kw_only=True):
+class PublishesSettled(ChannelEventBase, frozen=True, kw_only=True):
     """What became of publishes, whose numbers and times are in `spans`.
 
     `is_unknown_tag` is whether the broker named a tag that is not open; None where that cannot be known. With
@@ -179,14 +231,14 @@ class PublishesSettled(EventBase, frozen=True, kw_only=True):
     is_unknown_tag: bool | None = False
 
 
-class MessageDelivered(EventBase, frozen=True, kw_only=True):
+class MessageDelivered(ChannelEventBase, frozen=True, kw_only=True):
     """basic.deliver or basic.get-ok, complete. `queue` is the consumer's, or the one that basic.get named.
 
-    `awaits` is whether the client has to settle it.
+    `awaits` is whether the client has to settle it: of 0-10, whether its accept-mode is explicit.
     """
 
-    method: BasicDeliver | BasicGetOk
-    properties: Properties
+    method: DeliveryMethod
+    properties: MessageProperties
     size: int
     body: bytes = b""
     digest: bytes = b""
@@ -196,10 +248,11 @@ class MessageDelivered(EventBase, frozen=True, kw_only=True):
     """Of a basic.get: the time since it was sent."""
 
 
-class DeliveriesSettled(EventBase, frozen=True, kw_only=True):
+class DeliveriesSettled(ChannelEventBase, frozen=True, kw_only=True):
     """What became of deliveries, whose tags and times are in `spans`.
 
-    `tag` and `multiple` are as the client sent them. `is_unknown_tag` is whether it named a tag that is not open; None
+    `tag` and `multiple` are as the client sent them; of 0-10, where it names a set, `tag` is the first that is not
+    open, or else the last, and `command` is its name. `is_unknown_tag` is whether it named a tag that is not open; None
     where that cannot be known. `requeue` is whether the queue gets them back. Unless `is_certain`, the beginning of the
     channel, or of a consumer, was not seen: this may be in a transaction, or of deliveries that need no
     acknowledgement.
@@ -210,18 +263,19 @@ class DeliveriesSettled(EventBase, frozen=True, kw_only=True):
     tag: int | None = None
     multiple: bool = False
     requeue: bool | None = False
+    command: str = ""
     is_unknown_tag: bool | None = False
     is_certain: bool = True
 
 
-class FlowChanged(EventBase, frozen=True, kw_only=True):
+class FlowChanged(ChannelEventBase, frozen=True, kw_only=True):
     """channel.flow: `sender` asks the other to go on, or to stop, sending contents."""
 
     sender: Peer
     is_active: bool
 
 
-class HistoryLost(EventBase, frozen=True, kw_only=True):
+class HistoryLost(MixedEventBase, frozen=True, kw_only=True):
     """Bytes of `sender` could not be read, or the connection was joined in its middle: what was open is unknown.
 
     On a channel of its own: what passes there cannot be followed.

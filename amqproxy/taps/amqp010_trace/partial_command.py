@@ -1,0 +1,85 @@
+"""A command, with the header and the body of a transfer, put together from its frames as they come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.amqp010.errors import ResourceLimitExceeded
+from amqproxy.amqp010.frame import BODY, HEADER, Frame, decode_header, decode_method
+from amqproxy.amqp010.properties import NO_PROPERTIES, Header
+from amqproxy.taps.trace.content import BodyDigest
+
+MAX_SEGMENT = 1024 * 1024
+"""Bytes of a command, or of a header, that comes in several frames."""
+
+
+class PartialCommand:
+    """A command of which frames come in their order. Section 4.4.1.
+
+    Of the body, the first `most` bytes are kept, and a digest of all of it where it `is_digested`. `size` counts the
+    body's bytes, `wire_size` those of the command and its header. `position` is the command's, None if not known.
+    """
+
+    __slots__ = ("_body", "_hash", "_most", "_pieces", "header", "method", "position", "size", "wire_size")
+
+    def __init__(self, position: int | None, most: int, *, is_digested: bool) -> None:
+        self.position = position
+        self.method: Any = None
+        self.header: Header = NO_PROPERTIES
+        self.size = 0
+        self.wire_size = 0
+        self._most = most
+        self._body: bytes | bytearray = b""
+        self._hash = BodyDigest() if is_digested else None
+        self._pieces = b""
+
+    def add(self, frame: Frame) -> bool:
+        """Take the next frame; is the command complete with it? `ProtocolError` where it is malformed."""
+        kind = frame.kind
+        if kind == BODY:
+            self._add_body(frame)
+            return frame.ends_assembly
+        self.wire_size += frame.size
+        if frame.is_whole_segment:
+            found = frame.header if kind == HEADER else frame.method
+        else:
+            if self.wire_size > MAX_SEGMENT:
+                raise ResourceLimitExceeded(f"a segment of more than {MAX_SEGMENT} bytes", channel=frame.channel)
+            self._pieces += frame.payload
+            if not frame.is_last_frame:
+                return False
+            data, self._pieces = self._pieces, b""
+            found = decode_header(data, 0, len(data)) if kind == HEADER else decode_method(kind, data, 0, len(data))
+        if kind == HEADER:
+            self.header = found
+        else:
+            self.method = found
+        return frame.ends_assembly
+
+    def _add_body(self, frame: Frame) -> None:
+        self.size += frame.size
+        has_room = len(self._body) < self._most
+        if not has_room and self._hash is None:
+            return
+        payload = frame.known_payload
+        if frame.lost:
+            self._hash = None
+            self._most = min(self._most, len(self._body) + len(payload))
+        elif self._hash is not None:
+            self._hash.update(payload)
+        if has_room:
+            if not self._body:
+                self._body = payload[: self._most]
+            else:
+                self._body = bytearray(self._body) if isinstance(self._body, bytes) else self._body
+                self._body += payload[: self._most - len(self._body)]
+
+    @property
+    def body(self) -> bytes:
+        """The beginning of the body."""
+        return bytes(self._body)
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of the body that has come, if one is made."""
+        return b"" if self._hash is None else self._hash.digest()

@@ -1,0 +1,36 @@
+"""What the parts of one session's trace share: its channel, what may be known of it, and where events go."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.transaction import TransactionMode
+from amqproxy.taps.trace.channel_context import Budgets
+from amqproxy.taps.trace.events import TraceEvent
+
+
+class SessionContext:
+    """The facts about one attachment on which the claims of all its parts depend.
+
+    `number` is the channel. `knows_start` is whether all was seen since the session was new; `is_unread` whether the
+    server does not read what the client sends any more; `has_forgotten` whether open transfers were forgotten. `mode`
+    is None while it is not known. What happens is appended to `events`.
+    """
+
+    __slots__ = ("budgets", "epoch", "events", "has_forgotten", "is_unread", "knows_start", "mode", "number")
+
+    def __init__(
+        self, number: int, events: list[TraceEvent], budgets: Budgets, *, knows_start: bool, epoch: int
+    ) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.events = events
+        self.budgets = budgets
+        self.knows_start = knows_start
+        self.is_unread = False
+        self.has_forgotten = False
+        self.mode: TransactionMode | None = TransactionMode.NONE if knows_start else None
+
+    def lose(self) -> None:
+        """Frames are missing."""
+        self.knows_start = False
+        self.is_unread = False
+        self.mode = None

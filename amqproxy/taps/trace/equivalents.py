@@ -1,0 +1,77 @@
+"""The method of 0-9-1 that asks for the same as a command of 0-10, so that who looks at requests need not know both.
+
+Only what both protocols have is here, and only the fields that mean the same.
+"""
+
+from __future__ import annotations
+
+from amqproxy.amqp010 import commands
+from amqproxy.amqp010.domains import AcceptMode
+from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.wire import Map
+from amqproxy.amqp091 import methods
+from amqproxy.amqp091.methods import Method as AMQP091Method
+from amqproxy.amqp091.wire import Table
+
+_BOUNDS = {"qpid.max_count": "x-max-length", "qpid.max_size": "x-max-length-bytes"}
+"""Qpid's arguments of queues that bound them, and RabbitMQ's for the same."""
+
+
+def equivalent(method: AMQP091Method | AMQP010Method | None) -> AMQP091Method | None:
+    """What a request is in 0-9-1, where it is anything there; one of 0-9-1 is itself."""
+    match method:
+        case None:
+            return None
+        case AMQP091Method():
+            return method
+        case commands.MessageSubscribe():
+            return methods.BasicConsume(
+                queue=method.queue or "",
+                consumer_tag=method.destination or "",
+                no_ack=method.accept_mode == AcceptMode.NONE,
+                exclusive=method.exclusive,
+            )
+        case commands.MessageCancel():
+            return methods.BasicCancel(consumer_tag=method.destination or "")
+        case commands.QueueDeclare():
+            return methods.QueueDeclare(
+                queue=method.queue or "",
+                passive=method.passive,
+                durable=method.durable,
+                exclusive=method.exclusive,
+                auto_delete=method.auto_delete,
+                arguments=_arguments(method.arguments),
+            )
+        case commands.QueueDelete():
+            return methods.QueueDelete(queue=method.queue or "", if_unused=method.if_unused, if_empty=method.if_empty)
+        case commands.QueuePurge():
+            return methods.QueuePurge(queue=method.queue or "")
+        case commands.ExchangeBind():
+            return methods.QueueBind(
+                queue=method.queue or "", exchange=method.exchange or "", routing_key=method.binding_key or ""
+            )
+        case commands.ExchangeUnbind():
+            return methods.QueueUnbind(
+                queue=method.queue or "", exchange=method.exchange or "", routing_key=method.binding_key or ""
+            )
+        case commands.ExchangeDeclare():
+            return methods.ExchangeDeclare(
+                exchange=method.exchange or "",
+                type=method.type or "",
+                passive=method.passive,
+                durable=method.durable,
+                auto_delete=method.auto_delete,
+            )
+        case commands.ExchangeDelete():
+            return methods.ExchangeDelete(exchange=method.exchange or "", if_unused=method.if_unused)
+    return None
+
+
+def _arguments(arguments: Map | None) -> Table:
+    """Those that are RabbitMQ's already, and those that have a name there."""
+    found = {_BOUNDS.get(name, name): value for name, value in (arguments or Map()).items()}
+    return Table({name: value for name, value in found.items() if name.startswith("x-") and _is_plain(value)})
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (bool, str)) or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)
