@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, recognise
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.broker.server.amqp010_connection_meter import AMQP010ConnectionMeter
+from amqproxy.broker.server.amqp010_reading import AMQP010Reading
 from amqproxy.broker.server.connection_meter import ConnectionMeter
 from amqproxy.supervision import contained
 from amqproxy.taps.metrics import Metrics
@@ -22,7 +25,8 @@ class ConnectionTap:
 
     What the client sends is shown before the broker takes it, and what the broker sends before it leaves: so each
     answer is shown after what it answers. A tap that fails is shown no more of this connection. With `metrics`, what
-    passes is counted there, by the `meter`; `byte_counts` are of what each peer has sent.
+    passes is counted there, by the `meter`, or of AMQP 0-10 by the `amqp010_meter`; `byte_counts` are of what each peer
+    has sent.
     """
 
     def __init__(
@@ -34,6 +38,9 @@ class ConnectionTap:
         self.upstream_name = ""
         self.byte_counts = {CLIENT: 0, SERVER: 0}
         self.meter = None if metrics is None else ConnectionMeter(metrics)
+        self.amqp010_meter: AMQP010ConnectionMeter | None = None
+        self._amqp010: AMQP010Reading | None = None
+        self._metrics = metrics
         self._tap = tap
         self._has_failed = False
         self._is_over = False
@@ -71,10 +78,12 @@ class ConnectionTap:
         if not self._is_over:
             self._is_over = True
             self._show_end(reason)
-        meter, self.meter = self.meter, None
-        if meter is not None:
-            with contained("connection not counted", client=self.name):
-                meter.close()
+        meters = self.meter, self.amqp010_meter
+        self.meter = self.amqp010_meter = None
+        for meter in meters:
+            if meter is not None:
+                with contained("connection not counted", client=self.name):
+                    meter.close()
 
     def _greet(self, data: bytes) -> bytes:
         """Show the protocol header, once it is whole: what is behind it. Another protocol is not read any further."""
@@ -85,7 +94,9 @@ class ConnectionTap:
         if self._tap is not None:
             with self._shown():
                 self._tap.saw_protocol_header(self, self._first[:_HEADER_BYTES])
-        if protocol not in LIKE_0_9_1:
+        if protocol == AMQP010:
+            self._begin_amqp010()
+        elif protocol not in LIKE_0_9_1:
             self._is_over = True
             self._show_end(f"the client speaks another protocol: {protocol}")
             return b""
@@ -94,6 +105,9 @@ class ConnectionTap:
 
     def _read(self, sender: Peer, data: bytes) -> None:
         """Make frames of what a peer sends, and show and count them."""
+        if self._amqp010 is not None:
+            self._read_amqp010(self._amqp010, sender, data)
+            return
         reader = self._readers.get(sender)
         if reader is None:
             return
@@ -116,6 +130,44 @@ class ConnectionTap:
                 with self._counted():
                     self.meter.count_violation(sender, error)
 
+    # --- AMQP 0-10
+
+    def _begin_amqp010(self) -> None:
+        metrics = self._metrics
+        self._amqp010 = AMQP010Reading(None if metrics is None else metrics.amqp010_tallies)
+        if metrics is not None:
+            self.meter, self.amqp010_meter = None, AMQP010ConnectionMeter(metrics)
+
+    def _read_amqp010(self, reading: AMQP010Reading, sender: Peer, data: bytes) -> None:
+        """Show and count what a peer sends. A fault of ours ends that, and not the connection."""
+        with contained("connection not shown any further", then=self._stop_reading, client=self.name):
+            if sender is SERVER:
+                header, data = reading.take_header(data)
+                if header and self._tap is not None:
+                    with self._shown():
+                        self._tap.saw_protocol_header(self, header, SERVER)
+            frames, command_ids, error = reading.read(sender, data)
+            if frames:
+                if self._tap is not None:
+                    with self._shown():
+                        self._tap.saw_amqp010_frames(self, sender, reading.chunk(command_ids))
+                if self.amqp010_meter is not None:
+                    with self._counted():
+                        self.amqp010_meter.count(sender, frames, command_ids, time.perf_counter())
+            if error is not None:
+                if self._tap is not None:
+                    with self._shown():
+                        self._tap.saw_violation(self, sender, error)
+                if self.amqp010_meter is not None:
+                    with self._counted():
+                        self.amqp010_meter.count_violation(sender, error)
+
+    def _stop_reading(self, failure: Exception) -> None:
+        self._is_over = True
+        self._show_end("internal error")
+
+    # --- the end, and failures
+
     def _show_end(self, reason: str) -> None:
         if self._tap is not None:
             with self._shown():
@@ -133,5 +185,6 @@ class ConnectionTap:
         self._has_failed = True
 
     def _lose_meter(self, failure: Exception) -> None:
-        if self.meter is not None:
-            self.meter.lose()
+        for meter in (self.meter, self.amqp010_meter):
+            if meter is not None:
+                meter.lose()

@@ -8,15 +8,14 @@ from functools import partial
 
 import trio
 
-from amqproxy.amqp010.commands import ExecutionException
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionOpenOk,
     ConnectionStartOk,
+    ConnectionTune,
     SessionAttached,
-    SessionDetach,
-    SessionDetached,
 )
+from amqproxy.amqp010.domains import CloseCode
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
@@ -36,9 +35,7 @@ from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import Transport, TransportBroken
-
-NORMAL_CODE = 200
-"""What a detach counts as that no exception came before."""
+from amqproxy.taps.amqp010_session_ends import SessionEnds
 
 
 def _ignore(number: int) -> None:
@@ -75,8 +72,8 @@ class AMQP010Traffic:
         }
         self._met: list[tuple[Peer, int, Method]] = []
         self.metered = AMQP010SessionMeter(report.metrics, report.contained)
-        self._failures: dict[int, int] = {}
-        self._detaching: set[int] = set()
+        self._ends = SessionEnds()
+        self._is_login = True
         self.rules: AMQP010Rules | None = None
         self.passage: AMQP010Passage
         if rules is not None and rules.rules:
@@ -190,27 +187,23 @@ class AMQP010Traffic:
         match method:
             case ConnectionStartOk():
                 self._report.introduce(self.passage.shown_client)
+            case ConnectionTune():
+                self._is_login = False
             case ConnectionOpenOk():
                 self._lift_deadline()
                 self._report.note_open(self.legs[CLIENT].connection)
                 if self.rules is not None:
                     self.rules.opened()
             case ConnectionClose():
+                if sender is SERVER and self._is_login and method.reply_code == CloseCode.CONNECTION_FORCED:
+                    self._report.metrics.logins_refused.inc()
                 self._report.note_close(sender, method.reply_code or 0, method.reply_text or "")
             case SessionAttached():
                 self._report.metrics.channels_opened.inc()
-            case ExecutionException():
-                self._failures[channel] = method.error_code or 0
-            case SessionDetach():
-                self._detaching.add(channel)
-                self._report.note_channel_close(sender, self._failures.pop(channel, NORMAL_CODE))
-            case SessionDetached():
-                if channel in self._detaching:
-                    self._detaching.remove(channel)
-                else:  # not agreed on: the code is that of the attachment
-                    self._report.note_channel_close(sender, self._failures.pop(channel, method.code or NORMAL_CODE))
             case _:
-                pass
+                code = self._ends.code(sender, channel, method)
+                if code is not None:
+                    self._report.note_channel_close(sender, code)
 
     def _lift_deadline(self) -> None:
         self._scope.deadline = math.inf

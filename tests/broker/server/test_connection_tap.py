@@ -10,15 +10,19 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
+from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicGet, QueueDeclare
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.server.amqp010_reading import AMQP010Reading
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.server import BrokerServer
+from amqproxy.taps.metrics import Metrics
 from tests.broker.server.handshake import OPENING
 from tests.broker.server.running import running, send_and_get
+from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES
 from tests.proxy.recording_tap import Audience
 
 NAME = "1.2.3.4:5 -> 6.7.8.9:5672"
@@ -152,3 +156,58 @@ async def test_a_failing_tap_is_no_trouble_to_the_client(sender: str) -> None:
                 while b"\x00\x14\x00\x0b" not in received:  # channel.open-ok
                     received += await stream.receive_some(4096)
             assert [each["event"] for each in logs if each["log_level"] == "error"] == ["tap failed"]
+
+
+AMQP010_SENT = [
+    f"1.2.3.4:5-6.7.8.9:5672 {AMQP010_HEADER!r}",
+    f"server {AMQP010_HEADER!r}",
+    "server connection.start",
+    "client connection.start-ok",
+]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_frames_of_0_10_are_shown_and_counted(size: int) -> None:
+    audience, metrics = EndingAudience(), Metrics()
+    tap = ConnectionTap(audience, 7, NAME, is_tls=False, metrics=metrics)
+    for sender, data in [*LOGIN, *ATTACH, *MESSAGES]:
+        for start in range(0, len(data), size):
+            piece = data[start : start + size]
+            if sender is CLIENT:
+                tap.received(piece)
+            else:
+                tap.sent([piece[:3], piece[3:]])
+    assert audience.seen[:4] == AMQP010_SENT
+    assert "client queue.declare #0" in audience.seen
+    value = metrics.registry.get_sample_value
+    assert value("amqproxy_messages_published_total") == 3
+    assert tap.meter is None
+    assert tap.amqp010_meter is not None
+    tap.ended("over")
+    assert audience.seen[-1] == "7 1.2.3.4:5-6.7.8.9:5672 False over"
+    assert value("amqproxy_messages_unacked") == 0
+    assert value("amqproxy_connection_closes_total", {"by": "client", "code": "none"}) == 1
+
+
+def test_what_is_no_frame_of_0_10_ends_its_direction() -> None:
+    audience, metrics = EndingAudience(), Metrics()
+    tap = ConnectionTap(audience, 7, NAME, is_tls=False, metrics=metrics)
+    tap.received(AMQP010_HEADER + b"\xff" * 20)
+    tap.received(b"\xff" * 20)
+    tap.sent([LOGIN[1][1]])
+    assert audience.seen[1:] == ["client 501", *AMQP010_SENT[1:3]]
+    labels = {"sender": "client", "code": "501"}
+    assert metrics.registry.get_sample_value("amqproxy_protocol_errors_total", labels) == 1
+
+
+def test_a_fault_of_ours_in_reading_0_10_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    audience = EndingAudience()
+    tap = ConnectionTap(audience, 7, NAME, is_tls=False)
+    tap.received(AMQP010_HEADER)
+    with capture_logs() as logs:
+        monkeypatch.setattr(AMQP010Reading, "read", None)
+        tap.received(LOGIN[2][1])
+        tap.sent([LOGIN[1][1]])
+        tap.ended("over")
+    assert audience.seen[1:] == ["7 1.2.3.4:5-6.7.8.9:5672 False internal error"]
+    assert [each["event"] for each in logs if each["log_level"] == "error"] == ["connection not shown any further"]

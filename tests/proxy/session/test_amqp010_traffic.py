@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp010.commands import ExecutionSync
-from amqproxy.amqp010.controls import ConnectionStartOk
+from amqproxy.amqp010.controls import ConnectionClose, ConnectionStartOk
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.config import Limits
 from amqproxy.peer import CLIENT, SERVER
@@ -264,3 +264,16 @@ async def test_one_that_closes_only_half_is_waited_for_so_long(autojump_clock: M
         stage.client.perform("EOF")
         await stage.is_over.wait()
     assert log[-1]["reason"] == "closed, after 0-10"
+
+
+async def test_a_refused_login() -> None:
+    refusal = method(ConnectionClose(320, "authentication failed"), 0)
+    async with staged() as stage:
+        await play(stage, [*LOGIN[:3], (SERVER, refusal)])
+        await close(stage)
+        assert stage.count("authentication_failures_total") == 1
+        assert stage.end == ("server", "320")
+    async with staged() as stage:
+        await play(stage, [*LOGIN, (SERVER, refusal)])
+        await close(stage)
+        assert stage.count("authentication_failures_total") == 0

@@ -1,0 +1,97 @@
+"""Counts what passes on one connection of the broker that speaks AMQP 0-10, as the proxy counts its sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from amqproxy.amqp010.commands import ExecutionException
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionOpenOk,
+    ConnectionTune,
+    SessionAttached,
+    SessionDetach,
+    SessionDetached,
+)
+from amqproxy.amqp010.domains import CloseCode
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.methods import Method
+from amqproxy.peer import SERVER, Peer
+from amqproxy.taps.amqp010_session_ends import SessionEnds
+from amqproxy.taps.metering.amqp010_meter import AMQP010Meter, AttachmentMeter
+from amqproxy.taps.metrics import Metrics, code_label
+
+_COUNTED = frozenset(
+    each.index
+    for each in (
+        ConnectionTune,
+        ConnectionOpenOk,
+        ConnectionClose,
+        SessionAttached,
+        SessionDetach,
+        SessionDetached,
+        ExecutionException,
+    )
+)
+
+
+class AMQP010ConnectionMeter:
+    """One connection, from its first frame on. Frames themselves are counted where they are read."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._messages = None if metrics.messages is None else AMQP010Meter(metrics.messages)
+        self._ends = SessionEnds()
+        self._is_known = False
+        self._end: tuple[str, int] | None = None
+
+    def attachment(self, channel: int) -> AttachmentMeter | None:
+        """What is open in the session on a channel, if that is counted and there is one."""
+        return None if self._messages is None else self._messages.session(channel)
+
+    def count(self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None], now: float) -> None:
+        """Count whole frames; `now` is in seconds."""
+        if self._messages is not None:
+            self._messages.feed(sender, frames, command_ids, now)
+        for frame in frames:
+            if frame.index in _COUNTED and frame.is_whole_segment:
+                with suppress(ProtocolError):  # the broker answers that
+                    self._count_method(sender, frame.channel, frame.method)
+
+    def lose(self) -> None:
+        """Messages can no longer be counted."""
+        messages, self._messages = self._messages, None
+        if messages is not None:
+            messages.close()
+
+    def count_violation(self, sender: Peer, error: ProtocolError) -> None:
+        """Count what cannot be read."""
+        self._metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
+
+    def close(self) -> None:
+        """The connection is over."""
+        by, code = self._end or ("client", 0)
+        self._metrics.closes.labels(by, code_label(code) if code else "none").inc()
+        self.lose()
+
+    def _count_method(self, sender: Peer, channel: int, method: Method) -> None:
+        metrics = self._metrics
+        match method:
+            case ConnectionTune():
+                self._is_known = True
+            case ConnectionOpenOk():
+                metrics.opened.inc()
+            case ConnectionClose():
+                code = method.reply_code or 0
+                if self._end is None:
+                    self._end = str(sender), code
+                    if sender is SERVER and code == CloseCode.CONNECTION_FORCED and not self._is_known:
+                        metrics.logins_refused.inc()
+            case SessionAttached():
+                metrics.channels_opened.inc()
+            case _:
+                ended = self._ends.code(sender, channel, method)
+                if ended is not None:
+                    metrics.channel_closes.labels(str(sender), code_label(ended)).inc()
