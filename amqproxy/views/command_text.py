@@ -36,7 +36,8 @@ def details(command: PassedCommand, *, has_properties: bool = True) -> str:
             return f"{command.size} bytes"
         return printable(command.text)
     given = {name: value for name, value in method_arguments(command.method).items() if value not in ({}, [])}
-    parts = [pairs(_folded(given))]
+    parts = [] if command.command_id is None else [f"#{command.command_id}"]
+    parts.append(pairs(_folded(given)))
     if command.size is not None:
         parts.append(f"{command.size} bytes")
     if has_properties:

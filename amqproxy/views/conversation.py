@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from amqproxy.amqp010.controls import ConnectionStartOk as AMQP010StartOk
+from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import ConnectionStartOk
@@ -122,8 +125,16 @@ class Conversation:
         return f"no connection is {self._text}: there are{there}{more}"
 
 
-def given_name(method: ConnectionStartOk) -> str:
+_GIVEN_NAMES = ("clientName", "qpid.client_process")
+"""The client properties of 0-10 in which Qpid's clients say how they are called."""
+
+
+def given_name(method: ConnectionStartOk | AMQP010StartOk) -> str:
     """The name that the client gives its connection; "" where it gives none."""
+    if isinstance(method, AMQP010StartOk):
+        given = method.client_properties or Map()
+        names = [given.get(name) for name in _GIVEN_NAMES]
+        return next((name for name in names if isinstance(name, str) and name), "")
     name = method.client_properties.values_by_name.get("connection_name")
     if isinstance(name, bytes):
         name = name.decode(errors="replace")
@@ -132,7 +143,15 @@ def given_name(method: ConnectionStartOk) -> str:
 
 def _told(decoded: Decoded) -> str | None:
     """The name that the client gives its connection in these frames, "" where it gives none; None without start-ok."""
-    if not isinstance(decoded, DecodedFrames) or decoded.sender != CLIENT:
+    if not isinstance(decoded, DecodedFrames | DecodedAMQP010Frames) or decoded.sender != CLIENT:
+        return None
+    if isinstance(decoded, DecodedAMQP010Frames):
+        for each in decoded.frames:
+            if each.index == AMQP010StartOk.index and each.is_whole_segment:
+                try:
+                    return given_name(each.method)
+                except AMQP010Error:
+                    return ""
         return None
     for frame in decoded.frames:
         if frame.kind == METHOD and frame.index == ConnectionStartOk.index:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from amqproxy.amqp010.controls import ConnectionStartOk as AMQP010StartOk
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.taps.message_recorder import NORMAL_CODES
@@ -31,12 +32,19 @@ CLIENT_LANE, PROXY_LANE, BROKER_LANE = range(3)
 """Who may send and receive."""
 
 _MESSAGES = frozenset(
-    f"basic.{name}" for name in ("publish", "deliver", "get", "get-ok", "get-empty", "return", "ack", "nack", "reject")
+    [
+        *(f"basic.{name}" for name in ("publish", "deliver", "get", "get-ok", "get-empty", "return", "ack", "nack")),
+        *("basic.reject", "message.accept", "message.reject", "message.release", "message.transfer"),
+        *("session.completed", "session.confirmed", "session.known-completed"),
+    ]
 )
-_LITTLE = frozenset({"version_major", "version_minor", "locale", "locales", "class_id", "method_id"})
+_REFUSALS = frozenset({"basic.nack", "basic.return", "execution.exception", "message.reject"})
+_LITTLE = frozenset(
+    {"version_major", "version_minor", "locale", "locales", "class_id", "method_id", "timely_reply", "command_offset"}
+)
 """Arguments that say little, and take room."""
 
-_VARYING = ("delivery_tag", "message_count")
+_VARYING = ("command_id", "delivery_tag", "message_count", "transfers", "commands")
 """Arguments that differ from one command to the next that is otherwise the same."""
 
 
@@ -71,7 +79,9 @@ class LadderRow(msgspec.Struct, kw_only=True):
         """Did something go wrong: bytes that cannot be read, a close with an error, a refusal?"""
         if self.title in ("channel.close", "connection.close"):
             return self.shown.get("reply_code", 0) not in NORMAL_CODES
-        return self.kind is PassedKind.ERROR or self.title in ("basic.nack", "basic.return") or self.is_refused
+        if self.title == "session.detached":
+            return bool(self.shown.get("code"))
+        return self.kind is PassedKind.ERROR or self.title in _REFUSALS or self.is_refused
 
     def absorb(self, other: LadderRow) -> None:
         """Count another row that is alike with this one."""
@@ -156,7 +166,7 @@ class Ladder:
             return
         row = _row(self._number + 1, command)
         section.section.has_proxy = section.section.has_proxy or PROXY_LANE in (row.source, row.target)
-        if isinstance(command.method, ConnectionStartOk):
+        if isinstance(command.method, ConnectionStartOk | AMQP010StartOk):
             section.section.name = given_name(command.method)
         channel = section.channels.get(command.channel or 0)
         if channel is None:
@@ -286,17 +296,30 @@ def _subject(command: PassedCommand, given: dict[str, Any]) -> Hashable:
     """What commands that are alike have in common: messages, where they go to; requests, all that they ask for."""
     name = title(command)
     if name in _MESSAGES:
-        return (name, given.get("exchange"), given.get("queue"), given.get("consumer_tag"))
+        places = ("exchange", "queue", "consumer_tag", "destination")
+        return (name, *(given.get(place) for place in places))
     return (name, *((key, str(value)) for key, value in given.items() if key not in _VARYING))
+
+
+_SETS = frozenset({"commands", "transfers"})
+"""Sets of command ids."""
+
+
+def _set_text(ranges: list[Any]) -> str:
+    """A set of command ids, as a person writes it."""
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _arguments(command: PassedCommand) -> dict[str, Any]:
     """The arguments that say something, tags first: no tables, and nothing that is empty or false."""
     if command.method is None:
         return {}
-    found = {}
+    found: dict[str, Any] = {} if command.command_id is None else {"command_id": command.command_id}
     given = method_arguments(command.method)
     for name, value in sorted(given.items(), key=lambda each: each[0] not in _VARYING):
+        if name in _SETS and isinstance(value, list):
+            found[name] = _set_text(value)[:MAX_TEXT]
+            continue
         if name in _LITTLE or isinstance(value, dict | list) or value is False or value == "":
             continue
         found[name] = value if not isinstance(value, str) or len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"

@@ -20,6 +20,7 @@ from amqproxy.views.ladder_view import LadderView
 from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
 from amqproxy.views.selection import Selection
 from amqproxy.views.session_legs import SessionLegs
+from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
 from tests.views.followed import decoded
 from tests.views.recorded import recording
@@ -220,3 +221,28 @@ def test_both_legs_of_a_session_are_followed(name: str) -> None:
     assert text.count("connection #") == 1
     assert "orders-2" in text
     assert "exchange=eu.orders" in text
+
+
+def test_a_ladder_of_0_10_has_sets_of_commands_and_folds_transfers() -> None:
+    (path,) = amqp010.FOLDER.glob("brokerj9.2__jms-010-tx.pcap*")
+    ladder = ladder_of(commands_of(read_decoded(path, reads_amqp010=True)))
+    (section,) = ladder.sections
+    assert section.name == "cid1"
+    found = [row for row in rows(ladder) if row.title in ("message.transfer", "message.accept", "message.release")]
+    assert [(row.count, row.shown.get("command_id"), row.last.get("command_id")) for row in found][:2] == [
+        (1, 1, 1),
+        (3, 3, 5),
+    ]
+    assert [row.shown["transfers"] for row in found if row.title != "message.transfer"] == [
+        "2",
+        "3-5",
+    ]  # two releases in one row
+    assert not any(row.is_error for row in rows(ladder))
+
+
+def test_what_goes_wrong_in_0_10_is_an_error() -> None:
+    (path,) = amqp010.FOLDER.glob("brokerj9.2__jms-010-errors.pcap*")
+    ladder = ladder_of(commands_of(read_decoded(path, reads_amqp010=True)))
+    titles = [row.title for row in rows(ladder) if row.is_error]
+    assert titles.count("execution.exception") == 8
+    assert titles.count("connection.close") == 3

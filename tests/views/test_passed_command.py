@@ -6,11 +6,23 @@ from collections import Counter
 
 import pytest
 
+from amqproxy.amqp010.assembly import Assembly as AMQP010Assembly
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, encode_frame
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    SkippedBytes,
+    StreamEnded,
+    records_of,
+)
 from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
+from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
 from tests.views.followed import decoded, records
 
@@ -78,3 +90,44 @@ def test_what_is_no_command() -> None:
     found: list[PassedCommand] = list(commands_of([frames(Frame(HEARTBEAT_FRAME), *publish(b"")[:1], broken)]))
     assert [each.kind for each in found] == [PassedKind.HEARTBEAT, PassedKind.CUT_COMMAND, PassedKind.ERROR]
     assert "bytes lost" in found[2].text
+
+
+# --- AMQP 0-10
+
+
+def passed_amqp010(name: str) -> list[Decoded]:
+    (path,) = amqp010.FOLDER.glob(f"{name}.pcap*")
+    return list(read_decoded(path, reads_amqp010=True))
+
+
+@pytest.mark.parametrize("name", amqp010.SESSIONS)
+def test_each_control_and_command_of_0_10_is_one(name: str) -> None:
+    passed = passed_amqp010(name)
+    everything = [record for each in passed for record in records_of(each)]
+    commands = [each for each in commands_of(passed) if each.method is not None]
+    assert Counter((each.stream, each.sender, each.channel, each.method.name) for each in commands if each.method) == (
+        Counter(
+            (each.stream, each.sender, each.channel, each.method)
+            for each in everything
+            if each.type in ("control", "command")
+            and each.method != "connection.heartbeat"
+            and "B" in (each.flags or "")
+        )
+    )
+    ids = [(each.sender, each.command_id) for each in commands if each.command_id is not None]
+    assert Counter(ids) == Counter((each.sender, each.command_id) for each in everything if each.type == "command")
+    assert sum(each.size or 0 for each in commands) == sum(each.size or 0 for each in everything if each.type == "body")
+    assert all(each.kind is PassedKind.COMMAND for each in commands)
+
+
+def test_a_transfer_that_is_cut_is_shown_as_such() -> None:
+    transfer = AMQP010Assembly(1, MessageTransfer(accept_mode=0, acquire_mode=0), None, b"x" * 3000).encode(1000)
+    frames, start = [], 0
+    while start < len(transfer):
+        end = start + int.from_bytes(transfer[start + 2 : start + 4])
+        frames.append(AMQP010Frame(transfer[start:end]))
+        start = end
+    decoded_frames = DecodedAMQP010Frames(1, 0, "a:1-b:2", "client", frames[1:2] + frames[:3], [None, 5, 5, 5])
+    found = list(commands_of([decoded_frames, StreamEnded(2, 0, "a:1-b:2", "over")]))
+    assert [each.kind for each in found] == [PassedKind.STRAY_CONTENT, PassedKind.CUT_COMMAND, PassedKind.END]
+    assert (found[1].command_id, found[1].size) == (5, 2 * 988)

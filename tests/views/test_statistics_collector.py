@@ -16,9 +16,10 @@ from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.methods import Method, QueueDelete
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames, SkippedBytes
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.observed import observed
+from amqproxy.message_filter import message_filters_of
 from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.taps.message_record import MessageRecord
@@ -39,6 +40,7 @@ from amqproxy.views.statistics_collector import (
 )
 from amqproxy.views.statistics_report import statistics_of
 from amqproxy.views.statistics_text import statistics_lines
+from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
 from tests.schemas import schema_of
 from tests.views.followed import capture, decoded, records
@@ -269,3 +271,47 @@ def test_connections_and_findings_are_listed_whatever_a_filter_selects() -> None
         assert {kind: each.count for kind, each in kinds.items()} == {
             kind: count for (kind, _), count in found.findings.items()
         }
+
+
+# --- AMQP 0-10
+
+
+@pytest.mark.parametrize("expression", [None, 'routing_key == "jms.tx"', "size > 1000"])
+@pytest.mark.parametrize("name", amqp010.SESSIONS)
+def test_figures_of_0_10_are_those_of_its_records(name: str, expression: str | None) -> None:
+    (path,) = amqp010.FOLDER.glob(f"{name}.pcap*")
+    wanted = None if expression is None else Filter(expression)
+    collector = Collector(Selection(), wanted)
+    collector.feed(read_decoded(path, reads_amqp010=True))
+    selector_of = None if wanted is None else message_filters_of(wanted)
+    found = [
+        each
+        for each in observed(read_decoded(path, reads_amqp010=True), ObserverSettings(), selector_of)
+        if isinstance(each, MessageRecord)
+    ]
+    outcomes = Counter((each.type, each.outcome) for each in found)
+    published = [each for each in found if each.type == "publish"]
+    delivered = [each for each in found if each.type == "deliver"]
+    totals = collector.totals
+    assert totals["published"] == len(published)
+    assert totals["delivered"] == len(delivered)
+    assert totals["redelivered"] == sum(each.redelivered for each in delivered)
+    for total, kind, outcome in (
+        ("confirmed", "publish", "confirmed"),
+        ("committed", "publish", "committed"),
+        ("rolled_back", "publish", "rolled back"),
+        ("acked", "deliver", "acked"),
+        ("recovered", "deliver", "recovered"),
+        ("rejected", "deliver", "rejected"),
+        ("auto_acked", "deliver", "auto-acked"),
+    ):
+        assert totals[total] == outcomes[kind, outcome]
+    if wanted is None:
+        answered = Counter(each.method for each in found if each.type == "request" and each.outcome == "answered")
+        assert {method: each.count for method, each in collector.requests.items()} == answered
+        frames = sum(
+            len(each.frames)
+            for each in read_decoded(path, reads_amqp010=True)
+            if isinstance(each, DecodedAMQP010Frames)
+        )
+        assert sum(sums[0] for sums in collector.frames.values()) == frames
