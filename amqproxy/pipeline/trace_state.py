@@ -19,13 +19,16 @@ from types import MethodType
 from typing import Any
 
 from amqproxy._pure import is_compiled
+from amqproxy.amqp010.tally import Tally as AMQP010Tally
 from amqproxy.amqp091.tally import Tally
 
-FORMAT = 2
+FORMAT = 3
 """To be raised with each change of what is carried."""
 
 _MODULES = (
+    "amqproxy.amqp010.",
     "amqproxy.amqp091.",
+    "amqproxy.capture.amqp010_resync",
     "amqproxy.capture.boundary",
     "amqproxy.capture.conversation",
     "amqproxy.capture.decode",
@@ -38,6 +41,7 @@ _MODULES = (
     "amqproxy.peer",
     "amqproxy.pipeline.event_rows",
     "amqproxy.pipeline.pending_rows",
+    "amqproxy.taps.amqp010_trace.",
     "amqproxy.taps.findings.",
     "amqproxy.taps.frame_chunk",
     "amqproxy.taps.note",
@@ -60,9 +64,12 @@ _OTHERS = frozenset(
         ("copyreg", "__newobj__"),
         ("decimal", "Decimal"),
         ("msgspec._core", "rebuild"),
+        ("msgspec._utils", "rebuild"),
+        ("uuid", "SafeUUID"),
+        ("uuid", "UUID"),
     )
 )
-_METHODS = frozenset(("_inspect", "_missing"))
+_METHODS = frozenset(("_inspect", "_is_early", "_missing"))
 """Methods that objects which are carried hold, bound to another."""
 
 
@@ -114,6 +121,8 @@ class _Pickler(pickle.Pickler):
             return _bound, (value.__self__, value.__name__)
         if isinstance(value, Tally):  # counts that a capture is not asked for, in memory that cannot be pickled
             return Tally, ()
+        if isinstance(value, AMQP010Tally):
+            return AMQP010Tally, ()
         return NotImplemented
 
 

@@ -27,6 +27,11 @@ NEGOTIATIONS = ("qpidd1.40__version-negotiation", "brokerj9.2__version-negotiati
 SESSIONS = (QPIDD, *JMS)
 
 
+def captures() -> list[Path]:
+    """All of them."""
+    return [path for name in (*SESSIONS, *NEGOTIATIONS) for path in FOLDER.glob(f"{name}.pcap*")]
+
+
 class Direction(NamedTuple):
     """What one peer of one connection sent, as the packets had it."""
 

@@ -20,6 +20,7 @@ from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import encoded, json_mapping
 from amqproxy.taps.trace import events as trace_events
+from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
 
 pytestmark = pytest.mark.once
@@ -54,7 +55,7 @@ def traced(path: Path) -> tuple[dict[int, list[tuple[Any, Note]]], list[Finding]
         return lambda events, note: found.setdefault(stream, []).extend((event, note) for event in events)
 
     settings = ObserverSettings(messages=False, findings=True, digests=True, body=8)
-    reports = list(observed(read_decoded(path, leg="both"), settings, listener_of=listener_of))
+    reports = list(observed(read_decoded(path, leg="both", reads_amqp010=True), settings, listener_of=listener_of))
     return found, [each for each in reports if isinstance(each, Finding)]
 
 
@@ -77,7 +78,7 @@ def expected(event: Any, note: Note) -> dict[str, Any]:
         row["digest"] = event.digest.hex() or None
         present = properties.present()
         plain = json.loads(encoded(json_mapping(present)))
-        row |= {"properties": plain or None, "headers": plain.get("headers")}
+        row |= {"properties": plain or None, "headers": plain.get("headers", plain.get("application_headers"))}
     if "spans" in fields:
         names = ("first", "last", "ts_ns", "consumer_tag")
         row["spans"] = [{name: getattr(span, name) for name in names} for span in event.spans]
@@ -123,5 +124,7 @@ def check(path: Path) -> Iterator[str]:
 
 
 def test_events_of_all_captures_are_rows_in_their_order() -> None:
-    types = {each for path in (*golden.captures(), *shared_captures.files()) for each in check(path)}
+    types = {
+        each for path in (*golden.captures(), *amqp010.captures(), *shared_captures.files()) for each in check(path)
+    }
     assert types >= {*TYPES.values(), "deliver", "get", "lost", "finding"}

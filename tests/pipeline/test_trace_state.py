@@ -20,6 +20,7 @@ from amqproxy.pipeline.chain_reading import ChainReading
 from amqproxy.pipeline.event_columns import SCHEMA
 from amqproxy.pipeline.event_reading import EventReading
 from amqproxy.pipeline.trace_state import Unreadable, dumped, loaded, written_by
+from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
 from tests.pipeline.event_frames import unstamped
 
@@ -47,7 +48,7 @@ def one_run(
     pieces: Sequence[Piece], states: dict[str | None, list[bytes]] | None = None, *, is_end: bool = False
 ) -> tuple[list[Row], dict[str | None, list[bytes]]]:
     """The events of a run, and what it carries over."""
-    reading = EventReading(ChainReading("chain"), body=8)
+    reading = EventReading(ChainReading("chain", reads_amqp010=True), body=8)
     if states is not None:
         reading.resume(states)
     batches = list(reading.batches(pieces, is_end=is_end))  # type: ignore[arg-type]
@@ -82,6 +83,14 @@ def test_two_runs_see_what_one_run_sees_wherever_the_capture_is_cut() -> None:
         packets = CAPTURES[path.name]
         whole = runs(packets, [])
         for cut in range(1, len(packets), max(1, len(packets) // 10)):
+            assert same(runs(packets, [cut]), whole), (path.name, cut)
+
+
+def test_connections_of_0_10_go_on_in_the_next_run() -> None:
+    for path in amqp010.captures():
+        packets = list(files_of(path)[0].packets())
+        whole = runs(packets, [])
+        for cut in range(1, len(packets), max(1, len(packets) // 8)):
             assert same(runs(packets, [cut]), whole), (path.name, cut)
 
 
