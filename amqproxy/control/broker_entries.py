@@ -15,6 +15,7 @@ from amqproxy.broker.queues.consumer import UNLIMITED, Consumer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.vhost import VirtualHost
+from amqproxy.control.amqp010_broker_entries import served_amqp010, served_sessions, served_subscriptions, state_of
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.control.session_entries import Entry
 from amqproxy.taps.record import json_mapping
@@ -26,7 +27,7 @@ def served_entry(served: ServedConnection) -> Entry:
     protocol, properties = connection.protocol, connection.client_properties
     start_ok = protocol.client
     channels = list(connection.channels.values())
-    return {
+    entry: Entry = {
         **_connection_of(served),
         "connected_at": served.since,
         "protocol": NAME,
@@ -50,14 +51,15 @@ def served_entry(served: ServedConnection) -> Entry:
             str(peer): served.tap.byte_counts[peer] if served.tap is not None else 0 for peer in (CLIENT, SERVER)
         },
     }
+    return entry if served.amqp010 is None else entry | served_amqp010(served.amqp010)
 
 
 def session_entry(served: ServedConnection) -> Entry:
     """The same in short, as `sessions` has it."""
-    connection = served.connection
+    connection = served.amqp010 or served.connection
     return {
         **_connection_of(served),
-        "state": str(connection.protocol.state),
+        "state": str(served.connection.protocol.state) if served.amqp010 is None else state_of(served.amqp010),
         "product": shown_text(connection.client_properties.get("product", "")),
         "channels": len(connection.channels),
         "paused_channels": [],
@@ -68,6 +70,10 @@ def session_entry(served: ServedConnection) -> Entry:
 def served_channels(served: ServedConnection) -> Iterator[Entry]:
     """The channels of a connection."""
     known = _connection_of(served)
+    if served.amqp010 is not None:
+        for each in served_sessions(served, served.amqp010):
+            yield known | each
+        return
     for number, channel in list(served.connection.channels.items()):
         yield known | _channel_entry(served, number, channel)
 
@@ -75,6 +81,10 @@ def served_channels(served: ServedConnection) -> Iterator[Entry]:
 def served_consumers(served: ServedConnection) -> Iterator[Entry]:
     """The consumers of a connection."""
     known = _connection_of(served)
+    if served.amqp010 is not None:
+        for each in served_subscriptions(served.amqp010):
+            yield known | each
+        return
     for number, channel in list(served.connection.channels.items()):
         for consumer in list(channel.deliveries.consumers.values()):
             yield known | {"channel": number} | _consumer_entry(consumer)
@@ -106,7 +116,7 @@ def chosen_consumers(every: Iterable[ServedConnection], vhost: str | None) -> It
 
 
 def _connection_of(served: ServedConnection) -> Entry:
-    connection = served.connection
+    connection = served.amqp010 or served.connection
     is_open = connection.vhost is not None
     return {
         "session": served.number,

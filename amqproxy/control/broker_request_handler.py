@@ -134,7 +134,8 @@ class BrokerRequestHandler:
         yield from chosen_consumers(list(self._server.served.values()), vhost)
 
     def _close(self, request: CloseSession) -> None:
-        connection = numbered(self._server.served, request.session).connection
+        served = numbered(self._server.served, request.session)
+        connection = served.amqp010 or served.connection
         if connection.vhost is None or connection.is_over:
             raise RequestError("not-open", f"session {request.session} has no open connection")
         number, now = request.channel, current_time()

@@ -65,7 +65,7 @@ class Entry(NamedTuple):
         match self.event:
             case None:
                 if isinstance(self.frames, AMQP010Chunk):
-                    tap.saw_amqp010_frames(self.session, self.sender, self.frames, self.note)
+                    tap.saw_amqp010_frames(self.session, self.sender, self.frames.unmade(), self.note)
                     return
                 frames = self.frames.unmade() if isinstance(self.frames, FrameChunk) else self.frames
                 tap.saw_frames(self.session, self.sender, frames, self.note)
@@ -174,7 +174,7 @@ class TapRing:
         if self.may_close and self._closes(cost):
             self._count(session, sender, frames, note)
         else:
-            self._add(session, sender, frames, note, None, cost)
+            self._add(session, sender, frames.unmade(), note, None, cost)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._add(session, CLIENT, (), NOTHING, frames, ENTRY_COST)

@@ -12,20 +12,25 @@ class AMQP010Chunk(Sequence[Frame]):
     """The whole frames in `data`, which lie at `offset`.
 
     `command_ids` has for each frame the id of the command that it is of; None of a control, and where it is not known.
-    Frames are made anew each time that all of them are asked for: what is kept for long is their bytes.
+    Frames are made once, when they are first asked for; `unmade` is what may be kept for long.
     """
 
-    __slots__ = ("command_ids", "data", "offset")
+    __slots__ = ("_frames", "command_ids", "data", "offset")
 
     def __init__(self, data: bytes, offset: int, command_ids: Sequence[int | None]) -> None:
         self.data = data
         self.offset = offset
         self.command_ids = command_ids
+        self._frames: list[Frame] | None = None
 
     @property
     def size(self) -> int:
         """How many bytes they are."""
         return len(self.data)
+
+    def unmade(self) -> AMQP010Chunk:
+        """The same frames, to be made again."""
+        return AMQP010Chunk(self.data, self.offset, self.command_ids)
 
     def parts(self, most: int) -> Iterator[AMQP010Chunk]:
         """The same frames in chunks of so many at most."""
@@ -49,11 +54,17 @@ class AMQP010Chunk(Sequence[Frame]):
     def __getitem__(self, index: slice) -> list[Frame]: ...
 
     def __getitem__(self, index: int | slice) -> Frame | list[Frame]:
-        return list(self)[index]
+        return self._made()[index]
 
     def __iter__(self) -> Iterator[Frame]:
-        data, start = self.data, 0
-        for _ in self.command_ids:
-            end = start + int.from_bytes(data[start + 2 : start + 4])
-            yield Frame(data[start:end], self.offset + start)
-            start = end
+        return iter(self._made())
+
+    def _made(self) -> list[Frame]:
+        if self._frames is None:
+            self._frames = []
+            data, start = self.data, 0
+            for _ in self.command_ids:
+                end = start + int.from_bytes(data[start + 2 : start + 4])
+                self._frames.append(Frame(data[start:end], self.offset + start))
+                start = end
+        return self._frames

@@ -61,7 +61,7 @@ class Tap(Protocol):
     def saw_amqp010_frames(
         self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
     ) -> None:
-        """The same of frames of AMQP 0-10, which may be kept."""
+        """The same of frames of AMQP 0-10. A tap that keeps a chunk for long keeps what `unmade` returns."""
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         """So many frames, of both peers, were not shown, since that would have taken too much time."""

@@ -1,11 +1,14 @@
 """Apache's tests of a broker and the JMS client, at the integrated broker."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.chaos.run import free_port
 from tests.qpid.apache_suite import MODULES, run_suite
 from tests.qpid.broker_j import run_scenarios
+from tests.qpid.seen import check_counted, check_seen
 from tests.qpid.watched_port import WatchedPort
 from tests.real.own import OwnBroker
 
@@ -37,6 +40,9 @@ BROKEN_BY_SUITE = {
 """The rules that the suite breaks, nearly all of them to see the exception."""
 
 
+SEEN = ("text", "large", "headers", "recover", "tx-commit", "no-queue", "dtx-commit")
+
+
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
     broker = OwnBroker(tmp_path_factory.mktemp("own"))
@@ -64,3 +70,17 @@ def test_jms(watched: WatchedPort) -> None:
     results = run_scenarios(watched.port, vhost="/")
     assert {name: result for name, result in results.items() if result != "ok"} == {}
     assert watched.broken_rules() <= {"10.2 message.accept, acquisition"}, "a browser accepts what it has not acquired"
+
+
+@pytest.mark.once
+def test_what_passes_is_seen(tmp_path: Path) -> None:
+    metrics = free_port()
+    options = ("--print", "--json", "--record", str(tmp_path / "captures"), "--metrics", f"127.0.0.1:{metrics}")
+    broker = OwnBroker(tmp_path, *options, records=tmp_path / "records")
+    try:
+        results = run_scenarios(broker.port, *SEEN, vhost="/")
+        assert {name: result for name, result in results.items() if result != "ok"} == {}
+        check_counted(metrics)
+        check_seen(broker, tmp_path / "captures")
+    finally:
+        broker.kill()

@@ -24,3 +24,10 @@ def test_parts_have_all_of_it(most: int) -> None:
     assert b"".join(part.data for part in parts) == DATA
     assert [frame.offset for part in parts for frame in part] == [frame.offset for frame in CHUNK]
     assert max(map(len, parts)) <= most
+
+
+def test_frames_are_made_once_and_what_is_kept_has_none() -> None:
+    assert CHUNK[0] is next(iter(CHUNK))
+    kept = CHUNK.unmade()
+    assert [frame.raw for frame in kept] == [frame.raw for frame in CHUNK]
+    assert kept[0] is not CHUNK[0]

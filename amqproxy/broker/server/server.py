@@ -146,7 +146,9 @@ class BrokerServer:
             tap=tap,
         )
         self._connection_tasks.add(connection_task)
-        self.served[number] = ServedConnection(number, connection_task.first, time.time(), certificate_name, tap)
+        self.served[number] = ServedConnection(
+            number, connection_task.first, time.time(), certificate_name, tap, lambda: connection_task.connection
+        )
         try:
             with contained("connection failed", client=name):
                 await connection_task.run()

@@ -1,0 +1,89 @@
+"""Clients of AMQP 0-10 that the integrated broker serves, as the control socket lists them: with the keys of 0-9-1.
+
+A session on a channel stands where 0-9-1 has a channel, and a subscription where it has a consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from amqproxy.amqp010.protocol_header import NAME
+from amqproxy.broker.amqp010.connection import Amqp010Connection
+from amqproxy.broker.amqp010.session import BrokerSession
+from amqproxy.broker.server.served_connection import ServedConnection
+from amqproxy.control.client_name import shown_text
+from amqproxy.peer import CLIENT, SERVER, Peer
+
+Entry = dict[str, Any]
+
+
+def state_of(connection: Amqp010Connection) -> str:
+    """Where the connection is in its life."""
+    if connection.is_over:
+        return "closed"
+    return "opening" if connection.vhost is None else "open"
+
+
+def served_amqp010(connection: Amqp010Connection) -> Entry:
+    """What there is of a connection besides what is known of every client."""
+    properties = connection.client_properties
+    sessions = list(connection.sessions.values())
+    return {
+        "protocol": NAME,
+        "state": state_of(connection),
+        "mechanism": "",
+        "product": shown_text(properties.get("product", "")),
+        "product_version": shown_text(properties.get("version") or properties.get("qpid.client_version", "")),
+        "platform": shown_text(properties.get("platform", "")),
+        "channel_max": connection.channel_max,
+        "frame_max": connection.frame_max,
+        "heartbeat": connection.heartbeat,
+        "blocked": connection.is_blocked,
+        "channels": len(sessions),
+        "consumers": sum(len(session.deliveries.subscriptions) for session in sessions),
+    }
+
+
+def served_sessions(served: ServedConnection, connection: Amqp010Connection) -> Iterator[Entry]:
+    """The sessions that are attached to channels."""
+    for number, session in list(connection.sessions.items()):
+        yield _session_entry(served, number, session)
+
+
+def served_subscriptions(connection: Amqp010Connection) -> Iterator[Entry]:
+    """The subscriptions of these sessions."""
+    for number, session in list(connection.sessions.items()):
+        for destination, subscription in list(session.deliveries.subscriptions.items()):
+            yield {
+                "channel": number,
+                "consumer_tag": shown_text(destination),
+                "queue": shown_text(subscription.queue.name),
+                "no_ack": not subscription.accepts_explicitly,
+                "exclusive": subscription.consumer is not None and subscription.consumer.exclusive,
+                "prefetch": None,
+                "arguments": None,
+            }
+
+
+def _session_entry(served: ServedConnection, number: int, session: BrokerSession) -> Entry:
+    tap = served.tap
+    meter = None if tap is None or tap.amqp010_meter is None else tap.amqp010_meter.attachment(number)
+    is_transactional = session.transaction is not None or session.branch is not None
+    return {
+        "channel": number,
+        "state": "open",
+        "mode": "tx" if is_transactional else "normal",
+        "prefetch": 0,
+        "global_prefetch": 0,
+        "consumers": len(session.deliveries.subscriptions),
+        "flow": {str(peer): True for peer in Peer},
+        "messages": {
+            str(CLIENT): 0 if meter is None else meter.published,
+            str(SERVER): 0 if meter is None else meter.delivered,
+        },
+        "open_content": dict.fromkeys(map(str, Peer)),
+        "unconfirmed": None if meter is None else meter.unconfirmed,
+        "unacked": len(session.deliveries.unacked),
+        "session_name": shown_text(session.name),
+    }
