@@ -413,9 +413,10 @@ class Config(Strict, frozen=True):
     dashboard: DashboardConfig | None = None
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
-    threads: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0
+    threads: Annotated[int, msgspec.Meta(ge=0, le=64)] | None = None
     """Threads that relay what no rule and no tap looks at, without Python: pumps. With 0, the event loop relays all.
-    Connections over TLS stay there. Only where amqproxy is compiled, on Linux."""
+    Connections over TLS stay there. Only where amqproxy is compiled, on Linux. By default, one fewer than the cores
+    that it may use, at most 4."""
     rules: tuple[AnyRule, ...] = ()
     """Asked in this order."""
     seed: int | None = None

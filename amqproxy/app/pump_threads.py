@@ -15,6 +15,9 @@ from amqproxy.taps.metrics import Metrics
 TEST_MODE = "AMQPROXY_TEST_PUMP"
 """In the environment: so many frames after which a connection changes its owner, all the time. For tests alone."""
 
+MOST_THREADS = 4
+"""Pumps by default, however many cores there are: one relays more than most networks carry."""
+
 
 @contextmanager
 def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
@@ -22,7 +25,7 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
 
     The integrated broker is in this process, and has its turn where the event loop has its own: no pump saves that.
     """
-    threads = config.threads
+    threads = default_threads() if config.threads is None else config.threads
     if not threads or config.upstream == "broker":
         yield None
     elif not are_available():
@@ -32,6 +35,13 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
         pumps = Pumps(threads, STATEFUL, metrics, **_forced())
         with pumps.started():
             yield pumps
+
+
+def default_threads() -> int:
+    """How many where the config names no number: none where there can be none, or there is but one core."""
+    if not are_available():
+        return 0
+    return min(len(os.sched_getaffinity(0)) - 1, MOST_THREADS)
 
 
 def _forced() -> dict[str, int]:

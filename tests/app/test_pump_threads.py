@@ -1,10 +1,12 @@
 """Which config has pumps."""
 
+import os
+
 import pytest
 from structlog.testing import capture_logs
 
 from amqproxy.app import pump_threads
-from amqproxy.app.pump_threads import open_pumps
+from amqproxy.app.pump_threads import default_threads, open_pumps
 from amqproxy.config import Config
 from amqproxy.pump.pumps import are_available
 from amqproxy.taps.metrics import Metrics
@@ -22,6 +24,29 @@ def test_none(config: Config) -> None:
     with capture_logs() as log, open_pumps(config, Metrics()) as pumps:
         assert pumps is None
     assert log == []
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 0), (2, 1), (3, 2), (5, 4), (64, 4)])
+def test_by_default_one_fewer_than_the_cores(cores: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump_threads, "are_available", lambda: True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    assert default_threads() == threads
+
+
+def test_by_default_none_where_there_can_be_none_and_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump_threads, "are_available", lambda: False)
+    assert default_threads() == 0
+    with capture_logs() as log, open_pumps(Config(), Metrics()) as pumps:
+        assert pumps is None
+    assert log == []
+
+
+@pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+def test_there_are_as_many_as_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    with open_pumps(Config(), Metrics()) as pumps:
+        assert pumps is not None
+        assert len(pumps._pumps) == 2
 
 
 def test_none_where_they_cannot_be_and_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

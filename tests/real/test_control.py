@@ -340,9 +340,17 @@ def test_a_client_is_paused_for_longer_than_its_heartbeats(controlled: Callable[
     with connected(house.proxy, heartbeat=1) as connection:
         channel = connection.channel()
         queue = channel.queue_declare("", exclusive=True).method.queue
-        [session] = house.sessions()
-        house.command("pause", str(session["session"]))
-        assert "paused" in house.command("sessions").stdout
+        with ThreadPoolExecutor(1) as pool:  # while the client goes on sending heartbeats, however slow this machine is
+
+            def beside(*arguments: str) -> str:
+                done = pool.submit(house.command, *arguments)
+                while not done.done():
+                    connection.process_data_events(0.1)
+                return done.result().stdout
+
+            [session] = house.sessions()
+            beside("pause", str(session["session"]))
+            assert "paused" in beside("sessions")
         channel.basic_publish("", queue, b"body")
         connection.process_data_events(8)
         assert connection.is_open
