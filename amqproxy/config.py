@@ -338,7 +338,7 @@ class Limits(Strict, frozen=True):
     """The same in one session; none may keep more than is left free for the others. More is refused, or not read."""
     rule_body: Size = 1_048_576
     """The largest body that rules and filters look into, as text or JSON; no other connection is served meanwhile."""
-    print_backlog: Count = 10_000
+    print_backlog: Count = 1_000_000
     """Records waiting to be printed; more are dropped, and counted."""
     print_memory: Size = 67_108_864
     """Bytes of records waiting to be printed, and of messages kept until `--filter` can decide; more are dropped."""

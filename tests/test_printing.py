@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
+from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.capture.text_lines import TextLines
 from amqproxy.config import Limits
 from amqproxy.printing import Printing, PrintSettings
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
+from tests.transcripts.words import octets
 
+FRAMES = octets("1: tx.select, 1: tx.commit")
 SESSION: Any = SimpleNamespace(number=1, name="a -> b")
 
 
@@ -71,3 +77,58 @@ async def test_a_queue_that_is_half_full_waits_for_nothing(
             await printed(writes, 5 * count)
         nursery.cancel_scope.cancel()
     assert printing._queue.take_dropped() == 0
+
+
+def lines_of(**limits: Any) -> Printing:
+    return Printing(PrintSettings(render=str, lines=TextLines), Limits(**limits), Metrics())
+
+
+async def test_lines_are_written_from_the_bytes_of_frames(
+    writes: list[bytes], capfd: pytest.CaptureFixture[str]
+) -> None:
+    printing = lines_of()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(printing.run, lambda: None)
+        await trio.testing.wait_all_tasks_blocked()
+        printing.tap.saw_protocol_header(SESSION, b"AMQP\0\0\x09\1")
+        printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES, 8))
+        await printed(writes, 3)
+        nursery.cancel_scope.cancel()
+    text = b"".join(writes).decode()
+    assert [each.split("ch 1")[-1].split() for each in text.splitlines()[1:]] == [["tx.select"], ["tx.commit"]]
+
+
+async def test_frames_without_room_are_counted_one_by_one(
+    writes: list[bytes], capfd: pytest.CaptureFixture[str]
+) -> None:
+    printing = lines_of(print_backlog=5)
+    for _ in range(5):
+        printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES, 0))
+    assert printing._queue.take_dropped() == 4
+    await printing.finish()
+    assert b"".join(writes).count(b"\n") == 6
+
+
+async def test_what_cannot_be_written_is_not_the_trouble_of_other_lines(
+    writes: list[bytes], capfd: pytest.CaptureFixture[str]
+) -> None:
+    printing = lines_of()
+    printing.tap.saw_frames(SESSION, "nobody", FrameChunk(FRAMES, 0))  # type: ignore[arg-type]
+    printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES, 0))
+    with capture_logs() as log:
+        await printing.finish()
+    assert [(each["event"], each["count"]) for each in log if each["log_level"] == "error"] == [
+        ("records not printed", 1)
+    ]
+    assert b"".join(writes).count(b"\n") == 2
+
+
+async def test_many_lines_are_written_in_parts(
+    writes: list[bytes], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("amqproxy.printing.WRITE_SIZE", 100)
+    printing = lines_of()
+    for _ in range(3):
+        printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES * 2, 0))
+    await printing.finish()
+    assert [each.count(b"\n") for each in writes] == [4, 4, 4]

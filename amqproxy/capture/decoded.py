@@ -48,6 +48,7 @@ class DecodedAMQP010Frames(msgspec.Struct, frozen=True, gc=False):
     frames: Sequence[AMQP010Frame]
     command_ids: Sequence[int | None]
     leg: str = ""
+    note: Note = NOTHING
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
@@ -63,7 +64,7 @@ class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
-    """Bytes that could not be read as frames: `lost` of them, from `offset` on in their direction.
+    """Bytes that could not be read as frames: `lost` of them, from `offset` on in their direction, where that is known.
 
     `code` is the reply code that a peer would answer with, or None where the fault is not the sender's. `data` are the
     bytes, where they are all in the capture and not too many.
@@ -75,7 +76,7 @@ class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
     sender: str
     protocol: str
     reason: str
-    offset: int
+    offset: int | None
     lost: int
     code: int | None = None
     channel: int | None = None
@@ -126,6 +127,7 @@ def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -
                 connection=passed.connection,
                 sender=passed.sender,
                 command_id=command_id,
+                note=passed.note,
                 body=body,
             )
             if has_both_legs:

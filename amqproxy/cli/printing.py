@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import MISUSED, Failure
 
 if TYPE_CHECKING:
-    from amqproxy.printing import PrintSettings
+    from amqproxy.printing import Lines, PrintSettings
     from amqproxy.rules.matching.filters import Filter
     from amqproxy.taps.findings.finding import Severity
     from amqproxy.taps.observer import Report
@@ -61,6 +62,14 @@ def renderer(json: bool) -> Callable[[Record], str]:
     from amqproxy.taps import text
 
     return text.line
+
+
+def lines_of_frames(json: bool, body: int) -> Callable[[], Lines]:
+    """What makes that which writes the same lines as `renderer`, from the bytes of frames."""
+    from amqproxy.capture.json_lines import JSONLines
+    from amqproxy.capture.text_lines import TextLines
+
+    return partial(JSONLines if json else TextLines, body)
 
 
 def report_renderer(json: bool) -> Callable[[Report], str]:
@@ -115,6 +124,7 @@ def print_settings(
         observed=observed,
         wanted=wanted(filter),
         body=body,
+        lines=lines_of_frames(json, body),
         ends_with_reader=ends_with_reader,
     )
 

@@ -44,7 +44,7 @@ class RecordSubscription(Subscription):
 
     def __init__(self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None]) -> None:
         super().__init__(request, ring, metrics, wake)
-        self._queue = RecordQueue(
+        self._queue: RecordQueue[PrintedRecord] = RecordQueue(
             MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
         )
         self._clock = _Clock()

@@ -14,7 +14,7 @@ from amqproxy.rules.matching.filters import Filter
 from amqproxy.supervision import contained
 from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.observer import ObserverSettings
-from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.tap import Tap, present
 from amqproxy.taps.trace_tap import TraceTap
 
@@ -27,12 +27,13 @@ class RecordSource:
 
     With `wanted`, only of the commands for which it holds; it looks at bodies of up to `body_limit` bytes. Messages
     whose rest or outcome is waited for take at most `memory` bytes. The records of frames contain the first `body`
-    bytes of each body frame. `clock` is when what is shown has passed, in nanoseconds since 1970.
+    bytes of each body frame. `clock` is when what is shown has passed, in nanoseconds since 1970. With a `frame_tap`,
+    frames are shown to that, and not put into the queue.
     """
 
     def __init__(
         self,
-        queue: RecordQueue,
+        queue: RecordQueue[PrintedRecord],
         observed: ObserverSettings | None,
         wanted: Filter | None,
         *,
@@ -40,12 +41,13 @@ class RecordSource:
         body_limit: int,
         body: int = 0,
         clock: Callable[[], int] = present,
+        frame_tap: Tap | None = None,
     ) -> None:
         self.tap: Tap
         self._trace_tap: TraceTap | None = None
         self._filtered: FilteredTap | None = None
         if observed is None:
-            self.tap = FrameTap(queue, body=body, clock=clock)
+            self.tap = frame_tap or FrameTap(queue, body=body, clock=clock)
             if wanted is not None:
                 self.tap = self._filtered = FilteredTap(self.tap, wanted, memory, body_limit, clock)
             return

@@ -13,7 +13,7 @@ from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.amqp010_record import record_amqp010_frame
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import record_error, record_frame, record_protocol_header
-from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
 
 RECORD_COST = 1024
@@ -32,7 +32,7 @@ class FrameTap:
     requires_decoding = True
     may_miss_frames = False
 
-    def __init__(self, queue: RecordQueue, *, body: int = 0, clock: Callable[[], int] = present) -> None:
+    def __init__(self, queue: RecordQueue[PrintedRecord], *, body: int = 0, clock: Callable[[], int] = present) -> None:
         self._queue = queue
         self._body = body
         self._clock = clock

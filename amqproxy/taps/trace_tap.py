@@ -13,7 +13,7 @@ from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.observer import Observer, ObserverSettings, Report
 from amqproxy.taps.pending_messages import RECORD_COST, PendingBudget, cost_of
-from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.session_trace import to_relieve
 from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
 
@@ -34,7 +34,7 @@ class TraceTap:
 
     def __init__(
         self,
-        queue: RecordQueue,
+        queue: RecordQueue[PrintedRecord],
         settings: ObserverSettings,
         *,
         memory: int,

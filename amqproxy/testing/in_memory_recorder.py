@@ -11,7 +11,7 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import Record
-from amqproxy.taps.record_queue import RecordQueue
+from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.trace_tap import TraceTap
 from amqproxy.testing.messages import Messages
@@ -101,5 +101,5 @@ class InMemoryRecorder:
             del self._clients[next(iter(self._clients))]
 
     @staticmethod
-    def _queue(metrics: Metrics, backlog: int, memory: int) -> RecordQueue:
+    def _queue(metrics: Metrics, backlog: int, memory: int) -> RecordQueue[PrintedRecord]:
         return RecordQueue(backlog, memory, metrics, lambda: None, reader=READER, keeps_newest=True)

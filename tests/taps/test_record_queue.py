@@ -28,3 +28,18 @@ def test_it_is_half_full_by_records_or_by_bytes() -> None:
         assert queue.is_half_full
         queue.take_records()
         assert not queue.is_half_full
+
+
+def test_one_that_counts_for_several() -> None:
+    queue = RecordQueue[str](10, 1000, Metrics(), lambda: None, keeps_newest=True)
+    for name in ("a", "b"):
+        assert queue.has_room(1, 6)
+        queue.add(name, 1, 6)
+    assert queue.is_half_full
+    assert queue.has_room(1, 1)  # the oldest goes for it, with all that it counts for
+    assert queue.take_dropped() == 6
+    queue.add("c", 1)
+    assert list(queue.take_records()) == ["b", "c"]
+    full = RecordQueue[str](10, 10, Metrics(), lambda: None)
+    assert not full.has_room(11, 6)
+    assert full.take_dropped() == 6

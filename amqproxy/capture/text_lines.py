@@ -1,0 +1,429 @@
+"""Frames as lines for a person, written from their bytes: what `text.line` makes of their records, byte for byte.
+
+Nothing is made of a frame but its line. What is odd about a frame, such as a text that is not ASCII or a table that is
+not empty, is left to its `Record`. This module may be compiled.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from amqproxy import _cython as cython
+
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.frame import Frame, index_table
+from amqproxy.amqp091.methods import BY_INDEX, spec_name
+from amqproxy.amqp091.properties import Properties
+from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import NOTHING
+from amqproxy.taps.record import MASK, SECRETS, excerpt
+from amqproxy.taps.text import ARROWS, clock, line, value_text
+
+if not cython.compiled:
+    from amqproxy.capture.byte_access import long_at, long_long_at
+
+MAX_PAYLOAD = 1024 * 1024
+"""A method or header with more is left to its record."""
+
+_ROOM = cython.declare(cython.Py_ssize_t, 4096)
+"""What a line has beside its values: the names of arguments and properties, and numbers."""
+_GROWTH = cython.declare(cython.Py_ssize_t, 2)
+"""A byte of a frame becomes so many of a line at most: one that is escaped."""
+
+
+def _secret_of(index: int) -> int:
+    fields = BY_INDEX[index].__struct_fields__
+    return fields.index(SECRETS[BY_INDEX[index].name]) if BY_INDEX[index].name in SECRETS else -1
+
+
+def _keys(fields: tuple[str, ...]) -> tuple[bytes, ...]:
+    """For each field, what is written before its value: b"" if it is reserved."""
+    return tuple(b"" if each.startswith("reserved_") else f" {spec_name(each)}=".encode() for each in fields)
+
+
+_INDEX_OF = cython.declare(bytes, index_table())
+_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
+_METHOD_KEYS = cython.declare(tuple, tuple(_keys(cls.__struct_fields__) for cls in BY_INDEX))
+_METHOD_HEADS = cython.declare(tuple, tuple(f"{cls.name} ".encode() for cls in BY_INDEX))
+_SECRETS = cython.declare(tuple, tuple(_secret_of(index) for index in range(len(BY_INDEX))))
+_MASK = cython.declare(bytes, value_text(MASK).encode())
+_PROPERTIES = cython.declare(bytes, Properties.layout)
+_PROPERTY_KEYS = cython.declare(tuple, tuple(f" {name}=".encode() for name in Properties.__struct_fields__))
+_HEADER = cython.declare(bytes, b"  header  ")
+_TO_COME = cython.declare(bytes, b" bytes to come ")
+_BODY = cython.declare(bytes, b"  body  ")
+_BYTES = cython.declare(bytes, b" bytes")
+_SHOWN = cython.declare(bytes, b"  ")
+_HEARTBEAT = cython.declare(bytes, b"heartbeat")
+_TRUE = cython.declare(bytes, b"true")
+_EMPTY = cython.declare(bytes, b"{}")
+_CHANNEL = cython.declare(bytes, b"ch ")
+_CHANNEL_WIDTH = cython.declare(cython.Py_ssize_t, 8)
+
+
+@cython.final
+@cython.cclass
+class TextLines:
+    """Gathers lines, each with its line's end, until they are taken.
+
+    The lines of body frames contain their first `body` bytes; `has_both_legs` is as in `records_of`.
+    """
+
+    def __init__(self, body: int = 0, *, has_both_legs: bool = False) -> None:
+        self._body = body
+        self._has_both_legs = has_both_legs
+        self._buffer = bytearray(1 << 16)
+        self._at = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes to be taken."""
+        return self._at
+
+    def take(self) -> bytes:
+        """The lines that were added since the last time."""
+        buffer: bytearray = self._buffer
+        taken = bytes(memoryview(buffer)[: self._at])
+        self._at = 0
+        return taken
+
+    def add(self, passed: Decoded) -> int:
+        """Add the lines of what passed; return how many they are."""
+        count: cython.Py_ssize_t = 0
+        if not isinstance(passed, DecodedFrames) or passed.note is not NOTHING or (self._has_both_legs and passed.leg):
+            return int(self._add_records(passed))
+        frames = passed.frames
+        head: bytes = f"{clock(passed.ts_ns)} #{passed.stream:<3} {ARROWS[passed.sender]} ".encode()
+        data: bytes
+        offset: cython.longlong
+        if isinstance(frames, FrameChunk):
+            data = frames.data
+            p: cython.p_const_uchar = data
+            position: cython.Py_ssize_t = 0
+            end: cython.Py_ssize_t = len(data)
+            whole: cython.Py_ssize_t
+            offset = frames.offset
+            while position < end:
+                whole = 8 + long_at(p, position + 3)
+                if not self._add(head, data, position, position + whole):
+                    self._add_odd(passed, Frame(data[position : position + whole], offset + position))
+                position += whole
+                count += 1
+            return count
+        for frame in frames:
+            data = frame.raw
+            if frame.lost or not self._add(head, data, 0, len(data)):
+                self._add_odd(passed, frame)
+            count += 1
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _reserve(self, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Make room behind what is there."""
+        buffer: bytearray = self._buffer
+        if len(buffer) - self._at < room:
+            buffer.extend(bytes(max(room, len(buffer))))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add(self, head: bytes, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Add the line of the frame at `data[start:end]`: 1, or 0 if it is odd."""
+        p: cython.p_const_uchar = data
+        payload: cython.Py_ssize_t = end - start - 8
+        kind: cython.int = p[start]
+        index: cython.int
+        at: cython.Py_ssize_t
+        channel: cython.Py_ssize_t
+        if kind == 3 or kind == 8:
+            self._reserve(_ROOM + len(head))
+        elif payload > MAX_PAYLOAD:
+            return 0
+        else:
+            self._reserve(_ROOM + len(head) + payload * _GROWTH)
+        out: cython.p_uchar = self._buffer
+        at = _put(out, self._at, head)
+        channel = at + _CHANNEL_WIDTH
+        at = _put(out, at, _CHANNEL)
+        at = _put_unsigned(out, at, p[start + 1] << 8 | p[start + 2])
+        while at < channel:
+            out[at] = 32
+            at += 1
+        if at > channel or out[at - 1] != 32:
+            out[at] = 32  # a number that fills its column
+            at += 1
+        if kind == 1:
+            index = _index_of(p, start)
+            at = _put(out, at, _METHOD_HEADS[index])
+            at = _fields(out, at, data, start + 11, end - 1, _LAYOUTS[index], _METHOD_KEYS[index], _SECRETS[index])
+            if at < 0:
+                return 0
+        elif kind == 2:
+            if payload < 14:
+                return 0
+            at = _put(out, at, _HEADER)
+            at = _put_unsigned(out, at, long_long_at(p, start + 11))
+            at = _put(out, at, _TO_COME)
+            at = _properties(out, at, data, start + 19, end - 1)
+            if at < 0:
+                return 0
+        elif kind == 3:
+            at = _put(out, at, _BODY)
+            at = _put_unsigned(out, at, payload)
+            at = _put(out, at, _BYTES)
+            if self._body:
+                shown = value_text(excerpt(data[start + 7 : end - 1], self._body)).encode("utf-8", "backslashreplace")
+                self._reserve(at - self._at + _ROOM + len(shown))
+                out = self._buffer
+                at = _put(out, at, _SHOWN)
+                at = _put(out, at, shown)
+        else:
+            at = _put(out, at, _HEARTBEAT)
+        while out[at - 1] == 32:
+            at -= 1
+        out[at] = 10
+        self._at = at + 1
+        return 1
+
+    @cython.cfunc
+    def _add_odd(self, passed: DecodedFrames, frame: Frame) -> object:
+        self._add_records(msgspec.structs.replace(passed, frames=[frame]))
+        return None
+
+    @cython.cfunc
+    def _add_records(self, passed: Decoded) -> Any:
+        """Add lines by way of records."""
+        count = 0
+        for record in records_of(passed, body=self._body, has_both_legs=self._has_both_legs):
+            made = f"{line(record)}\n".encode("utf-8", "backslashreplace")
+            self._reserve(len(made))
+            self._at = _put(self._buffer, self._at, made)
+            count += 1
+        return count
+
+
+# --- values: each is written at a place, which the place behind it is returned for; -1 if it is odd
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _fields(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    layout: bytes,
+    keys: tuple,  # type: ignore[type-arg]
+    secret: cython.int,
+) -> cython.Py_ssize_t:
+    """The arguments of a method that are not empty."""
+    p: cython.p_const_uchar = data
+    program: cython.p_const_uchar = layout
+    count: cython.Py_ssize_t = len(layout)
+    index: cython.Py_ssize_t
+    size: cython.longlong
+    code: cython.int
+    bit: cython.int = 0
+    key: bytes
+    for index in range(count):
+        code = program[index]
+        key = keys[index]
+        if code == 98:  # b
+            if bit == 0:
+                if position >= end:
+                    return -1
+                position += 1
+            if len(key) and (p[position - 1] >> bit) & 1 == 1:
+                at = _put(out, _put(out, at, key), _TRUE)
+            bit = (bit + 1) & 7
+            continue
+        bit = 0
+        size = _field_size(p, position, end, code)
+        if size < 0:
+            return -1
+        if len(key):
+            if index == secret:
+                at = _put(out, _put(out, at, key), _MASK)
+            else:
+                at = _field(out, at, key, p, position, size, code)
+                if at < 0:
+                    return -1
+        position += size
+    return at if position == end else -1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _properties(
+    out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The properties that a content header has, as `wire.decode_flagged` reads them."""
+    p: cython.p_const_uchar = data
+    program: cython.p_const_uchar = _PROPERTIES
+    count: cython.Py_ssize_t = len(_PROPERTIES)
+    flags: cython.int = p[position] << 8 | p[position + 1]
+    index: cython.Py_ssize_t
+    size: cython.longlong
+    code: cython.int
+    key: bytes
+    position += 2
+    for index in range(count):
+        if not flags & (0x8000 >> index):
+            continue
+        code = program[index]
+        size = _field_size(p, position, end, code)
+        if size < 0:
+            return -1
+        key = _PROPERTY_KEYS[index]
+        at = _field(out, at, key, p, position, size, code)
+        if at < 0:
+            return -1
+        position += size
+    return at if position == end else -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _field_size(
+    p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
+) -> cython.longlong:
+    """The bytes of a field, its length included; -1 where it goes past the end."""
+    size: cython.longlong
+    if code == 115 or code == 117:  # s u
+        if position >= end:
+            return -1
+        size = 1 + p[position]
+    elif code == 113:  # q
+        size = 8
+    elif code == 104:  # h
+        size = 2
+    elif code == 108:  # l
+        size = 4
+    elif code == 111:  # o
+        size = 1
+    else:  # S F
+        if end - position < 4:
+            return -1
+        size = 4 + long_at(p, position)
+    return size if size <= end - position else -1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _field(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    key: bytes,
+    p: cython.p_const_uchar,
+    position: cython.Py_ssize_t,
+    size: cython.longlong,
+    code: cython.int,
+) -> cython.Py_ssize_t:
+    """A field of `size` bytes, which are there, with its name; nothing if it is an empty text."""
+    if code == 115 or code == 117:
+        if size == 1:
+            return at
+        return _put_text(out, _put(out, at, key), p, position + 1, position + size)
+    if code == 83:
+        if size == 4:
+            return at
+        return _put_text(out, _put(out, at, key), p, position + 4, position + size)
+    at = _put(out, at, key)
+    if code == 70:
+        return _put(out, at, _EMPTY) if size == 4 else -1
+    if code == 113:
+        return _put_unsigned(out, at, long_long_at(p, position))
+    if code == 104:
+        return _put_unsigned(out, at, p[position] << 8 | p[position + 1])
+    if code == 108:
+        return _put_unsigned(out, at, long_at(p, position))
+    return _put_unsigned(out, at, p[position])
+
+
+# --- bytes
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
+    """The index of the method in the frame at a place."""
+    index_of: cython.p_const_uchar = _INDEX_OF
+    return index_of[p[start + 8] * 256 + p[start + 10]]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put(out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes) -> cython.Py_ssize_t:
+    """Write bytes at a place; the place behind them."""
+    size: cython.Py_ssize_t = len(data)
+    if not cython.compiled:
+        out[at : at + size] = data
+        return at + size
+    p: cython.p_const_uchar = data
+    memcpy(out + at, p, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
+    return at + size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _put_unsigned(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.ulonglong) -> cython.Py_ssize_t:
+    rest: cython.ulonglong = number // 10
+    end: cython.Py_ssize_t = at + 1
+    place: cython.Py_ssize_t
+    while rest:
+        rest = rest // 10
+        end += 1
+    place = end
+    rest = number
+    while place > at:
+        place -= 1
+        out[place] = 48 + rest % 10
+        rest = rest // 10
+    return end
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _put_text(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    p: cython.p_const_uchar,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """A text as it is; in quotes, and escaped, if it has a space; -1 if it has more than what ASCII prints."""
+    place: cython.Py_ssize_t = start
+    has_space: cython.bint = False
+    byte: cython.int
+    while place < end:
+        byte = p[place]
+        if byte < 32 or byte > 126:
+            return -1
+        if byte == 32:
+            has_space = True
+        place += 1
+    if has_space:
+        out[at] = 34
+        at += 1
+    while start < end:
+        byte = p[start]
+        if has_space and (byte == 34 or byte == 92):
+            out[at] = 92
+            at += 1
+        out[at] = byte
+        at += 1
+        start += 1
+    if has_space:
+        out[at] = 34
+        at += 1
+    return at

@@ -1,0 +1,107 @@
+"""What sessions relay, as what captures are decoded to: lines are made of it later, or by another thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
+from amqproxy.amqp091.frame import BODY, Frame
+from amqproxy.amqp091.protocol_header import NAME, recognise
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+)
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
+
+PASSED_COST = 512
+"""Bytes that what passed at one time takes, about, besides its frames."""
+
+FRAME_COST = 256
+"""Bytes that a frame takes, about, besides its own, where it is an object of its own."""
+
+DECODED_FACTOR = 4
+"""How many times the bytes of a method or header its decoded form takes, about."""
+
+
+class DecodedTap:
+    """Gives `take` what has passed, the bytes that it occupies, about, and how many records it is of.
+
+    `lose` is called with how many frames there was no time for, `wake` after each of both. `clock` is when what is
+    shown has passed, in nanoseconds since 1970.
+    """
+
+    requires_decoding = True
+    may_miss_frames = False
+
+    def __init__(
+        self,
+        take: Callable[[Decoded, int, int], object],
+        lose: Callable[[int], object],
+        wake: Callable[[], object],
+        clock: Callable[[], int] = present,
+    ) -> None:
+        self._take = take
+        self._lose = lose
+        self._wake = wake
+        self._clock = clock
+
+    def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        protocol = recognise(data) or "unknown"
+        header = DecodedProtocolHeader(self._clock(), session.number, session.name, sender, protocol, data)
+        self._take(header, PASSED_COST, 1)
+        self._wake()
+
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+        if isinstance(frames, FrameChunk):
+            frames = frames.unmade()
+            cost = PASSED_COST + frames.size
+        else:
+            cost = PASSED_COST + sum(map(_cost, frames))
+        passed = DecodedFrames(self._clock(), session.number, session.name, sender, frames, note=note)
+        self._take(passed, cost, len(frames))
+        self._wake()
+
+    def saw_amqp010_frames(
+        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+    ) -> None:
+        passed = DecodedAMQP010Frames(
+            self._clock(), session.number, session.name, sender, frames, frames.command_ids, note=note
+        )
+        self._take(passed, PASSED_COST + frames.size, len(frames))
+        self._wake()
+
+    def saw_gap(self, session: TappedSession, frames: int) -> None:
+        self._lose(frames)
+        self._wake()
+
+    def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
+        passed = SkippedBytes(
+            self._clock(),
+            session.number,
+            session.name,
+            sender,
+            AMQP010 if isinstance(error, AMQP010Error) else NAME,
+            error.reply_text,
+            error.offset,
+            0,
+            code=int(error.code),
+            channel=error.channel,
+        )
+        self._take(passed, PASSED_COST, 1)
+        self._wake()
+
+    def saw_end(self, session: TappedSession, reason: str) -> None:
+        """There is no line of it."""
+
+
+def _cost(frame: Frame) -> int:
+    """The bytes that a frame takes, about."""
+    return FRAME_COST + (frame.size if frame.kind == BODY else DECODED_FACTOR * frame.size)
