@@ -12,12 +12,12 @@ from collections.abc import Iterator
 class CommandInsertions:
     """Of one direction of a session. `places` are the target positions of ours, ascending."""
 
-    __slots__ = ("_before", "_forgotten", "places")
+    __slots__ = ("_before", "_floor", "_forgotten", "places")
 
     def __init__(self) -> None:
         self.places: list[int] = []
         self._before: list[int] = []
-        self._forgotten = 0
+        self._forgotten = self._floor = 0
 
     def __bool__(self) -> bool:
         return bool(self._forgotten or self.places)
@@ -31,11 +31,12 @@ class CommandInsertions:
         self.places.append(target)
 
     def forget(self, source: int) -> None:
-        """Nothing below this source position is referred to any more."""
-        count = bisect_left(self._before, source)
+        """Nothing below this source position is referred to any more, and what is leaves out what is below."""
+        count = bisect_right(self._before, source)
         del self.places[:count]
         del self._before[:count]
         self._forgotten += count
+        self._floor = source + self._forgotten
 
     def to_target(self, source: int) -> int:
         """The position of a command of the sender's, as its receiver counts."""
@@ -43,7 +44,7 @@ class CommandInsertions:
 
     def to_sources(self, targets: range) -> Iterator[range]:
         """The commands of the sender's in a range as its receiver counts, without ours."""
-        start = targets.start
+        start = max(targets.start, self._floor)
         first = bisect_left(self.places, start)
         for number in range(first, bisect_left(self.places, targets.stop)):
             place = self.places[number]

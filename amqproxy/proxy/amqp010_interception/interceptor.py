@@ -9,16 +9,13 @@ Somewhat long, since a command's life, from its first frame to its last, is in o
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.command_ids import id_of
-from amqproxy.amqp010.command_numbering import CommandNumbering
-from amqproxy.amqp010.commands import ExecutionException, MessageSubscribe, MessageTransfer
+from amqproxy.amqp010.commands import MessageSubscribe, MessageTransfer
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import (
     ConnectionClose,
@@ -26,10 +23,7 @@ from amqproxy.amqp010.controls import (
     ConnectionTune,
     ConnectionTuneOk,
     SessionAttach,
-    SessionCommandPoint,
-    SessionDetach,
     SessionDetached,
-    SessionRequestTimeout,
     SessionTimeout,
 )
 from amqproxy.amqp010.domains import AcceptMode, CloseCode, Track
@@ -42,7 +36,6 @@ from amqproxy.amqp010.errors import (
 )
 from amqproxy.amqp010.frame import BODY, HEADER, Frame
 from amqproxy.amqp010.methods import BY_INDEX, Command, Method
-from amqproxy.amqp010.session import Session
 from amqproxy.amqp010.transitions import MAY_CLOSE, ConnectionState
 from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.commands import Command as View
@@ -53,21 +46,23 @@ from amqproxy.conversion.command_view import changed_assembly, command_view, vie
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.answers import answer_to, inserted
-from amqproxy.proxy.amqp010_interception.encoding import altered, damaged, encoded, fitting, placeholder
+from amqproxy.proxy.amqp010_interception.delayed_commands import TURN, DelayedCommands
+from amqproxy.proxy.amqp010_interception.encoding import altered, encoded, placeholder
 from amqproxy.proxy.amqp010_interception.error_codes import connection_code
 from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
 from amqproxy.proxy.amqp010_interception.id_translation import HAS_IDS, translated
+from amqproxy.proxy.amqp010_interception.legs import Legs
+from amqproxy.proxy.amqp010_interception.own_commands import OwnCommands
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand
 from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
 from amqproxy.proxy.amqp010_interception.session_closing import SessionClosing
+from amqproxy.proxy.amqp010_interception.tap_notes import note_for
 from amqproxy.proxy.interception.channel_direction import QueuedBytes
 from amqproxy.proxy.interception.channel_owner import LEGS
 from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
-from amqproxy.proxy.timers import Timers
 from amqproxy.rules.context import ChannelInfo, Client
-from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Answer, Close, Impairment, Insertion, Stage, Verdict
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.note import NOTHING, Note
@@ -75,24 +70,10 @@ from amqproxy.taps.note import NOTHING, Note
 MAX_HELD = 16 * 1024 * 1024
 """Bytes that may wait in one session behind what is held; above, nothing more is read from their sender."""
 
-MAX_INSERTIONS = 65_536
-"""Commands of our own among those of one peer of a session that may still be referred to."""
-
-TURN = 64
-"""Commands that go on in one turn of what has waited; the rest goes on in the next."""
-
 INTERNAL_ERROR = 541
 
 REFUSED = "closed by a rule of the proxy"
 """The text for the broker where a rule closes the connection."""
-
-_COUNTS = frozenset(
-    cls.index
-    for cls in BY_INDEX
-    if (cls.name.startswith("connection.") and cls.name != "connection.heartbeat")
-    or cls.name in ("session.attach", "session.attached", "session.detach", "session.detached", "execution.exception")
-)
-"""What counts for the session itself."""
 
 _UNREAD = frozenset(cls.index for cls in BY_INDEX if cls.name.partition(".")[0] in ("file", "stream"))
 """Commands that move messages, and that rules do not know: no known peer has them."""
@@ -139,29 +120,37 @@ class AMQP010Interceptor:
         body_limit: int = MAX_BODY,
     ) -> None:
         self.connections = connections
-        self.is_tapped = is_tapped
         self.refusal: AMQP010Refusal | None = None
         self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
-        self.waiting: dict[int, tuple[ChannelPaths, Path]] = {}
         self._loads = {peer: QueuedBytes(self.share) for peer in Peer}
         self._evaluation = Evaluation(
             evaluator, client, connections[CLIENT], random=random, time=time, body_limit=body_limit
         )
         self.random, self.time = random, time
-        self._met = met
-        self._saw = saw
-        self._numberings = {peer: CommandNumbering() for peer in Peer}
         self._channels: dict[int, ChannelPaths] = {}
-        self._outputs: dict[Peer, list[bytes]] = {peer: [] for peer in Peer}
-        self._passed: dict[Peer, list[tuple[Note, AMQP010Chunk]]] = {peer: [] for peer in Peer}
-        self._closing = SessionClosing(connections, self._send_own)
+        self._legs = Legs(connections, met, saw, is_tapped=is_tapped)
+        self._closing = SessionClosing(connections, self._legs.send_own)
+        self._own = OwnCommands(self._legs, self._is_live, self._close_session)
+        self._delayed = DelayedCommands(self._go_on, lambda: self._effects)
         self._effects = InterceptorEffects()
-        self._timers = Timers()
-        self._numbers = itertools.count(1)
         self._tune: ConnectionTune | None = None
         self._is_over = False
 
     # --- what is known
+
+    @property
+    def is_tapped(self) -> bool:
+        """Are taps to see what passes?"""
+        return self._legs.is_tapped
+
+    @is_tapped.setter
+    def is_tapped(self, is_tapped: bool) -> None:
+        self._legs.is_tapped = is_tapped
+
+    @property
+    def waiting(self) -> Mapping[int, tuple[ChannelPaths, Path]]:
+        """The commands that wait, by a number of each."""
+        return self._delayed.waiting
 
     @property
     def evaluator(self) -> SessionRules:
@@ -216,7 +205,7 @@ class AMQP010Interceptor:
         """
         self._evaluation.now = now
         if sender is CLIENT:
-            self._count(CLIENT, frames)
+            self._legs.count(CLIENT, frames)
         try:
             for frame in frames:
                 if self._is_over:
@@ -230,13 +219,11 @@ class AMQP010Interceptor:
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         """All that is to be sent to a peer now."""
-        output, self._outputs[to] = self._outputs[to], []
-        return output[0] if len(output) == 1 else b"".join(output)
+        return self._legs.take_output(to)
 
     def take_passed(self, sender: Peer) -> list[tuple[Note, AMQP010Chunk]]:
         """What taps are to see of `sender`, and what they are to know of it."""
-        passed, self._passed[sender] = self._passed[sender], []
-        return passed
+        return self._legs.take_passed(sender)
 
     def take_effects(self) -> InterceptorEffects:
         """What rules want besides."""
@@ -256,11 +243,10 @@ class AMQP010Interceptor:
 
     def end(self) -> None:
         """The session is over."""
+        self._delayed.clear()
         self.share.clear()
         self.evaluator.session_over()
-        self.waiting.clear()
         self._channels.clear()
-        self._timers = Timers()
 
     # --- the end of the connection
 
@@ -271,26 +257,20 @@ class AMQP010Interceptor:
 
     def _close_both(self, close: ConnectionClose, farewell: str) -> None:
         self._is_over = True
-        for waiting in list(self.waiting):
-            self._forget_waiting(waiting)
+        self._delayed.clear()
         for peer, method in (
             (CLIENT, close),
             (SERVER, ConnectionClose(CloseCode.CONNECTION_FORCED, farewell)),
         ):
             if self.connections[peer].state in MAY_CLOSE:
-                self._send_own(peer, 0, method)
+                self._legs.send_own(peer, 0, method)
 
     def _take_after_end(self, sender: Peer, frame: Frame) -> None:
         """Take a frame of a peer that has been sent connection.close: only its answer counts."""
         with suppress(ProtocolError):
             self.connections[sender].receive(sender, frame)
         if frame.index == ConnectionClose.index and frame.is_whole_segment:
-            self._send_own(sender, 0, ConnectionCloseOk())
-
-    def _count(self, sender: Peer, frames: list[Frame]) -> None:
-        """Have counted what the client sends, or is sent."""
-        number = self._numberings[sender].number
-        self._saw(sender, frames, [number(frame) for frame in frames])
+            self._legs.send_own(sender, 0, ConnectionCloseOk())
 
     # --- one frame
 
@@ -299,8 +279,8 @@ class AMQP010Interceptor:
         path = channel.paths[sender]
         position = 0
         if frame.track == Track.COMMAND and frame.begins_assembly:
-            position = self._next_position(sender, sender, frame.channel) or 0
-        self._receive(sender, sender, frame)
+            position = self._legs.next_position(sender, sender, frame.channel) or 0
+        self._legs.receive(sender, sender, frame)
         if channel.closing is not None:
             self._take_while_closing(channel, path, frame, position)
         elif path.is_held_up and frame.index != ConnectionClose.index:
@@ -313,20 +293,6 @@ class AMQP010Interceptor:
         if channel is None:
             channel = self._channels[number] = ChannelPaths(number, self._loads)
         return channel
-
-    def _next_position(self, leg: Peer, sender: Peer, number: int) -> int | None:
-        """The position of the next command of `sender`, as it is counted on a leg."""
-        channel = self.connections[leg].channels.get(number)
-        session = None if channel is None else channel.sessions[sender]
-        return None if session is None else session.streams[sender].next
-
-    def _receive(self, leg: Peer, sender: Peer, frame: Frame) -> None:
-        """Show a leg a frame. What is wrong in a session only is for its receiver to answer."""
-        try:
-            self.connections[leg].receive(sender, frame)
-        except ProtocolError as error:
-            if error.scope is Scope.CONNECTION or isinstance(error, ResourceLimitExceeded):
-                raise
 
     def _process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
         """Do with the next frame of a peer what is to be done with it."""
@@ -361,7 +327,7 @@ class AMQP010Interceptor:
         if frame.index == ConnectionClose.index:
             self._release_behind(sender)
         if frame.begins_assembly and frame.ends_assembly and not self._concerns(channel, sender, frame.index):
-            self._send(channel, sender, [frame])
+            self._legs.send(channel, sender, [frame])
             return
         path.controls.append(frame)
         if not frame.ends_assembly:
@@ -402,7 +368,7 @@ class AMQP010Interceptor:
                     offset=frame.offset,
                     section="10.2 message.message-properties, content-length",
                 )
-        self._send(channel, path.sender, [frame], path.note)
+        self._legs.send(channel, path.sender, [frame], path.note)
 
     def _gather(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
         """Evaluate a command once as much of it has come as rules need."""
@@ -511,9 +477,9 @@ class AMQP010Interceptor:
         self._effects.add(path.sender, pending.view, verdict)
         for insertion in verdict.insertions:
             if insertion.is_ahead or insertion.after > 0:
-                self._insert(channel, path, pending, insertion)
+                self._send_insertion(channel, path, pending, insertion)
         if verdict.delay > 0 or verdict.hold is not None:
-            self._wait(channel, path, pending, verdict)
+            self._delayed.wait(channel, path, pending, verdict, self._evaluation.now)
         else:
             self._settle(channel, path, pending, verdict)
 
@@ -521,7 +487,7 @@ class AMQP010Interceptor:
         """Carry out a verdict whose time has come."""
         if channel.closing is not None or self._is_over:
             return
-        note = self._note(path.sender, pending, verdict)
+        note = note_for(self._legs, self._evaluation, path.sender, pending, verdict)
         if not pending.is_complete:
             path.rest = Rest.IS_SWALLOWED
         if verdict.close is not None:
@@ -540,7 +506,7 @@ class AMQP010Interceptor:
             self._forward(channel, path, frames, assembly, note, verdict)
         for insertion in verdict.insertions:
             if not insertion.is_ahead and insertion.after <= 0:
-                self._insert(channel, path, pending, insertion)
+                self._send_insertion(channel, path, pending, insertion)
 
     def _changed(self, sender: Peer, pending: Pending, verdict: Verdict) -> tuple[list[Frame], Assembly]:
         """The frames of what goes on, and what they are."""
@@ -595,11 +561,11 @@ class AMQP010Interceptor:
             self._close_session(channel, Close(Scope091.CHANNEL, 403, text), pending.position, method.index)
             return
         empty = Assembly(channel.number, placeholder(sender, is_sync=method.sync))
-        self._send(channel, sender, encoded(empty, 0), note, is_shown=False)
+        self._legs.send(channel, sender, encoded(empty, 0), note, is_shown=False)
         if isinstance(method, MessageTransfer):
             answer = answer_to(sender, method, pending.position, verdict)
             if answer is not None:
-                self._insert_command(channel, sender, Assembly(channel.number, answer))
+                self._own.insert(channel, sender, Assembly(channel.number, answer))
 
     # --- what goes out
 
@@ -618,7 +584,7 @@ class AMQP010Interceptor:
         if isinstance(method, ConnectionTune) and assembly.frames is not frames:
             self._tune = method
         if index in HAS_IDS and (channel.insertions[CLIENT] or channel.insertions[SERVER]):
-            near = {peer: self._near(sender, peer, channel.number) for peer in Peer}
+            near = {peer: self._legs.near(sender, peer, channel.number) for peer in Peer}
             own, partners = channel.insertions[sender], channel.insertions[sender.other]
             renamed = translated(method, own, partners, near[sender], near[sender.other])
             if renamed is None:
@@ -628,68 +594,16 @@ class AMQP010Interceptor:
         if renamed is not method:
             frames = encoded(assembly.altered(renamed), self.connections[sender.other].frame_max)
         damage = () if verdict is None else verdict.damage
-        self._send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
+        self._legs.send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
         if isinstance(method, SessionDetached):
             self._forget(channel)
 
-    def _near(self, leg: Peer, sender: Peer, number: int) -> int:
-        """A position close to what `sender` sends now, as it is counted on a leg."""
-        channel = self.connections[leg].channels.get(number)
-        session = None if channel is None else channel.session
-        stream = None if session is None else session.streams[sender]
-        return 0 if stream is None else stream.next or stream.seen or 0
-
-    def _send(
-        self,
-        channel: ChannelPaths,
-        sender: Peer,
-        frames: Sequence[Frame],
-        note: Note = NOTHING,
-        *,
-        is_shown: bool = True,
-        damage: tuple[tuple[int, int], ...] = (),
-    ) -> None:
-        """Send frames of a peer on to the other."""
-        to, path = sender.other, channel.paths[sender]
-        output = self._outputs[to]
-        if self.is_tapped and is_shown:
-            self._show(sender, frames, note)
-        frames = fitting(frames, self.connections[to].frame_max)
-        if to is CLIENT:
-            self._count(SERVER, list(frames))
-        for frame in frames:
-            self._receive(to, sender, frame)
-            output.append(damaged(frame.raw, damage) if damage else frame.raw)
-            damage = ()
-            if frame.track == Track.COMMAND:
-                path.is_mid = not frame.ends_assembly
-            if frame.index in _COUNTS and frame.is_whole_segment:
-                self._met(sender, frame.channel, frame.method)
-        while path.put_off and not path.is_mid:
-            path.put_off.popleft()()
-
-    def _send_own(self, peer: Peer, number: int, method: Method) -> None:
-        self._send_own_assembly(peer, Assembly(number, method))
-
-    def _send_own_assembly(self, peer: Peer, assembly: Assembly) -> None:
-        """Send a control or command of our own to a peer, in the place of the other one."""
-        frames = encoded(assembly, self.connections[peer].frame_max)
-        if peer is CLIENT:
-            self._count(SERVER, frames)
-        for frame in frames:
-            self._receive(peer, peer.other, frame)
-            self._outputs[peer].append(frame.raw)
-            if peer is CLIENT and isinstance(assembly.method, (ExecutionException, SessionDetach)):
-                self._met(SERVER, frame.channel, assembly.method)  # to the client, it is the broker's
-        if self.is_tapped:
-            self._show(peer.other, frames, Note(leg=LEGS[peer]))
-
     # --- commands of our own
 
-    def _insert(self, channel: ChannelPaths, path: Path, pending: Pending, insertion: Insertion) -> None:
+    def _send_insertion(self, channel: ChannelPaths, path: Path, pending: Pending, insertion: Insertion) -> None:
         """Send what a rule wants sent; it refuses the command where 0-10 cannot say it."""
         to = insertion.to
-        session = self._session(CLIENT, channel.number)
+        session = self._legs.session(CLIENT, channel.number)
         try:
             method = insertion.command.method
             if to is path.sender.other and type(method) is type(pending.view.method) and pending.is_complete:
@@ -702,52 +616,13 @@ class AMQP010Interceptor:
             self._refuse_made(channel, pending, Verdict(command=None), error)
             return
         if insertion.after > 0:
-            self._timers.at(self._evaluation.now + insertion.after, lambda: self._insert_command(channel, to, assembly))
+            self._delayed.at(self._evaluation.now + insertion.after, lambda: self._own.insert(channel, to, assembly))
         else:
-            self._insert_command(channel, to, assembly)
+            self._own.insert(channel, to, assembly)
 
-    def _insert_command(self, channel: ChannelPaths, to: Peer, assembly: Assembly) -> None:
-        """Send a command of our own as soon as no other is under way."""
-        path = channel.paths[to.other]
-        if channel.closing is not None or self._is_over or self._channels.get(channel.number) is not channel:
-            return
-        if path.is_mid:
-            path.put_off.append(lambda: self._insert_command(channel, to, assembly))
-            return
-        session = self._session(to, channel.number)
-        if session is None:
-            return
-        position = session.streams[to.other].next
-        if position is None:
-            position = session.streams[to.other].seen or 0
-            self._send_own(to, channel.number, SessionCommandPoint(id_of(position), 0))
-        insertions = channel.insertions[to.other]
-        if len(insertions) >= MAX_INSERTIONS:
-            insertions.forget(self._lowest_live(to.other, channel.number))
-        if len(insertions) >= MAX_INSERTIONS:
-            text = f"more than {MAX_INSERTIONS} answers of rules that may still be referred to"
-            self._close_session(channel, Close(Scope091.CHANNEL, 506, text))
-            return
-        upstream = self._session(SERVER, channel.number)
-        if not insertions and upstream is not None and upstream.timeout != 0:
-            # The numbers of both legs differ from here on, which no other connection would know.
-            channel.own_timeouts += 1
-            self._send_own(SERVER, channel.number, SessionRequestTimeout(0))
-        insertions.add(position)
-        self._send_own_assembly(to, assembly)
-
-    def _lowest_live(self, sender: Peer, number: int) -> int:
-        """The lowest position of a command of `sender`, as it counts, that may still be referred to."""
-        session = self._session(sender, number)
-        if session is None:
-            return 0
-        stream, transfers = session.streams[sender], session.transfers[sender]
-        held = (stream.incomplete, stream.completed, transfers.acquired, transfers.not_acquired)
-        return min([each.first for each in held if each.first is not None], default=stream.next or 0)
-
-    def _session(self, leg: Peer, number: int) -> Session | None:
-        channel = self.connections[leg].channels.get(number)
-        return None if channel is None else channel.session
+    def _is_live(self, channel: ChannelPaths) -> bool:
+        """Has a channel still the session that it had?"""
+        return channel.closing is None and not self._is_over and self._channels.get(channel.number) is channel
 
     # --- the end of a session
 
@@ -763,12 +638,9 @@ class AMQP010Interceptor:
         if channel.closing is not None or self._is_over:
             return
         if name is None:
-            session = self._session(CLIENT, channel.number)
+            session = self._legs.session(CLIENT, channel.number)
             name = b"" if session is None else session.name
-        for path in channel.paths.values():
-            waiting = path.clear()
-            if waiting is not None:
-                self.waiting.pop(waiting, None)
+        self._delayed.forget(channel)
         if not self._closing.close(channel, close, name, position, index):
             self._forget(channel)
 
@@ -783,7 +655,7 @@ class AMQP010Interceptor:
             return
         if frame.track == Track.COMMAND:
             if path.is_mid and path.rest is Rest.PASSES:
-                self._send(channel, path.sender, [frame])
+                self._legs.send(channel, path.sender, [frame])
                 path.rest = Rest.BEGINS if frame.ends_assembly else Rest.PASSES
             return
         path.controls.append(frame)
@@ -793,9 +665,8 @@ class AMQP010Interceptor:
         method = Assembly.received(frames).method
         self._closing.take(channel, path.sender, method)
         if path.sender is CLIENT and isinstance(method, SessionDetached):
-            self._met(CLIENT, channel.number, method)
-        if self.is_tapped:
-            self._show(path.sender, frames, Note(leg=LEGS[path.sender]))
+            self._legs.met(CLIENT, channel.number, method)
+        self._legs.show(path.sender, frames, Note(leg=LEGS[path.sender]))
         if not closing:
             self._reopen(channel)
 
@@ -818,10 +689,7 @@ class AMQP010Interceptor:
         if self._channels.get(channel.number) is not channel:
             return
         del self._channels[channel.number]
-        for path in channel.paths.values():
-            waiting = path.clear()
-            if waiting is not None:
-                self.waiting.pop(waiting, None)
+        self._delayed.forget(channel)
         self.evaluator.channel_closed(view_channel(channel.number))
 
     def close_channel(self, number: int, close: Close, now: float) -> None:
@@ -831,27 +699,16 @@ class AMQP010Interceptor:
 
     # --- what waits
 
-    def _wait(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
-        waiting = WaitingCommand(pending, verdict, next(self._numbers), self._evaluation.now)
-        path.wait(waiting)
-        self.waiting[waiting.number] = (channel, path)
-        if waiting.hold is not None:
-            self._effects.held.append(waiting.number)
-        try:
-            waiting.timer = self._timers.at(waiting.until, lambda: self._time_out(channel, path))
-        except OverflowError as error:
-            raise ResourceLimitExceeded(str(error)) from None
-
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do, in seconds."""
-        return self._timers.next_deadline
+        return self._delayed.next_deadline
 
     def tick(self, now: float) -> None:
         """Let go on what has waited long enough, or as much of it as goes on in one turn."""
         self._evaluation.now = now
         for _ in range(TURN):
-            do = None if self._is_over else self._timers.take_due(now)
+            do = None if self._is_over else self._delayed.take_due(now)
             if do is None:
                 break
             self._blamed(do)
@@ -868,11 +725,9 @@ class AMQP010Interceptor:
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
         """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
         self._evaluation.now = now
-        channel, path = self.waiting[number]
-        assert path.waiting is not None
-        if verdict is not None:
-            path.waiting.verdict = verdict
-        self._blamed(lambda: self._resume(channel, path))
+        if number not in self.waiting:
+            raise KeyError(number)
+        self._blamed(lambda: self._delayed.release(number, verdict))
 
     def release_all(self, now: float) -> None:
         """Let everything go on that waits now; what is held, as if its timeout had passed."""
@@ -882,30 +737,11 @@ class AMQP010Interceptor:
 
     def _release_behind(self, sender: Peer) -> None:
         """Let go on what waits of a peer, as it closes the connection."""
-        while not self._is_over:
-            found = next((each for each in self.waiting.values() if each[1].sender is sender), None)
-            if found is None:
-                return
-            self._time_out(*found)
+        while not self._is_over and (found := self._delayed.first_of(sender)) is not None:
+            self._delayed.time_out(*found)
 
-    def _time_out(self, channel: ChannelPaths, path: Path) -> None:
-        """Let what waits go on, or refuse it if it was held and is not to pass at its timeout."""
-        waiting = path.waiting
-        if waiting is None:
-            return
-        hold = waiting.hold
-        if hold is not None and not hold.passes_at_timeout:
-            text = reply_text(403, f"held by rule '{hold.name}', and not released in time")
-            close = Close(Scope091.CHANNEL, 403, text)
-            waiting.verdict = Verdict(command=None, close=close, marks=(hold.name,), tags=waiting.verdict.tags)
-            self._effects.refused.append((path.sender, waiting.original, waiting.verdict))
-        self._resume(channel, path)
-
-    def _resume(self, channel: ChannelPaths, path: Path) -> None:
-        """Let what waits go on, and what came behind it, up to the next that waits."""
-        waiting = path.wake()
-        assert waiting is not None
-        self.waiting.pop(waiting.number, None)
+    def _go_on(self, channel: ChannelPaths, path: Path, waiting: WaitingCommand) -> None:
+        """Go on with what has waited, and with what came behind it, up to the next that waits."""
         self._settle(channel, path, waiting.pending, waiting.verdict)
         while path.queue and not path.is_waiting and not self._is_over:
             frame, position = path.dequeue()
@@ -913,49 +749,6 @@ class AMQP010Interceptor:
                 self._take_while_closing(channel, path, frame, position)
             else:
                 self._process(channel, path, frame, position)
-
-    def _forget_waiting(self, number: int) -> None:
-        _, path = self.waiting.pop(number)
-        path.clear()
-
-    # --- taps
-
-    def _note(self, sender: Peer, pending: Pending, verdict: Verdict) -> Note:
-        """What taps are to know of a command; they are shown it here, where it does not go on as it came."""
-        if not self.is_tapped:
-            return NOTHING
-        note = NOTHING
-        view = pending.view
-        if verdict.marks or verdict.tags:
-            is_shadow = bool(verdict.marks) and all(mark.endswith("(shadow)") for mark in verdict.marks)
-            note = Note(verdict.marks, verdict.tags, Outcome.SHADOW if is_shadow else outcome(verdict, view))
-        if verdict.command is not view or verdict.damage or verdict.close is not None:
-            covered = self._evaluation.covered(sender, view)
-            self._show(sender, self._shown(sender, pending, covered), note._replace(leg=LEGS[sender]))
-            return note._replace(leg=LEGS[sender.other])
-        if verdict.shown is not None:
-            self._show(sender, self._shown(sender, pending, verdict.shown), note)
-        return note
-
-    def _shown(self, sender: Peer, pending: Pending, covered: View | None) -> Sequence[Frame]:
-        """The frames of a command as taps are to see it; none of one that cannot be encoded."""
-        if covered is None:
-            return ()
-        if covered is pending.view:
-            return pending.frames
-        with suppress(Exception):
-            assembly = changed_assembly(sender, pending.assembly, pending.view, covered)
-            return altered(pending.assembly, assembly, pending.frames, 0)
-        return ()
-
-    def _show(self, sender: Peer, frames: Sequence[Frame], note: Note) -> None:
-        if not frames:
-            return
-        number = frames[0].channel
-        position = self._channel(number).paths[sender].position if number in self._channels else 0
-        ids = [id_of(position) if frame.track == Track.COMMAND else None for frame in frames]
-        data = b"".join([frame.raw for frame in frames])
-        self._passed[sender].append((note, AMQP010Chunk(data, frames[0].offset, ids)))
 
 
 _CLOSED = frozenset({ConnectionState.CLOSED, ConnectionState.NEW, ConnectionState.GREETED})

@@ -1,0 +1,32 @@
+"""What taps are to know of commands, by their verdicts."""
+
+from __future__ import annotations
+
+from amqproxy.peer import CLIENT
+from amqproxy.proxy.amqp010_interception.tap_notes import shown_frames
+from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
+
+
+def notes(rule: str) -> list[tuple[tuple[str, ...], str, str]]:
+    stage = AMQP010Stage(rule, is_tapped=True)
+    stage.interceptor.take_passed(CLIENT)
+    stage.feed(CLIENT, transfer(routing_key="k"))
+    seen = [(note.rules, note.verdict, note.leg) for note, _ in stage.interceptor.take_passed(CLIENT)]
+    return list(dict.fromkeys(seen))  # a message may pass in several pieces
+
+
+def test_notes() -> None:
+    match = 'match.method = "basic.publish"\n'
+    assert notes(f'action = "tag"\ntags = ["a"]\n{match}') == [(("r",), "tagged", "")]
+    assert notes(f'action = "tag"\ntags = ["a"]\nmode = "shadow"\n{match}') == [(("r (shadow)",), "shadow", "")]
+    assert notes(f'action = "rewrite"\nrouting_key = "n"\n{match}') == [
+        (("r",), "changed", "client"),
+        (("r",), "changed", "upstream"),
+    ]
+    refused = notes(f'action = "refuse"\n{match}')
+    assert refused[0] == (("r",), "refused", "client")
+    assert notes(f'action = "redact"\nbody = true\n{match}') == [(("r",), "redacted", "")]
+
+
+def test_what_may_not_be_shown_is_not() -> None:
+    assert shown_frames(CLIENT, None, None) == ()  # type: ignore[arg-type]
