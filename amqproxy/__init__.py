@@ -35,8 +35,8 @@ keeps a failure with its owner, `trio_thread` runs a trio loop in a thread, `pri
 output, `preflight` looks before a start at what a config needs, `reload` applies a changed one, `app` wires everything
 up in one nursery, and `cli` is the command.
 
-`malloc_trim` gives free memory back to the system; `decode_cache` knows again what was decoded before, for `amqp091`
-and `amqp010`.
+`malloc_trim` gives free memory back to the system, `exception_frames` has kept exceptions keep nothing else;
+`decode_cache` knows again what was decoded before, for `amqp091` and `amqp010`.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 

@@ -15,11 +15,11 @@ COLLECT_AFTER = (5_000, 1, 1_000_000)
 """When Python is to look for garbage by itself: often among what is new, which takes a millisecond or two, and never
 among all: messages that wait, and open connections, are so many things, and none of them is garbage."""
 
-COLLECT_EVERY = 60.0
-"""Seconds between two looks among all, at least."""
+EVERY = 60.0
+"""Seconds between two looks among all, at least, and between two times that free memory is given back."""
 
-COLLECT_SHARE = 1e-4
-"""Of the time: what these looks may take."""
+SHARE = 1e-4
+"""Of the time: what each of both may take."""
 
 SWITCH_INTERVAL = 0.0005
 """Seconds that the broker may keep the interpreter from the thread that writes to the disk."""
@@ -36,22 +36,16 @@ def keep_pauses_short(nursery: trio.Nursery, *, has_messages: bool) -> None:
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     sys.setswitchinterval(SWITCH_INTERVAL)
-    nursery.start_soon(collect_garbage, gc.collect if has_messages else collect_and_give_back)
+    nursery.start_soon(do_seldom, gc.collect)
+    if not has_messages:
+        nursery.start_soon(do_seldom, give_back)
 
 
-def collect_and_give_back() -> None:
-    """Free what is garbage, and give the system what is free."""
-    gc.collect()
-    give_back()
-
-
-async def collect_garbage(
-    collect: Callable[[], object] = gc.collect, clock: Callable[[], float] = time.monotonic
-) -> None:
-    """Look for garbage among all there is now and then, the more seldom the longer it takes, until cancelled."""
-    pause = COLLECT_EVERY
+async def do_seldom(do: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
+    """Call a function now and then, the more seldom the longer it takes, until cancelled."""
+    pause = EVERY
     while True:
         await trio.sleep(pause)
         began = clock()
-        collect()
-        pause = max(COLLECT_EVERY, (clock() - began) / COLLECT_SHARE)
+        do()
+        pause = max(EVERY, (clock() - began) / SHARE)

@@ -21,6 +21,7 @@ from amqproxy.control.request_handler import ListResponse, Response
 from amqproxy.control.subscription import Subscription
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.control.work_share import WorkShare
+from amqproxy.exception_frames import release_frames
 from amqproxy.proxy.record_source import OVERDUE_INTERVAL
 from amqproxy.proxy.session.session import Session
 from amqproxy.supervision import contained, supervised
@@ -214,8 +215,9 @@ class _ControlConnection:
     async def _until_gone(self, task: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
         """Run one of the tasks; when it ends, or the client is gone, so do the others."""
         try:
-            with suppress(*GONE):
-                await task()
+            await task()
+        except GONE as error:
+            release_frames(error)
         finally:
             scope.cancel()
 

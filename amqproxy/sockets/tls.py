@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 import trio
@@ -53,6 +54,19 @@ def _store_server_name(connection: ssl.SSLObject, name: str | None, context: ssl
 def asked_name(stream: trio.SSLStream[trio.SocketStream]) -> str:
     """The server name that the client of a `server_context` has asked for in its handshake; "" for none."""
     return _asked.get(stream._ssl_object, "")  # trio has no other way to what the callback is given
+
+
+def make_freeable(stream: trio.SSLStream[trio.SocketStream]) -> None:
+    """Have a stream that was closed go as soon as it is not used any more, with the 45 KiB that OpenSSL has of it.
+
+    trio's refers to itself, by what is to do its handshake; so only the garbage collector would free it.
+    """
+    with suppress(AttributeError):  # another trio may do without
+        stream._handshook._afn = _refuse
+
+
+async def _refuse(*_: object) -> None:
+    raise trio.ClosedResourceError
 
 
 def client_context(tls: ClientTLS) -> ssl.SSLContext:

@@ -18,8 +18,9 @@ from typing import Protocol
 
 import trio
 
+from amqproxy.exception_frames import release_frames
 from amqproxy.sockets.certificate import distinguished_name
-from amqproxy.sockets.tls import asked_name
+from amqproxy.sockets.tls import asked_name, make_freeable
 
 LEAST_READ = 16 * 1024
 MOST_READ = 256 * 1024
@@ -347,7 +348,7 @@ class StreamTransport:
             except GONE as error:
                 if isinstance(error.__cause__, (*CLOSED, ssl.SSLSyscallError, ConnectionError)):
                     return False
-                raise TransportBroken(_reason(error.__cause__ or error)) from None
+                raise _broken(error) from None
         return True
 
     @property
@@ -372,7 +373,7 @@ class StreamTransport:
         except GONE as error:
             if isinstance(error.__cause__, CLOSED):
                 return b""
-            raise TransportBroken(_reason(error.__cause__ or error)) from None
+            raise _broken(error) from None
         self.is_listening = False
         self.received += len(data)
         return data
@@ -385,7 +386,7 @@ class StreamTransport:
             try:
                 await self._stream.send_all(data)
             except GONE as error:
-                raise TransportBroken(_reason(error.__cause__ or error)) from None
+                raise _broken(error) from None
             self._is_torn = False
 
     def send_now(self, data: bytes | memoryview) -> int:
@@ -407,11 +408,13 @@ class StreamTransport:
             try:
                 await self._stream.aclose()
             except GONE as error:
-                raise TransportBroken(_reason(error.__cause__ or error)) from None
+                raise _broken(error) from None
 
     async def aclose(self) -> None:
         with suppress(*GONE):
             await trio.aclose_forcefully(self._stream)
+        if isinstance(self._stream, trio.SSLStream):
+            make_freeable(self._stream)
 
     async def reset(self) -> None:
         below = self._below
@@ -444,6 +447,13 @@ def plain_socket(stream: trio.SocketStream) -> socket.socket:
     sock = socket.socket(fileno=stream.socket.detach())
     sock.setblocking(False)
     return sock
+
+
+def _broken(error: BaseException) -> TransportBroken:
+    """What a trio stream raised, as the one error of all transports."""
+    cause = error.__cause__ or error
+    release_frames(error)
+    return TransportBroken(_reason(cause))
 
 
 def _reason(error: BaseException) -> str:

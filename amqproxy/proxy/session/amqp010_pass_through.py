@@ -25,6 +25,14 @@ _COUNTS = frozenset(
 """What changes the connection, and which sessions are attached to its channels."""
 
 
+def _saw_nothing(sender: Peer, frames: list[Frame], ids: Sequence[int | None]) -> None:
+    """Nothing is counted."""
+
+
+def _ignore(sender: Peer, error: ProtocolError) -> None:
+    """Nothing is noted."""
+
+
 class AMQP010PassThrough:
     """An `AMQP010Passage` without rules.
 
@@ -41,8 +49,8 @@ class AMQP010PassThrough:
         legs: Mapping[Peer, AMQP010Leg],
         client: Client,
         met: list[tuple[Peer, int, Method]],
-        saw: Callable[[Peer, list[Frame], Sequence[int | None]], None] = lambda sender, frames, ids: None,
-        on_violation: Callable[[Peer, ProtocolError], None] = lambda sender, error: None,
+        saw: Callable[[Peer, list[Frame], Sequence[int | None]], None] = _saw_nothing,
+        on_violation: Callable[[Peer, ProtocolError], None] = _ignore,
         *,
         is_tapped: bool = False,
     ) -> None:
@@ -104,7 +112,8 @@ class AMQP010PassThrough:
         return False
 
     def end(self) -> None:
-        """Nothing is kept."""
+        """Nothing is kept: nor what refers to this."""
+        self._on_violation = _ignore
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

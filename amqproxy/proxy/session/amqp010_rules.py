@@ -172,6 +172,10 @@ class AMQP010Rules:
             scope = self._nursery.cancel_scope
             scope.deadline = min(scope.deadline, trio.current_time() + self._close_timeout)
 
+    def end(self) -> None:
+        """The session is over."""
+        self._nursery, self._relays = None, ()
+
     async def linger(self, source: AMQP010Leg) -> None:
         """Read from a peer that has been sent connection.close, until it has answered or is gone."""
         with suppress(TransportBroken):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import trio
@@ -17,7 +17,6 @@ from amqproxy.amqp010.controls import (
 )
 from amqproxy.amqp010.domains import CloseCode
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER, NAME
 from amqproxy.amqp010.transitions import ConnectionState
@@ -77,13 +76,15 @@ class AMQP010Traffic:
         self.rules: AMQP010Rules | None = None
         self.passage: AMQP010Passage
         if rules is not None and rules.rules:
-            self.rules = AMQP010Rules(self.legs, known, self._met, self._saw, rules, report, services, share, announce)
+            self.rules = AMQP010Rules(
+                self.legs, known, self._met, self.metered.feed, rules, report, services, share, announce
+            )
             self.passage = self.rules.interceptor
         else:
             self.passage = AMQP010PassThrough(
-                self.legs, known, self._met, self._saw, self._note_deviation, is_tapped=report.tap is not None
+                self.legs, known, self._met, self.metered.feed, self._note_deviation, is_tapped=report.tap is not None
             )
-        self._relays = tuple(self._relay(peer, services.brake) for peer in (CLIENT, SERVER))
+        self._relays: tuple[AMQP010Relay, ...] = tuple(self._relay(peer, services.brake) for peer in (CLIENT, SERVER))
         self._ended_by: Peer | None = None
 
     def _relay(self, source: Peer, brake: TapBrake | None) -> AMQP010Relay:
@@ -152,6 +153,9 @@ class AMQP010Traffic:
     def end(self) -> None:
         """The session is over."""
         self.metered.close()
+        self._relays = ()
+        if self.rules is not None:
+            self.rules.end()
         self.passage.end()
 
     # --- what follows from what has passed
@@ -167,9 +171,6 @@ class AMQP010Traffic:
             for leg in self.legs.values():
                 leg.connection.receive_header(sender, header)
         return is_ours
-
-    def _saw(self, sender: Peer, frames: list[Frame], command_ids: Sequence[int | None]) -> None:
-        self.metered.feed(sender, frames, command_ids)
 
     def _follow_up(self) -> None:
         if self.rules is not None:

@@ -23,6 +23,7 @@ from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
+from amqproxy.exception_frames import release_frames
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
@@ -478,14 +479,18 @@ class Session:
                     await self._outlast(target, source, scope)
             except ConnectionRefusal as refusal:
                 self._closing.refuse_by_rule(refusal)
+                release_frames(refusal)
                 scope.cancel()
                 return
             except ProtocolError as error:
                 self._closing.refuse(source.peer, error, relay.culprit)
+                release_frames(error)
                 scope.cancel()
                 return
             except InterceptorFault as fault:
                 self._closing.refuse(fault.sender, fault.error)
+                release_frames(fault)
+                release_frames(fault.error)
                 scope.cancel()
                 return
             except TransportBroken as error:

@@ -1352,8 +1352,9 @@ async def test_nothing_of_a_session_that_is_over_waits_for_the_garbage_collector
         gc.enable()
 
 
-@pytest.mark.parametrize("ending", ["client", "broker"])
-async def test_nor_does_anything_of_a_session_without_rules(ending: str) -> None:
+@pytest.mark.parametrize("rules", [None, RuleSet([Refuse(name="no", match=Match(queue="q"))])])
+@pytest.mark.parametrize("ending", ["client", "broker", "violation"])
+async def test_nor_does_anything_of_a_session_that_passes(ending: str, rules: RuleSet | None) -> None:
     def parts() -> int:
         return sum(isinstance(each, (Session, SessionParts, Traffic, Leg)) for each in gc.get_objects())
 
@@ -1361,14 +1362,17 @@ async def test_nor_does_anything_of_a_session_without_rules(ending: str) -> None
     gc.disable()
     try:
         before = parts()
-        async with staged(OPEN) as stage:
+        async with staged(OPEN, rules=rules) as stage:
             assert parts() > before
-            first, second = (stage.client, stage.broker) if ending == "client" else (stage.broker, stage.client)
-            first.perform("connection.close")
+            first, second = (stage.broker, stage.client) if ending == "broker" else (stage.client, stage.broker)
+            if ending == "violation":
+                first.perform("1: body 5")
+            else:
+                first.perform("connection.close")
             await second.sees()
             second.perform("connection.close-ok, EOF")
             await first.sees()
-            first.perform("EOF")
+            first.perform("connection.close-ok, EOF" if ending == "violation" else "EOF")
             await stage.is_over.wait()
             del stage.session
             await wait_all_tasks_blocked()
