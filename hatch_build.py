@@ -30,6 +30,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # Every module that may be compiled, in pure Python mode.
 COMPILED = (
     "amqproxy/decode_cache.py",
+    "amqproxy/struct_slots.py",
     "amqproxy/amqp010/sequence.py",
     "amqproxy/amqp010/wire.py",
     "amqproxy/amqp010/frame.py",

@@ -82,7 +82,9 @@ def _with_arguments(*arguments: Any, **named: Any) -> Callable[[_T], _T]:
     return _unchanged
 
 
-annotation_typing = binding = boundscheck = cdivision = exceptval = freelist = infer_types = _with_arguments
+annotation_typing = auto_pickle = binding = boundscheck = cdivision = exceptval = freelist = infer_types = (
+    _with_arguments
+)
 initializedcheck = locals = nonecheck = no_gc_clear = overflowcheck = profile = returns = wraparound = _with_arguments
 
 

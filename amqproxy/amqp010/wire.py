@@ -23,6 +23,7 @@ from uuid import UUID, SafeUUID
 from amqproxy.amqp010.errors import CommandInvalid, IllegalArgument
 from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
 from amqproxy.decode_cache import DecodeCache
+from amqproxy.struct_slots import places_of, slots_of
 
 try:
     import cython
@@ -307,25 +308,19 @@ class Array(Sequence[Any]):
 _new = cython.declare(object, object.__new__)
 
 
-def _places(cls: Any, *names: str) -> bytes:
-    """Where an object of a class with `__slots__` has these, as `_slots_of` has it."""
-    if not cython.compiled:
-        return b""
-    return bytes([slot_of(getattr(cls, name)) for name in names])  # type: ignore[name-defined]  # noqa: F821
-
-
-_MAP_PLACES = cython.declare(bytes, _places(Map, "_encoded", "_entries", "_values"))
-_UUID_PLACES = cython.declare(bytes, _places(UUID, "int", "is_safe"))
+_MAP_PLACES = cython.declare(bytes, places_of(Map, ("_encoded", "_entries", "_values")))
+_UUID_PLACES = cython.declare(bytes, places_of(UUID, ("int", "is_safe")))
 
 
 @cython.cfunc
 def _map_of_checked(data: bytes) -> Map:
     made: Map
-    if cython.compiled:
+    if cython.compiled and _MAP_PLACES:
+        place: cython.p_const_uchar = _MAP_PLACES
         made = new_struct(Map)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-        _put(made, _MAP_PLACES, 0, data)
-        _put(made, _MAP_PLACES, 1, None)
-        _put(made, _MAP_PLACES, 2, None)
+        fill_slot(made, place[0], data)  # type: ignore[name-defined]  # noqa: F821
+        fill_slot(made, place[1], None)  # type: ignore[name-defined]  # noqa: F821
+        fill_slot(made, place[2], None)  # type: ignore[name-defined]  # noqa: F821
         return made
     made = _new(Map)
     made._entries = made._values = None
@@ -806,12 +801,12 @@ def _value(code: int, data: bytes) -> Any:
 @cython.returns(cython.void)
 @cython.exceptval(check=False)
 def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) -> None:
-    """Make a value the one at a place of a list, or, where there are `slots`, the field of a struct that has none."""
+    """Make a value the one at a place of a list, or, where there are `slots`, the field of a struct that is blank."""
     if not cython.compiled:
         made[index] = value  # type: ignore[index]
     elif slots:
         number: cython.p_const_uchar = slots
-        fill_slot(made, number[index], value)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        set_slot(made, number[index], value)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
     else:
         cython.cast(list, made)[index] = value
 
@@ -822,11 +817,12 @@ _UNKNOWN_SAFETY = cython.declare(object, SafeUUID.unknown)
 @cython.cfunc
 def _uuid(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> object:
     """The same as `UUID(bytes=…)`, which takes several times as long to find out that nothing else is given."""
-    if not cython.compiled:
+    if not cython.compiled or not _UUID_PLACES:
         return UUID(bytes=p[position : position + 16])
+    place: cython.p_const_uchar = _UUID_PLACES
     made = new_struct(UUID)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-    _put(made, _UUID_PLACES, 0, number_of(p + position))  # type: ignore[name-defined, operator]  # noqa: F821
-    _put(made, _UUID_PLACES, 1, _UNKNOWN_SAFETY)
+    fill_slot(made, place[0], number_of(p + position))  # type: ignore[name-defined, operator]  # noqa: F821
+    fill_slot(made, place[1], _UNKNOWN_SAFETY)  # type: ignore[name-defined]  # noqa: F821
     return made
 
 
@@ -864,29 +860,30 @@ def _decode(
     depth: cython.int,
     offset: cython.longlong,
 ) -> cython.int:
-    """Put the values of the fields into `made`: None, or False for a bit, for those without theirs in `present`.
+    """Put the values of the fields into `made` that have a bit in `present`, whose lowest is the first field's.
 
-    The lowest is the first field's. The fields fill `data` from `position` to `end`.
+    These fields fill `data` from `position` to `end`.
     """
     global _field
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
-    count: cython.Py_ssize_t = len(layout)
     index: cython.Py_ssize_t
     code: cython.int
     size: cython.longlong
     width: cython.Py_ssize_t
     value: object
     nested: StructDecoder
-    for index in range(count):
+    while present:
+        if not cython.compiled:
+            index = (present & -present).bit_length() - 1
+        else:
+            index = first_of(present)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        present &= present - 1
         code = program[index]
         if depth == 0:
             _field = index
         if code == 0xF1:
-            _put(made, slots, index, (present >> index) & 1 == 1)
-            continue
-        if not (present >> index) & 1:
-            _put(made, slots, index, None)
+            _put(made, slots, index, True)
             continue
         if code == 0x85:  # str8
             size = _size_at(p, position, end, 1, offset)
@@ -994,7 +991,16 @@ class StructDecoder:
         self._layout = layout
         self._pack = pack
         self._has_extra = len(cls.__struct_fields__) > len(layout)
-        self._slots = _slots_of(cls)
+        self._absent = [False if code == 0xF1 else None for code in layout] + [False] * self._has_extra
+        self._slots = slots_of(cls)
+        self._blank = None
+        if cython.compiled and self._slots:
+            made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+            place: cython.p_const_uchar = self._slots
+            for index in range(len(self._slots)):
+                fill_slot(made, place[index], self._absent[index])  # type: ignore[name-defined]  # noqa: F821
+            self._blank = made
+            reuse_memory(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
 
     @cython.cfunc
     def _made(
@@ -1031,49 +1037,34 @@ class StructDecoder:
             if present >> count:
                 _invalid(f"packing flags for more than {count} fields", offset + position)
         else:
-            present = 0xFFFF
+            present = (1 << count) - 1
         position += self._pack
         if depth > 128:
             _too_deep(offset + position)
-        if self._slots:
-            made = new_struct(self._cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        if self._blank is not None:
+            made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
             _decode(made, self._slots, self._layout, present, data, position, end, depth, offset)
             if self._has_extra:
                 _put(made, self._slots, count, extra)
             return made
-        values: list[Any] = [None] * count
+        values: list[Any] = self._absent.copy()
         _decode(values, b"", self._layout, present, data, position, end, depth, offset)
         if self._has_extra:
-            values.append(extra)
+            values[count] = extra
         return self._cls(**dict(zip(self._cls.__struct_fields__, values, strict=True)))
 
     @cython.cfunc
     def _of_one(self, value: object) -> object:
         """The struct whose only field this is."""
-        if not self._slots:
+        if self._blank is None:
             return self._cls(value)
-        made = new_struct(self._cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
         _put(made, self._slots, 0, value)
         return made
 
     def decode(self, data: bytes, position: int, end: int, offset: int = 0, extra: bool = False) -> Any:
         """The struct in `data[position:end]`, for callers that are not compiled."""
         return self._of_command(data, position, end, 0, offset, extra)
-
-
-def _slots_of(cls: Any) -> bytes:
-    """For each field of a struct how many pointers before its own are in an object; b"" if it is not known."""
-    if not cython.compiled:
-        return b""
-    names = cls.__struct_fields__
-    places = [slot_of(getattr(cls, name)) for name in names]  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-    if not names or len(names) > 32 or len(set(places)) < len(names) or not all(2 <= place < 256 for place in places):
-        return b""
-    slots = bytes(places)
-    made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-    for index in range(len(names)):
-        _put(made, slots, index, names[index])
-    return slots if all(getattr(made, name) is name for name in names) else b""
 
 
 _coded = cython.declare(dict, {})

@@ -3,36 +3,23 @@
 cimport cython
 
 from amqproxy.decode_cache cimport DecodeCache
+from amqproxy.struct_slots cimport copy_struct, fill_slot, new_struct, reuse_memory, set_slot
 
 
 cdef extern from *:
     """
-    #include <string.h>
-    #include <structmember.h>
-    /* The fields of a struct are in slots, as those of any class with __slots__: pointers at places that their
-       descriptors know. */
-    static inline long amqproxy_slot_of(PyObject *descriptor) {
-        Py_ssize_t offset;
-        if (Py_TYPE(descriptor) != &PyMemberDescr_Type) return -1;
-        offset = ((PyMemberDescrObject *)descriptor)->d_member->offset;
-        return offset % sizeof(PyObject *) ? -1 : (long)(offset / sizeof(PyObject *));
+    /* The first of the bits from the highest on; there has to be one. */
+    #if defined(__GNUC__)
+    #define amqp091_first_of(bits) (__builtin_clz(bits))
+    #else
+    static inline int amqp091_first_of(unsigned int bits) {
+        int index = 0;
+        while (!(bits & 0x80000000u)) { bits <<= 1; index++; }
+        return index;
     }
-    static inline PyObject *amqproxy_new_struct(PyObject *cls) {
-        PyTypeObject *type = (PyTypeObject *)cls;
-        PyObject *made;
-        if (PyType_IS_GC(type)) return type->tp_alloc(type, 0);
-        made = PyObject_New(PyObject, type);
-        if (made) memset(made + 1, 0, type->tp_basicsize - sizeof(PyObject));
-        return made;
-    }
-    static inline void amqproxy_fill_slot(PyObject *made, unsigned char slot, PyObject *value) {
-        Py_INCREF(value);
-        ((PyObject **)made)[slot] = value;
-    }
+    #endif
     """
-    long slot_of "amqproxy_slot_of" (object descriptor)
-    object new_struct "amqproxy_new_struct" (object cls)
-    void fill_slot "amqproxy_fill_slot" (object made, unsigned char slot, object value)
+    int first_of "amqp091_first_of" (unsigned int bits)
 
 
 @cython.final
@@ -40,6 +27,7 @@ cdef class StructDecoder:
     cdef object _cls
     cdef bytes _layout
     cdef bytes _slots
+    cdef object _blank
 
     cdef object _of_fields(self, bytes data, Py_ssize_t position, Py_ssize_t end)
     cdef object _of_flagged(self, bytes data, Py_ssize_t position, Py_ssize_t end)

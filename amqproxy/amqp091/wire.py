@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from amqproxy.amqp091.errors import ErrorKind, FrameError, SyntaxViolation
 from amqproxy.decode_cache import DecodeCache
+from amqproxy.struct_slots import places_of, slots_of
 
 try:
     import cython
@@ -154,24 +155,18 @@ class Table(Mapping[str, Any]):
         return f"Table({dict(self)!r})"
 
 
-def _places(cls: Any, *names: str) -> bytes:
-    """Where an object of a class with `__slots__` has these, as `_slots_of` has it."""
-    if not cython.compiled:
-        return b""
-    return bytes([slot_of(getattr(cls, name)) for name in names])  # type: ignore[name-defined]  # noqa: F821
-
-
-_TABLE_PLACES = cython.declare(bytes, _places(Table, "_octets", "_fields", "_values"))
+_TABLE_PLACES = cython.declare(bytes, places_of(Table, ("_octets", "_fields", "_values")))
 
 
 @cython.cfunc
 def _table_of_checked(octets: bytes) -> Table:
     table: Table
-    if cython.compiled:
+    if cython.compiled and _TABLE_PLACES:
+        place: cython.p_const_uchar = _TABLE_PLACES
         table = new_struct(Table)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-        _put(table, _TABLE_PLACES, 0, octets)
-        _put(table, _TABLE_PLACES, 1, None)
-        _put(table, _TABLE_PLACES, 2, None)
+        fill_slot(table, place[0], octets)  # type: ignore[name-defined]  # noqa: F821
+        fill_slot(table, place[1], None)  # type: ignore[name-defined]  # noqa: F821
+        fill_slot(table, place[2], None)  # type: ignore[name-defined]  # noqa: F821
         return table
     table = object.__new__(Table)
     table._fields = table._values = None
@@ -471,7 +466,7 @@ def decode_fields(
     A fault is a `ProtocolError` whose offset is `offset` plus the place in `data`.
     """
     values: list[Any] = [None] * len(layout)
-    _decode(values, b"", layout, _ALL, data, position, end, offset)
+    _decode(values, b"", layout, _all(len(layout)), data, position, end, offset)
     return values
 
 
@@ -480,14 +475,22 @@ def decode_fields(
 @cython.returns(cython.void)
 @cython.exceptval(check=False)
 def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) -> None:
-    """Make a value the one at a place of a list, or, where there are `slots`, the field of a struct that has none."""
+    """Make a value the one at a place of a list, or, where there are `slots`, the field of a struct that is blank."""
     if not cython.compiled:
         made[index] = value  # type: ignore[index]
     elif slots:
         number: cython.p_const_uchar = slots
-        fill_slot(made, number[index], value)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        set_slot(made, number[index], value)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
     else:
         cython.cast(list, made)[index] = value
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _all(count: cython.Py_ssize_t) -> cython.uint:
+    """That so many fields are all there, as `_decode` takes it."""
+    return _ALL << (32 - count) & _ALL if count else 0
 
 
 @cython.cfunc
@@ -502,21 +505,23 @@ def _decode(
     end: cython.Py_ssize_t,
     offset: cython.longlong,
 ) -> cython.int:
-    """Put the values of the fields into `made`; None for those without a bit in `present`, whose highest is the first
-    field's.
-    """
+    """Put the values of the fields into `made` that have a bit in `present`, whose highest is the first field's."""
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
-    count: cython.Py_ssize_t = len(layout)
     index: cython.Py_ssize_t
+    before: cython.Py_ssize_t = -1
     code: cython.int
     size: cython.longlong
     bit: cython.int = 0
-    for index in range(count):
-        if not present & (_FIRST >> index):
-            _put(made, slots, index, None)
+    while present:
+        if not cython.compiled:
+            index = 32 - present.bit_length()
+        else:
+            index = first_of(present)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        present ^= _FIRST >> index
+        if index != before + 1:
             bit = 0
-            continue
+        before = index
         code = program[index]
         if code == 98:  # b
             if bit == 0:
@@ -586,12 +591,20 @@ class StructDecoder:
     def __init__(self, cls: Any, layout: bytes = b"") -> None:
         self._cls = cls
         self._layout = layout
-        self._slots = _slots_of(cls)
+        self._slots = slots_of(cls)
+        self._blank = None
+        if cython.compiled and self._slots:
+            made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+            place: cython.p_const_uchar = self._slots
+            for index in range(len(self._slots)):
+                fill_slot(made, place[index], None)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+            self._blank = made
+            reuse_memory(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
 
     @cython.cfunc
     def _of_fields(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
         """The struct whose fields are in `data[position:end]`."""
-        return self._made(_ALL, data, position, end)
+        return self._made(_all(len(self._layout)), data, position, end)
 
     @cython.cfunc
     def _of_flagged(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
@@ -601,8 +614,8 @@ class StructDecoder:
     @cython.cfunc
     def _made(self, present: cython.uint, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
         made: object
-        if self._slots:
-            made = new_struct(self._cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        if self._blank is not None:
+            made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
             _decode(made, self._slots, self._layout, present, data, position, end, 0)
             return made
         made = [None] * len(self._layout)
@@ -612,9 +625,9 @@ class StructDecoder:
     @cython.cfunc
     def _of_four(self, one: object, two: object, three: object, four: object) -> object:
         """The struct that has these fields, and no others."""
-        if not self._slots:
+        if self._blank is None:
             return self._cls(one, two, three, four)
-        made = new_struct(self._cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
         _put(made, self._slots, 0, one)
         _put(made, self._slots, 1, two)
         _put(made, self._slots, 2, three)
@@ -624,21 +637,6 @@ class StructDecoder:
     def of_flagged(self, data: bytes, position: int, end: int) -> Any:
         """The struct whose property list is in `data[position:end]`; for callers that are not compiled."""
         return self._of_flagged(data, position, end)
-
-
-def _slots_of(cls: Any) -> bytes:
-    """For each field of a struct how many pointers before its own are in an object; b"" if it is not known."""
-    if not cython.compiled:
-        return b""
-    names = cls.__struct_fields__
-    places = [slot_of(getattr(cls, name)) for name in names]  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-    if not names or len(names) > 32 or len(set(places)) < len(names) or not all(2 <= place < 256 for place in places):
-        return b""
-    slots = bytes(places)
-    made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-    for index in range(len(names)):
-        _put(made, slots, index, names[index])
-    return slots if all(getattr(made, name) is name for name in names) else b""
 
 
 def decode_flagged(
