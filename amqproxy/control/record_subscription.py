@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from amqproxy.amqp091.frame import Frame
+from amqproxy.capture.json_lines import JSONLines
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.subscription import READER, Subscription
@@ -16,10 +16,10 @@ from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.frame_chunk import FrameChunk
-from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
+from amqproxy.views.decoded_tap import DecodedTap
 
 MAX_FOLLOWED = 10_000
 """Records that wait for a client; the oldest are dropped, and their number is sent."""
@@ -40,7 +40,10 @@ _SKIPPED = "too slow: not all that passed was looked at"
 
 
 class RecordSubscription(Subscription):
-    """Records for one client, selected by its own filter. `RequestError` when the filter is wrong."""
+    """Records for one client, selected by its own filter. `RequestError` when the filter is wrong.
+
+    Those of frames are written from their bytes, and wait for nothing.
+    """
 
     def __init__(self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None]) -> None:
         super().__init__(request, ring, metrics, wake)
@@ -48,6 +51,7 @@ class RecordSubscription(Subscription):
             MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
         )
         self._clock = _Clock()
+        lines = self._lines = JSONLines(request.body)
         observed = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
         self._source = RecordSource(
             self._queue,
@@ -57,15 +61,20 @@ class RecordSubscription(Subscription):
             body_limit=MAX_FILTERED_BODY,
             body=request.body,
             clock=self._clock,
+            frame_tap=DecodedTap(
+                lambda passed, cost, count: lines.add(passed), self._queue.drop, lambda: None, self._clock
+            ),
         )
+        self._is_closed = False
         self._skipped = 0
         self._entry: Entry | None = None
-        self._rest: deque[Frame] = deque()
-        self._parts: deque[AMQP010Chunk] = deque()
+        self._parts: deque[FrameChunk | AMQP010Chunk] = deque()
 
     def look(self) -> bool:
         """Make records of some of what the ring has."""
-        if self._rest or self._parts:
+        if self._is_closed:
+            return False
+        if self._parts:
             self._show_some()
             return True
         skipped = self._skip()
@@ -80,10 +89,7 @@ class RecordSubscription(Subscription):
             self._clock.now_ns = time.time_ns()
             return False
         self._clock.now_ns = entry.ts_ns
-        if isinstance(entry.frames, FrameChunk):
-            self._entry, self._rest = entry, deque(entry.frames.unmade())
-            self._show_some()
-        elif isinstance(entry.frames, AMQP010Chunk):
+        if isinstance(entry.frames, FrameChunk | AMQP010Chunk):
             self._entry, self._parts = entry, deque(entry.frames.parts(FRAMES_A_LOOK))
             self._show_some()
         else:
@@ -93,18 +99,19 @@ class RecordSubscription(Subscription):
     def _show_some(self) -> None:
         """Show the next frames of a chunk, of which there may be many."""
         assert self._entry is not None
-        if self._parts:
-            part = self._parts.popleft()
-            self._source.tap.saw_amqp010_frames(self._entry.session, self._entry.sender, part, self._entry.note)
-            return
-        some = [self._rest.popleft() for _ in range(min(FRAMES_A_LOOK, len(self._rest)))]
-        self._source.tap.saw_frames(self._entry.session, self._entry.sender, some, self._entry.note)
+        where, part = (self._entry.session, self._entry.sender), self._parts.popleft()
+        if isinstance(part, AMQP010Chunk):
+            self._source.tap.saw_amqp010_frames(*where, part, self._entry.note)
+        else:
+            self._source.tap.saw_frames(*where, part, self._entry.note)
 
     def events(self) -> Iterator[bytes]:
         """What was recorded since the last call, and how much was lost."""
         skipped, self._skipped = self._skipped, 0
         if skipped:
             yield b'{"event":"lost","count":%d}' % skipped
+        for line in self._lines.take().splitlines():
+            yield b'{"event":"frame","record":%b}' % line
         for record in self._queue.take_records():
             yield b'{"event":"%b","record":%b}' % (_kind(record), record.to_json())
         lost = self._queue.take_dropped()
@@ -120,9 +127,9 @@ class RecordSubscription(Subscription):
 
     def close(self) -> None:
         super().close()
+        self._is_closed = True
         self._queue.close()
         self._entry = None
-        self._rest.clear()
         self._parts.clear()
 
 
@@ -146,6 +153,4 @@ def _filter(expression: str) -> Filter:
 
 
 def _kind(record: PrintedRecord) -> bytes:
-    if isinstance(record, Finding):
-        return b"finding"
-    return b"message" if isinstance(record, MessageRecord) else b"frame"
+    return b"finding" if isinstance(record, Finding) else b"message"

@@ -44,6 +44,17 @@ class FrameChunk(Sequence[Frame]):
         """The same frames, to be made again: for who keeps them for long, and may never ask."""
         return FrameChunk(self.data, self.offset, len(self), self._is_in_order, self._zero_copy)
 
+    def parts(self, most: int) -> Iterator[FrameChunk]:
+        """The same frames in chunks of so many at most."""
+        data, start, end = self.data, 0, 0
+        while start < len(data):
+            count = 0
+            while count < most and end < len(data):
+                end += 8 + int.from_bytes(data[end + 3 : end + 7])
+                count += 1
+            yield FrameChunk(data[start:end], self.offset + start, count, self._is_in_order, self._zero_copy)
+            start = end
+
     def __bool__(self) -> bool:
         return len(self._bytes) > 0
 

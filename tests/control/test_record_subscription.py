@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, ConfirmSelect
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT
@@ -260,3 +261,13 @@ def test_one_that_is_closed_does_not_wait_for_the_garbage_collector(request_: di
         assert left() is None
     finally:
         gc.enable()
+
+
+def test_a_chunk_of_many_frames_is_shown_in_parts() -> None:
+    followed = Followed(frames=True)
+    data = encode_method(1, BasicPublish(routing_key="é")) * (FRAMES_A_LOOK + 1)
+    followed.ring.saw_frames(followed.session, CLIENT, FrameChunk(data, 0))
+    counts = []
+    while followed.subscription.look():
+        counts.append(len(list(followed.subscription.events())))
+    assert counts == [FRAMES_A_LOOK, 1]

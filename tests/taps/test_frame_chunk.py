@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.frame import count_frames, every_frame
+from amqproxy.amqp091.frame import BODY, count_frames, encode_frame, every_frame
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.taps.frame_chunk import FrameChunk
 from tests.taps.trace.traced import frames_of
@@ -40,3 +40,16 @@ def test_what_is_kept_of_borrowed_bytes_is_a_copy() -> None:
     buffer[:] = bytes(len(buffer))
     assert kept.data == DATA
     assert b"".join(frame.raw for frame in made) == DATA
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 100])
+def test_parts_have_the_same_frames(most: int) -> None:
+    data = b"".join(encode_frame(BODY, 1, bytes(size)) for size in range(7))
+    whole = FrameChunk(data, 100, zero_copy=True)
+    parts = list(whole.parts(most))
+    assert [len(part) for part in parts[:-1]] == [most] * (len(parts) - 1)
+    assert sum(map(len, parts)) == 7
+    assert b"".join(part.data for part in parts) == data
+    found = [(frame.raw, frame.offset) for part in parts for frame in part]
+    assert found == [(frame.raw, frame.offset) for frame in whole]
+    assert list(FrameChunk(b"", 0).parts(most)) == []
