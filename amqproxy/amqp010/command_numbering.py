@@ -27,6 +27,8 @@ class CommandNumbering:
     def number(self, frame: Frame) -> int | None:
         """The id of the command that a frame is of; None of a control, and where it is not known."""
         channel = frame.channel
+        if frame.kind > COMMAND:
+            return self._current.pop(channel, None) if frame.ends_assembly else self._current.get(channel)
         if frame.track != COMMAND_TRACK:
             if frame.index == _COMMAND_POINT:
                 self._point(channel, frame)

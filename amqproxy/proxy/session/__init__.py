@@ -4,7 +4,7 @@
 - `opening` receives the protocol header. A protocol that is not decoded is relayed unread by a `tunnel`.
 - AMQP 0-10 has the same in its own form: `amqp010_traffic`, with an `amqp010_relay` for each direction, and between
   them an `AMQP010Passage` (`amqp010_passage`): an `AMQP010PassThrough` (`amqp010_pass_through`). An
-  `amqp010_session_meter` counts.
+  `amqp010_session_meter` counts; `amqp010_closing` closes both connections where the proxy ends them.
 - Between the legs there is a `Passage` (`passage`), sans-IO: a `PassThrough` (`pass_through`), or with rules an
   `Interceptor`. A `Relay` (`relay`) for each direction receives, feeds, lets the frames pass, and sends; reading
   waits for the write, so a slow reader slows only its own writer. A `PacedHandshake` (`handshake`) accepts a client

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.errors import ProtocolError, Scope
-from amqproxy.amqp010.frame import CONTROL, Frame
+from amqproxy.amqp010.frame import COMMAND, CONTROL, Frame
 from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_client_info import updated_client
@@ -73,7 +73,7 @@ class AMQP010PassThrough:
         number = self._numberings[sender].number
         ids = [number(frame) for frame in frames]
         for frame in frames:
-            if frame.index in _COUNTS or (frame.kind == CONTROL and not frame.is_whole_segment):
+            if frame.kind <= COMMAND and (frame.index in _COUNTS or (frame.kind == CONTROL and frame.index < 0)):
                 self._note(sender, frame)
         self._saw(sender, frames, ids)
         reader = self._legs[sender].reader

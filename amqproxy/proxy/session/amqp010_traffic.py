@@ -23,6 +23,7 @@ from amqproxy.amqp010.transitions import ConnectionState
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.session.amqp010_closing import close_both
 from amqproxy.proxy.session.amqp010_pass_through import AMQP010PassThrough
 from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
 from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
@@ -149,6 +150,12 @@ class AMQP010Traffic:
     def apply_tap(self) -> None:
         """Show the report's tap, if it has one now, what passes from here on."""
         self.passage.is_tapped = self._report.tap is not None
+
+    async def close_peers(self) -> None:
+        """The relays have stopped: close the connections in good order, if the proxy ends them without rules."""
+        end = self._report.end
+        if self.rules is None and end is not None and end.by == "proxy":
+            await close_both(self._relays, self._report, end.reason, self._close_timeout)
 
     def end(self) -> None:
         """The session is over."""

@@ -319,6 +319,8 @@ class Session:
             with self.contained():
                 await self._closing.reset_lost()
                 await self._traffic.settle()
+                if self.amqp010 is not None:
+                    await self.amqp010.close_peers()
                 await self._closing.send_closes(self.known, self._limits.close_timeout)
                 await self._closing.linger()
         finally:

@@ -60,7 +60,7 @@ _NOT_ASKED = (
     MessageStop,
     ExecutionResult,
 )
-_CONTENT = (BODY, HEADER)
+_MASK = (1 << 32) - 1
 _TRANSFER = MessageTransfer.index
 _ALWAYS_SENT = frozenset({MessageFlow.index, MessageSetFlowMode.index, MessageStop.index})
 _CONTROLS = frozenset(
@@ -82,7 +82,7 @@ class _Transfer:
 
     __slots__ = ("is_accepted", "position", "redelivered", "size")
 
-    def __init__(self, position: int | None, *, is_accepted: bool) -> None:
+    def __init__(self, position: int | None, is_accepted: bool) -> None:
         self.position = position
         self.is_accepted = is_accepted
         self.redelivered = False
@@ -134,8 +134,11 @@ class AttachmentMeter:
         """The position of a command that a peer sends now."""
         if command_id is None:
             return None
-        self._next[sender] = position_of(command_id, self._next[sender])
-        return self._next[sender]
+        position = self._next[sender] + 1
+        if position & _MASK != command_id:
+            position = position_of(command_id, position)
+        self._next[sender] = position
+        return position
 
     def ranges(self, sender: Peer, ids: SequenceSet | None) -> list[tuple[int, int]]:
         """The positions that a set means of the commands of a peer."""
@@ -160,10 +163,19 @@ class AMQP010Meter:
 
     def feed(self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None], now: float) -> None:
         """Take frames that came at a time, in seconds."""
+        sessions = self._sessions
         for frame, command_id in zip(frames, command_ids, strict=True):
             kind = frame.kind
-            if kind in _CONTENT:
-                self._take_content(sender, frame, now)
+            if kind == BODY:
+                session = sessions.get(frame.channel)
+                transfer = None if session is None else session.under_way[sender]
+                if session is not None and transfer is not None:
+                    transfer.size += frame.size
+                    if frame.ends_assembly:
+                        self._finish(sender, session, transfer, now)
+            elif kind == HEADER:
+                if sender is SERVER or frame.ends_assembly:
+                    self._take_header(sender, frame, now)
             elif kind == COMMAND:
                 if frame.index >= 0:
                     self._take_command(sender, frame, command_id, now)
@@ -221,9 +233,8 @@ class AMQP010Meter:
         session = self._session(frame.channel)
         position = session.position(sender, command_id)
         if frame.index == _TRANSFER:
-            method = _method(frame)
-            accept_mode = getattr(method, "accept_mode", None)
-            transfer = _Transfer(position, is_accepted=accept_mode == AcceptMode.NONE)
+            accept_mode = getattr(_method(frame), "accept_mode", None) if sender is SERVER else None
+            transfer = _Transfer(position, accept_mode == AcceptMode.NONE)
             session.under_way[sender] = transfer
             if frame.ends_assembly:
                 self._finish(sender, session, transfer, now)
@@ -241,14 +252,12 @@ class AMQP010Meter:
         if position is not None and not isinstance(method, _NOT_ASKED) and len(session.requests) < MAX_REQUESTS:
             session.requests[position] = method.name, now
 
-    def _take_content(self, sender: Peer, frame: Frame, now: float) -> None:
+    def _take_header(self, sender: Peer, frame: Frame, now: float) -> None:
         session = self._sessions.get(frame.channel)
         transfer = None if session is None else session.under_way[sender]
         if session is None or transfer is None:
             return
-        if frame.kind == BODY:
-            transfer.size += frame.size
-        elif sender is SERVER and frame.is_whole_segment:
+        if sender is SERVER and frame.is_whole_segment:
             try:
                 properties = frame.header.delivery
             except ProtocolError:
