@@ -340,6 +340,8 @@ class Session:
         self._observer.end()  # while it is known what may be shown of the client
         with self.contained():
             self._traffic.end()
+            if self.amqp010 is not None:
+                self.amqp010.end()
         self._parts.let_go()
         self._life.state = SessionState.OVER
 
@@ -447,7 +449,6 @@ class Session:
                 await traffic.run(nursery, received)
         finally:
             self._nursery = None
-            traffic.end()
 
     async def _open(self) -> Opening | None:
         """Receive the protocol header; None when the client is not served."""
