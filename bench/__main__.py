@@ -12,6 +12,7 @@ from itertools import chain
 from amqproxy import _pure
 from bench import (
     broker,
+    broker_0_10,
     captures,
     dashboard,
     decode,
@@ -42,6 +43,7 @@ SECTIONS = {
     "rabbitmq": rabbitmq.measure,
     "memory": memory.measure,
     "broker": broker.measure,
+    "broker-0-10": broker_0_10.measure,
     "fairness": lambda rounds, scale: chain(fairness.measure(rounds, scale), fairness_proxy.measure(rounds, scale)),
     "scale": scale.measure,
 }

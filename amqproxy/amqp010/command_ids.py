@@ -57,8 +57,9 @@ class CommandIds:
         """Add all of a range that is not empty."""
         starts, stops = self._starts, self._stops
         start, stop = ids.start, ids.stop
-        if stops and start == stops[-1]:  # what follows, which is the usual case
-            stops[-1] = stop
+        last = len(stops) - 1
+        if last >= 0 and start == stops[last]:  # what follows, which is the usual case
+            stops[last] = stop
             return
         begin, end = bisect_left(stops, start), bisect_right(starts, stop)
         if begin < end:

@@ -22,14 +22,18 @@ LOGGING = """<configuration><root level="OFF"/></configuration>"""
 class BrokerJ:
     """Ready once constructed; it has the virtual host "test" in memory, and the user guest."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, memory: str = "256m") -> None:
         self.port = free_port()
         self._output = directory / "output"
         config = directory / "config.json"
         config.write_text(json.dumps(_config(self.port)))
         (directory / "logback.xml").write_text(LOGGING)
         program = [*ENDS_WITH_US, require("java", package="openjdk-17-jre-headless")]
-        options = [f"-DQPID_WORK={directory}", f"-Dlogback.configurationFile={directory / 'logback.xml'}", "-Xmx256m"]
+        options = [
+            f"-DQPID_WORK={directory}",
+            f"-Dlogback.configurationFile={directory / 'logback.xml'}",
+            f"-Xmx{memory}",
+        ]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [*program, *options, "-cp", class_path(), "BrokerJ", str(config)],
@@ -42,6 +46,11 @@ class BrokerJ:
     def _is_ready(self) -> bool:
         assert self._process.poll() is None, self._output.read_text()
         return "ready" in self._output.read_text()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     def kill(self) -> None:
         """End it at once."""

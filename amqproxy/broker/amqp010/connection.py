@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from enum import Enum, auto
 from typing import Any
 
-from amqproxy.amqp010.assembly import AssemblyReader
+from amqproxy.amqp010.assembly import Assembly, AssemblyReader
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.controls import (
     ConnectionClose,
@@ -218,7 +218,14 @@ class Amqp010Connection:
             place += 1
             quantum.left -= 1
             try:
-                self._receive(frame, now)
+                channel = frame.channel
+                reader = self._assemblies.get(channel)
+                if reader is None or channel not in self.sessions or self._stage is not Stage.OPEN:
+                    self._receive(frame, now)
+                    continue
+                assembly = reader.add(frame)
+                if assembly is not None:
+                    self._take_assembly(assembly, channel, now)
             except (ProtocolError, ProtocolError091) as error:
                 self._refuse(frame, error, now)
         if self.is_over:
@@ -369,8 +376,10 @@ class Amqp010Connection:
             del self._assemblies[channel]
             if assembly is None:
                 raise FramingError("a control in several frames, where no session is attached", channel=channel)
-        if assembly is None:
-            return
+        if assembly is not None:
+            self._take_assembly(assembly, channel, now)
+
+    def _take_assembly(self, assembly: Assembly, channel: int, now: float) -> None:
         if assembly.is_command:
             self.sessions[channel].receive(assembly, now)
             return

@@ -296,7 +296,7 @@ class BrokerSession:
         """Report no more ranges than fit: a client that wants to know of its oldest commands has had the time."""
         if self._completed.ranges > MAX_RANGES:
             ranges = list(self._completed)
-            self._completed.remove(range(ranges[0].start, ranges[-MAX_RANGES].start))
+            self._completed.remove(range(ranges[0].start, ranges[len(ranges) - MAX_RANGES].start))
 
     # --- what goes out
 
@@ -330,10 +330,11 @@ class BrokerSession:
             subscription.command = MessageTransfer(subscription.destination, accept, acquire).encode()
         if self.timeout:
             self._replay.keep(position, SentCommand(subscription.command, header, body))
-        if not subscription.head:
-            subscription.head = encode_segment(FIRST_SEGMENT, COMMAND, number, subscription.command, frame_max)
-        output = self.connection.output
-        head = subscription.head + encode_segment(0, HEADER, number, header, frame_max)
+        if not subscription.head or header is not subscription.header:
+            head = encode_segment(FIRST_SEGMENT, COMMAND, number, subscription.command, frame_max)
+            subscription.head = head + encode_segment(0, HEADER, number, header, frame_max)
+            subscription.header = header
+        output, head = self.connection.output, subscription.head
         if len(body) < LARGE:
             output.put(head + encode_segment(LAST_SEGMENT, BODY, number, body, frame_max))
         else:

@@ -18,6 +18,7 @@ from amqproxy.amqp010.errors import (
     ResourceLimitExceeded,
     UnauthorizedAccess,
 )
+from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import NO_PROPERTIES as NO_HEADER
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.sequence import SequenceSet
@@ -40,6 +41,41 @@ AT_ONCE = 64
 _SIZE = struct.Struct(">Q")
 
 
+class CachedTransfer:
+    """The last transfer, and where it went: that of one that is as it, for as long as nothing changes."""
+
+    __slots__ = (
+        "exchange_name",
+        "generation",
+        "header",
+        "is_accepted",
+        "method",
+        "queues",
+        "routing_key",
+        "user_generation",
+    )
+
+    def __init__(
+        self,
+        method: Method,
+        header: Header,
+        exchange_name: str,
+        routing_key: str,
+        queues: Queues,
+        is_accepted: bool,
+        generation: int,
+        user_generation: int,
+    ) -> None:
+        self.method = method
+        self.header = header
+        self.exchange_name = exchange_name
+        self.routing_key = routing_key
+        self.queues = queues
+        self.is_accepted = is_accepted
+        self.generation = generation
+        self.user_generation = user_generation
+
+
 class SessionPublisher:
     """Of one session. A `ProtocolError` of either protocol ends the session."""
 
@@ -53,10 +89,40 @@ class SessionPublisher:
         self._known: Header | None = None
         self._properties: Properties = NO_PROPERTIES
         self._content_header = b""
+        self._largest = session.broker.max_message_size
+        self._cached: CachedTransfer | None = None
+        self._is_cacheable = False
 
     def transfer(self, assembly: Assembly, position: int, now: float) -> bool:
         """Take a message.transfer; False where it is not complete yet."""
+        cached = self._cached
+        if cached is not None and self._is_as(cached, assembly):
+            exchange_name, routing_key, queues = cached.exchange_name, cached.routing_key, cached.queues
+            body = assembly.body
+            if len(body) <= self._largest:
+                known = self._content_header
+                content_header = known[:4] + _SIZE.pack(len(body)) + known[12:]
+                message = published(exchange_name, routing_key, content_header, body, self._properties)
+                if cached.is_accepted:
+                    self.session.expects_accept(position)
+                return self._give(message, queues, position, now)
+        return self._transfer(assembly, position, now)
+
+    def _is_as(self, cached: CachedTransfer, assembly: Assembly) -> bool:
+        """Is a transfer as the one before it, but for its body, and nothing has changed since?"""
+        vhost = self.vhost
+        return (
+            assembly.method is cached.method
+            and assembly.header is cached.header
+            and vhost.generation == cached.generation
+            and self.session.user.generation == cached.user_generation
+            and not vhost.is_traced
+            and not vhost.events.observers
+        )
+
+    def _transfer(self, assembly: Assembly, position: int, now: float) -> bool:
         method = assembly.method
+        self._cached = None
         exchange = self._exchange(method.destination or "", assembly.delivery_properties.routing_key or "")
         header = assembly.header or NO_HEADER
         if header.fragment is not None and not (header.fragment.first and header.fragment.last):
@@ -67,8 +133,17 @@ class SessionPublisher:
         if not queues and method.accept_mode == AcceptMode.EXPLICIT and not self._discards(header):
             self._return(message, position)
             return True
-        if method.accept_mode == AcceptMode.EXPLICIT:
+        is_accepted = method.accept_mode == AcceptMode.EXPLICIT
+        if is_accepted:
             self.session.expects_accept(position)
+        if self._is_cacheable and queues and assembly.header is not None:
+            generations = self.vhost.generation, self.session.user.generation
+            key = message.routing_key
+            self._cached = CachedTransfer(method, header, exchange.name, key, queues, is_accepted, *generations)
+        return self._give(message, queues, position, now)
+
+    def _give(self, message: Message, queues: Queues, position: int, now: float) -> bool:
+        """Give a message to its queues, or to the transaction; False where it is not complete yet."""
         transaction = self.session.open_transaction
         if transaction is not None:
             transaction.publish(message, queues)
@@ -123,6 +198,8 @@ class SessionPublisher:
         vhost = self.vhost
         route = vhost.router.route(exchange, message, now)
         queues = route.queues
+        is_answer = not exchange.name and message.routing_key.startswith("amq.")
+        self._is_cacheable = route.is_cacheable and not route.is_delayed and not is_answer
         if vhost.is_traced:
             with vhost.events.contained("tracing failed", vhost=vhost.name):
                 names = [queue.name for queue in queues] if exchange.name else [message.routing_key]
@@ -130,7 +207,7 @@ class SessionPublisher:
                 vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
         if vhost.events.observers:
             vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
-        if not exchange.name and message.routing_key.startswith("amq."):
+        if is_answer:
             asking = vhost.reply_consumers.get(message.routing_key)
             if asking is not None:
                 asking.deliver_reply(message.routing_key, message)

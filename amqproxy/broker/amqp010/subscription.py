@@ -35,6 +35,7 @@ class Subscription:
         "consumer",
         "destination",
         "head",
+        "header",
         "is_window",
         "messages",
         "needs",
@@ -57,7 +58,8 @@ class Subscription:
         self.command = b""
         """The command that each transfer begins with."""
         self.head = b""
-        """The frame of the command that each transfer begins with."""
+        """The frames before the body of the last transfer, whose header was `header`."""
+        self.header = b""
         self.consumer: Consumer | None = None
         self.browser: Looking | None = None
         """What sends messages to it that it does not acquire, in place of a consumer."""

@@ -1,0 +1,183 @@
+"""Our broker beside Qpid Broker-J over AMQP 0-10: the same messages, in turns, from the first sent to the last one.
+
+Neither keeps anything on the disk. Messages a second by the clock, and the CPU time that a message costs the broker.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from amqproxy.amqp010.commands import QueueDeclare, QueueDelete, QueueQuery
+from amqproxy.amqp010.results import QueueQueryResult
+from bench import load, peers
+from bench.peers import Proxy
+from bench.report import Goal, Missing, Row, in_turns, progress
+from bench.talk import DEADLINE
+from bench.talk_0_10 import MARK, RECEIVE, Session, transfer
+
+GOAL = Goal(2.0)
+CPU_GOAL = Goal(0.5, is_most=True)
+QUEUE = "bench"
+AT_ONCE = 256 * 1024
+BEHIND = 20_000
+"""Messages that a publisher is ahead of the consumer, at most: a queue of a million is another measurement."""
+COMPLETED = 1000
+"""Transfers that a consumer which accepts none completes at once."""
+MOST = 60_000
+"""Messages of one session: behind 65,536, Broker-J was seen to stop."""
+MICROSECOND = 1e-6
+
+
+class Flow(NamedTuple):
+    """What is sent. With `accepts` every so many messages are accepted by the consumer at once, and by the broker."""
+
+    name: str
+    size: int
+    messages: int
+    accepts: int = 0
+
+
+FLOWS = (
+    Flow("no accept, 100 B", 100, MOST),
+    Flow("no accept, 1 KiB", 1024, MOST),
+    Flow("accepts of 50, 100 B", 100, MOST, 50),
+    Flow("accepts of 1, 100 B", 100, MOST, 1),
+)
+
+
+def measure(rounds: int, scale: float) -> Iterator[Row | str]:
+    """Two rows for each flow."""
+    try:
+        with broker_j() as theirs, peers.broker() as ours:
+            vhosts = {theirs: "test", ours: "/"}
+            for flow in FLOWS:
+                progress(f"broker 0-10: {flow.name}")
+                yield from _rows(vhosts, flow._replace(messages=int(flow.messages * scale) // 100 * 100), rounds)
+    except Missing as lack:
+        yield str(lack)
+
+
+@contextmanager
+def broker_j() -> Iterator[Proxy]:
+    """Qpid Broker-J, which the tests fetch."""
+    try:
+        import pytest
+
+        from tests.qpid.broker_j import BrokerJ
+    except ImportError as error:
+        raise Missing(f"Broker-J is started as the tests do it: {error}") from error
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            broker = BrokerJ(Path(directory), memory="1g")
+        except (pytest.skip.Exception, pytest.fail.Exception) as error:
+            raise Missing(str(error)) from error
+        try:
+            yield Proxy("Broker-J", broker.port, broker.pid)
+        finally:
+            broker.kill()
+
+
+def _rows(vhosts: dict[Proxy, str], flow: Flow, rounds: int) -> Iterator[Row]:
+    cpu: dict[str, list[float]] = {broker.name: [] for broker in vhosts}
+    jobs = {broker.name: partial(rate, broker, vhost, flow, cpu[broker.name]) for broker, vhost in vhosts.items()}
+    for _ in range(3):  # for nothing: Java compiles what it runs often, and allocators need some time to settle
+        for job in jobs.values():
+            job()
+    for figures in cpu.values():
+        figures.clear()
+    yield Row("Integrated broker, AMQP 0-10", flow.name, "k/s", in_turns(jobs, rounds), ("Broker-J",), GOAL)
+    peer = ("Broker-J",)
+    yield Row("Integrated broker, AMQP 0-10", f"{flow.name}, CPU", "µs", cpu, peer, CPU_GOAL, less_is_better=True)
+
+
+def rate(broker: Proxy, vhost: str, flow: Flow, cpu: list[float]) -> float:
+    """Thousands of messages a second; `cpu` gets the broker's microseconds for each."""
+    control = Session(broker.port, vhost)
+    control.call(QueueDeclare(QUEUE, auto_delete=False))
+    taken = get_context("fork").Value("q", 0)
+    is_ready = get_context("fork").Event()
+    before = _seconds(broker)
+    (ended,), (began,) = load.side_by_side(
+        partial(_consume, broker, vhost, flow, is_ready.set, taken),
+        partial(_publish, broker, vhost, flow, is_ready.wait, taken),
+    )
+    cpu.append((_seconds(broker) - before) / flow.messages / MICROSECOND)
+    left = control.call(QueueQuery(QUEUE))
+    control.call(QueueDelete(QUEUE))
+    control.sock.close()
+    if not isinstance(left, QueueQueryResult) or left.message_count:
+        raise ValueError(f"{flow.name}: {left} at {broker.name}")
+    return flow.messages / (ended - began) / 1000
+
+
+def _seconds(broker: Proxy) -> float:
+    times = psutil.Process(broker.pid).cpu_times()
+    return times.user + times.system
+
+
+def _publish(broker: Proxy, vhost: str, flow: Flow, wait: Callable[[float], bool], taken: Any) -> list[float]:
+    """When the first was sent."""
+    session = Session(broker.port, vhost)
+    one = transfer(QUEUE, flow.size, accepts=flow.accepts > 0)
+    count = max(1, AT_ONCE // len(one))
+    data = one * count
+    if not wait(DEADLINE):
+        raise ValueError("the consumer never came")
+    began = time.monotonic()
+    reading = threading.Thread(target=_read_completions, args=(session, session.sent + flow.messages + 1))
+    reading.start()
+    sent = 0
+    while sent < flow.messages:
+        while sent - taken.value > BEHIND:
+            time.sleep(0.0002)
+        some = min(count, flow.messages - sent)
+        session.sock.sendall(data if some == count else one * some)
+        sent += some
+    session.sync()
+    reading.join(DEADLINE)
+    session.sock.close()
+    return [began]
+
+
+def _read_completions(session: Session, end: int) -> None:
+    for _ in session.arriving():
+        if session.completed >= end:
+            break
+
+
+def _consume(broker: Proxy, vhost: str, flow: Flow, ready: Callable[[], None], taken: Any) -> list[float]:
+    """When the last had come."""
+    session = Session(broker.port, vhost)
+    session.subscribe(QUEUE, accepts=flow.accepts > 0)
+    ready()
+    rest = b""
+    count = done = 0
+    while count < flow.messages:
+        data = session.sock.recv(RECEIVE)
+        if not data:
+            raise ValueError("the broker has hung up")
+        data = rest + data
+        count += data.count(MARK)
+        rest = data[-(len(MARK) - 1) :]
+        taken.value = count
+        step = flow.accepts or COMPLETED
+        while count - done >= step:
+            session.complete(session.first + done, session.first + done + step - 1, accepts=flow.accepts > 0)
+            done += step
+    ended = time.monotonic()
+    session.sock.shutdown(socket.SHUT_WR)
+    while session.sock.recv(RECEIVE):
+        pass  # so that what was accepted is, before the connection is lost
+    session.sock.close()
+    return [ended]

@@ -1,0 +1,154 @@
+"""What the bench's clients of AMQP 0-10 send: a handshake, and transfers made in advance."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+from amqproxy.amqp010.assembly import Assembly, AssemblyReader
+from amqproxy.amqp010.commands import (
+    ExecutionException,
+    ExecutionResult,
+    ExecutionSync,
+    MessageAccept,
+    MessageFlow,
+    MessageSubscribe,
+    MessageTransfer,
+)
+from amqproxy.amqp010.controls import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    SessionAttach,
+    SessionAttached,
+    SessionCommandPoint,
+    SessionCompleted,
+)
+from amqproxy.amqp010.domains import AcceptMode, AcquireMode, CreditUnit
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.frame_reader import FrameReader
+from amqproxy.amqp010.methods import Command, Method
+from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
+from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.structs import Struct
+from amqproxy.amqp010.wire import Map
+from bench.talk import DEADLINE
+
+FRAME_MAX = 65_535
+CHANNEL = 1
+INFINITE = 0xFFFF_FFFF
+RECEIVE = 256 * 1024
+MARK = bytes.fromhex("f7b1d2a90c5e8346")
+"""What each body begins with, and nothing else has: so messages are counted in bytes that are not decoded."""
+
+
+class Session:
+    """A connection with one session, which blocks."""
+
+    def __init__(self, port: int, vhost: str) -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), DEADLINE)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reader = FrameReader(frame_max=0)
+        self._assemblies = AssemblyReader()
+        self._arrived: list[Assembly] = []
+        self.sent = 0
+        """How many commands were sent."""
+        self.completed = 0
+        """All before this one are complete."""
+        self.first = 0
+        """The id of the first command of the broker that is not yet taken."""
+        self.sock.sendall(HEADER)
+        header = b""
+        while len(header) < len(HEADER):
+            header += self.sock.recv(len(HEADER) - len(header))
+        self._wait(ConnectionStart)
+        self.control(0, ConnectionStartOk(Map(), "PLAIN", b"\0guest\0guest", "en_US"))
+        tune = self._wait(ConnectionTune)
+        assert isinstance(tune, ConnectionTune)
+        self.control(0, ConnectionTuneOk(tune.channel_max, min(tune.max_frame_size or FRAME_MAX, FRAME_MAX), 0))
+        self.control(0, ConnectionOpen(vhost))
+        self._wait(ConnectionOpenOk)
+        name = f"bench-{id(self)}-{self.sock.getsockname()[1]}"
+        self.control(CHANNEL, SessionAttach(name.encode()))
+        self._wait(SessionAttached)
+        self.control(CHANNEL, SessionCommandPoint(0, 0))
+
+    def control(self, channel: int, method: Method) -> None:
+        """Send a control."""
+        self.sock.sendall(encode_method(channel, method, FRAME_MAX))
+
+    def call(self, *commands: Command) -> Struct | None:
+        """Send commands, and wait until they are complete; the last one's result, if it has one."""
+        for command in commands:
+            self.sock.sendall(Assembly(CHANNEL, command, None, None).encode(FRAME_MAX))
+        self.sent += len(commands) + 1
+        self.sync()
+        result = None
+        for method in self.arriving():
+            if isinstance(method, ExecutionResult) and isinstance(method.value, Struct):
+                result = method.value
+            if self.completed >= self.sent:
+                break
+        return result
+
+    def sync(self) -> None:
+        """Ask for the completion of all so far."""
+        self.sock.sendall(Assembly(CHANNEL, ExecutionSync(sync=True), None, None).encode(FRAME_MAX))
+
+    def arriving(self) -> Iterator[Method]:
+        """What comes, for ever, but for transfers."""
+        while True:
+            while self._arrived:
+                method = self._arrived.pop(0).method
+                if isinstance(method, ExecutionException):
+                    raise ValueError(str(method))
+                if isinstance(method, SessionCompleted):
+                    ranges = method.commands.ranges if method.commands is not None else ()
+                    self.completed = max([self.completed, *(last + 1 for _, last in ranges)])
+                if isinstance(method, SessionCommandPoint):
+                    self.first = method.command_id or 0
+                elif isinstance(method, Command):
+                    self.first += 1
+                yield method
+            data = self.sock.recv(RECEIVE)
+            if not data:
+                raise ValueError("the broker has hung up")
+            for frame in self._reader.feed(data):
+                assembly = self._assemblies.add(frame) if frame.channel else AssemblyReader().add(frame)
+                if assembly is not None:
+                    self._arrived.append(assembly)
+
+    def _wait(self, kind: type[Method]) -> Method:
+        return next(method for method in self.arriving() if isinstance(method, kind))
+
+    def subscribe(self, queue: str, *, accepts: bool) -> None:
+        """Subscribe, with credit without end. What comes from now on is transfers."""
+        mode = AcceptMode.EXPLICIT if accepts else AcceptMode.NONE
+        self.call(MessageSubscribe(queue, "d", mode, AcquireMode.PRE_ACQUIRED))
+        for unit in (CreditUnit.BYTE, CreditUnit.MESSAGE):
+            self.sock.sendall(Assembly(CHANNEL, MessageFlow("d", unit, INFINITE), None, None).encode(FRAME_MAX))
+            self.sent += 1
+
+    def complete(self, first: int, last: int, *, accepts: bool) -> None:
+        """Complete transfers, and accept them."""
+        ids = SequenceSet([(first, last)])
+        data = encode_method(CHANNEL, SessionCompleted(ids), FRAME_MAX)
+        if accepts:
+            data += Assembly(CHANNEL, MessageAccept(ids), None, None).encode(FRAME_MAX)
+            self.sent += 1
+        self.sock.sendall(data)
+
+
+def transfer(queue: str, size: int, *, accepts: bool) -> bytes:
+    """The frames of one message.transfer, with a body of so many bytes."""
+    entries = (
+        DeliveryProperties(routing_key=queue, delivery_mode=1),
+        MessageProperties(content_length=size, content_type="application/octet-stream"),
+    )
+    mode = AcceptMode.EXPLICIT if accepts else AcceptMode.NONE
+    command = MessageTransfer("", mode, AcquireMode.PRE_ACQUIRED)
+    return Assembly(CHANNEL, command, Header(entries), MARK + bytes(size - len(MARK))).encode(FRAME_MAX)
