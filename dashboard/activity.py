@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.methods import BY_INDEX as AMQP010_BY_INDEX
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.taps.message_recorder import NORMAL_CODES
@@ -77,6 +79,14 @@ class Activity:
         indexes = Counter([frame.index for frame in frames if frame.kind == METHOD])
         for index, count in indexes.items():
             interval.methods[BY_INDEX[index].name] += count
+
+    def count_amqp010_frames(self, ts_ns: int, sender: str, frames: Sequence[AMQP010Frame], size: int) -> None:
+        """The same of 0-10."""
+        interval = self._at(ts_ns)
+        interval.counts[f"bytes.{sender}"] += size
+        interval.counts["frames"] += len(frames)
+        for index in [frame.index for frame in frames if frame.index >= 0]:
+            interval.methods[AMQP010_BY_INDEX[index].name] += 1
 
     def count_error(self, ts_ns: int) -> None:
         """Count bytes that could not be read."""

@@ -28,7 +28,9 @@ class CaptureSource(Source):
         self.warnings: list[str] = []
 
     async def run(self) -> None:
-        decoded = one_leg(read_decoded(self.path, lambda each: self._warn(str(each)), leg=BOTH_LEGS))
+        decoded = one_leg(
+            read_decoded(self.path, lambda each: self._warn(str(each)), leg=BOTH_LEGS, reads_amqp010=True)
+        )
         self.become(SourceState.LIVE)
         reason = ""
         try:

@@ -9,7 +9,7 @@ import msgspec
 
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
 from amqproxy.rules.client_info import learned_client
 from amqproxy.rules.context import Client
 from amqproxy.taps.frame_chunk import FrameChunk
@@ -94,6 +94,9 @@ class Connections:
             frames = decoded.frames
             seen.frames += count
             seen.bytes[decoded.sender] += size_of(frames)
+        elif isinstance(decoded, DecodedAMQP010Frames):
+            seen.frames += len(decoded.frames)
+            seen.bytes[decoded.sender] += sum([frame.length() for frame in decoded.frames])
 
     def learn(self, decoded: DecodedFrames, frames: Iterable[Frame], seq: int) -> None:
         """Know the client by what it sends on channel 0."""

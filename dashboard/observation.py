@@ -8,10 +8,18 @@ from typing import TypeAlias
 
 import msgspec
 
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.methods import BasicGetOk, BasicReturn
-from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
@@ -90,6 +98,9 @@ class Observation:
             frames = decoded.frames
             self.activity.count_frames(decoded.ts_ns, decoded.sender, frames, size_of(frames))
             self.connections.learn(decoded, frames, entry.seq)
+        elif isinstance(decoded, DecodedAMQP010Frames):
+            size = sum([frame.length() for frame in decoded.frames])
+            self.activity.count_amqp010_frames(decoded.ts_ns, decoded.sender, decoded.frames, size)
         elif isinstance(decoded, SkippedBytes):
             self.activity.count_error(decoded.ts_ns)
         if decoded.leg != "upstream":
@@ -126,7 +137,7 @@ class Observation:
     def _trace(self, decoded: Decoded, seq: int) -> None:
         observer = self._observers.get(decoded.stream)
         if observer is None:
-            is_foreign = isinstance(decoded, DecodedProtocolHeader) and decoded.protocol != NAME
+            is_foreign = isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (AMQP091, AMQP010)
             if isinstance(decoded, StreamEnded) or is_foreign or len(self._observers) >= MAX_OBSERVERS:
                 return
             observer = self._observers[decoded.stream] = self._new(decoded.stream, decoded.connection)
@@ -134,6 +145,8 @@ class Observation:
             case DecodedFrames():
                 self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
+            case DecodedAMQP010Frames():
+                self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns))
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:
                     observer.feed_protocol_header(decoded.ts_ns)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes
 from amqproxy.capture.frame_resync import MISSING
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.observation import Observation
@@ -109,6 +109,9 @@ class Source:
         stop = time.monotonic() + SLICE_SECONDS
         for each in decoded:
             if isinstance(each, SkippedBytes) and self.has_row_for_missing and each.reason == MISSING:
+                self.observed.take(self.ring.unnumbered(each))
+                continue
+            if isinstance(each, DecodedAMQP010Frames):  # their messages are shown, and no rows of frames
                 self.observed.take(self.ring.unnumbered(each))
                 continue
             for part in _parts(each):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from amqproxy.amqp010 import commands, controls
 from amqproxy.amqp010.methods import BY_NAME
 from amqproxy.peer import CLIENT, SERVER, Peer
 
@@ -159,6 +160,9 @@ def _senders(name: str) -> frozenset[Peer]:
     method = BY_NAME[name]
     return frozenset(handler.other for role in (*method.must, *method.may) for handler in _HANDLERS[role])
 
+
+ENTERED = (commands, controls)
+"""The modules whose classes are in BY_NAME once they are imported, which the table below is made of."""
 
 SENDERS: dict[str, frozenset[Peer]] = {name: _senders(name) for name in BY_NAME}
 """Who may send each control and command: the partner of each peer that the specification has handle it."""

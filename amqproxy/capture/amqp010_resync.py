@@ -27,18 +27,18 @@ class AMQP010Frames(NamedTuple):
 class AMQP010Resync:
     """One direction of a connection: bytes and holes in, frames and faults out.
 
-    A frame begins with the first byte, at `offset`.
+    A frame begins with the first byte, at `offset`, unless there was a `fault` before: then that is to be found out.
     """
 
-    def __init__(self, *, offset: int = 0) -> None:
-        self._reader: FrameReader | None = _reader(offset)
+    def __init__(self, *, offset: int = 0, fault: UnreadableBytes | None = None) -> None:
+        self._reader: FrameReader | None = None if fault is not None else _reader(offset)
         # While not reading: what is held, no more than a frame, where it lies, and what is to be reported, since where.
         self._held = b""
         self._offset = offset
-        self._since = offset
+        self._since = offset if fault is None else fault.offset
         self._to_skip = 0
         self._body = b""
-        self._fault = UnreadableBytes(0, MISSING, offset)
+        self._fault = UnreadableBytes(0, MISSING, offset) if fault is None else fault
         self._refused_at = -1
         self._numbering = CommandNumbering()
 

@@ -14,6 +14,7 @@ try:
 except ImportError:
     from amqproxy import _cython as cython
 
+from amqproxy.amqp010.boundary import find_frame, frame_size_at
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, METHOD, Frame
@@ -32,6 +33,11 @@ from amqproxy.taps.note import NOTHING, Note
 
 MAX_GUESS_BYTES = 64 * 1024
 """Searched, on a port that is not AMQP's, for the first frame of a stream that was joined in its middle."""
+
+MAX_AMQP010_GUESS_BYTES = 256 * 1024
+"""Searched for frames of 0-10 where a stream was joined in its middle, beside the search for those of 0-9-1."""
+
+_AMQP010_HEAD = 12
 
 SERVER_PORTS = frozenset({5671, 5672, 5552})
 """AMQP over TLS, AMQP, and RabbitMQ's own stream protocol."""
@@ -66,6 +72,8 @@ class ConversationSide:
     stranger: str
     counted: cython.longlong
     counted_ts_ns: int
+    guess: bytes | None  # what may be of 0-10, from `guess_at` on; None where that is settled
+    guess_at: cython.longlong
 
     def __init__(self, is_from_start: bool) -> None:
         self.is_from_start = is_from_start
@@ -79,6 +87,8 @@ class ConversationSide:
         self.stranger = ""
         self.counted = 0
         self.counted_ts_ns = 0
+        self.guess = None
+        self.guess_at = 0
 
     @cython.cfunc
     def count(self, ts_ns: int, size: int) -> None:
@@ -165,6 +175,8 @@ class Conversation:
             found = side.finder.feed(ts_ns, data)
             if found:
                 self._report(direction, ts_ns, found, passed)
+            elif side.guess is not None and self._guess_amqp010(direction, ts_ns, data, False, passed):
+                return
             elif not self.is_reported and side.finder.skipped > MAX_GUESS_BYTES and not self._has_server_port:
                 self._be_stranger(direction, ts_ns, "unknown", passed)
         elif side.amqp010 is not None:
@@ -192,6 +204,9 @@ class Conversation:
         self._note = note
         side = self._side(direction)
         if side.finder is not None:
+            if side.guess is not None:
+                side.guess_at += len(side.guess) + lost
+                side.guess = b""
             found = side.finder.gap(ts_ns, lost, is_whole)
             if found:
                 self._report(direction, ts_ns, found, passed)
@@ -233,6 +248,8 @@ class Conversation:
         side = self._side(direction)
         if side.first and side.finder is None and not side.stranger and self._has_server_port:
             self._decide(direction, ts_ns, True, passed)
+        if side.guess is not None and self._has_server_port:
+            self._guess_amqp010(direction, ts_ns, b"", True, passed)
         if not self.is_reported:
             return
         if side.amqp010 is not None:
@@ -268,6 +285,9 @@ class Conversation:
         if self.is_reported and peer.stranger and side.is_from_start:
             # A peer addressed in another protocol answers in that protocol.
             self._be_stranger(direction, ts_ns, peer.stranger, passed)
+            return
+        if peer.amqp010 is not None:
+            self._read(direction, ts_ns, False, passed)
             return
         end = frame_at(first, 0)
         if self.leg and end != IMPOSSIBLE:  # the packets of a recording begin with a frame
@@ -329,9 +349,57 @@ class Conversation:
         begin = side.offset + side.missing
         side.missing = 0
         side.finder = FrameResync(self._tally, frame_max=self._frame_max, offset=begin, fault=fault)
+        if fault is not None and (not self.is_reported or self._side(1 - direction).amqp010 is not None):
+            side.guess, side.guess_at = b"", begin
         if data:
             found = side.finder.feed(ts_ns, data)
             self._report(direction, ts_ns, found, passed)
+            if side.guess is not None:
+                self._guess_amqp010(direction, ts_ns, data, False, passed)
+
+    @cython.cfunc
+    def _guess_amqp010(
+        self, direction: cython.int, ts_ns: int, data: bytes, is_all: cython.bint, passed: list[Decoded]
+    ) -> bool:
+        """Look for frames of 0-10 in what came of a side that was joined in its middle: are there any?
+
+        Two that follow each other are proof; so is one that ends where the bytes end, if the other side speaks 0-10, or
+        no more come.
+        """
+        side, peer = self._side(direction), self._side(1 - direction)
+        if (self.is_reported and peer.amqp010 is None) or side.guess is None:
+            side.guess = None
+            return False
+        guess = side.guess + data
+        place, is_sure = find_frame(guess)
+        if not is_sure:
+            rest = len(guess) - place
+            is_last = (is_all or peer.amqp010 is not None) and rest >= _AMQP010_HEAD
+            is_sure = is_last and frame_size_at(guess, place) == rest
+        if not is_sure:
+            side.guess = guess[place:]
+            side.guess_at += place
+            if side.guess_at - side.offset > MAX_AMQP010_GUESS_BYTES:
+                side.guess = None
+            return False
+        side.guess = None
+        side.finder = None
+        if not self._reads_amqp010:
+            side.missing = side.guess_at - side.offset
+            self._start_reporting(ts_ns, passed)
+            self._be_stranger(direction, ts_ns, AMQP010, passed)
+            side.count(ts_ns, len(guess))
+        else:
+            fault = UnreadableBytes(side.first_ts_ns or ts_ns, self._reason(), side.offset)
+            side.amqp010 = AMQP010Resync(offset=side.guess_at, fault=fault)
+            self._start_reporting(ts_ns, passed)
+            self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, guess), passed)
+        other = 1 - direction
+        if peer.guess is not None:
+            self._guess_amqp010(other, ts_ns, b"", False, passed)
+        elif peer.finder is not None and peer.finder.skipped:
+            peer.guess, peer.guess_at = b"", peer.offset + peer.finder.skipped
+        return True
 
     @cython.cfunc
     def _read_amqp010(self, direction: cython.int, ts_ns: int, passed: list[Decoded]) -> None:
@@ -358,6 +426,7 @@ class Conversation:
         """
         side = self._side(direction)
         side.stranger = protocol
+        side.guess = None
         if side.finder is not None:
             side.missing = side.finder.skipped
             side.finder = None

@@ -1,5 +1,8 @@
 """The tables of who may send what."""
 
+import subprocess
+import sys
+
 import pytest
 
 from amqproxy.amqp010.methods import BY_NAME
@@ -71,3 +74,9 @@ def test_it_looks_the_same_from_both_sides(
     by_name = {str(state): {(str(s), n): str(to) for (s, n), to in moves.items()} for state, moves in table.items()}
     for state, moves in table.items():
         assert by_name[mirrored(state)] == {(str(s.other), n): mirrored(to) for (s, n), to in moves.items()}
+
+
+def test_the_senders_of_all_are_known_whichever_module_is_imported_first() -> None:
+    script = "from amqproxy.amqp010.transitions import SENDERS; print(len(SENDERS))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert int(done.stdout) == len(BY_NAME)

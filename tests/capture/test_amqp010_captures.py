@@ -1,14 +1,23 @@
 """Recorded connections of 0-10, decoded from their captures: each frame that was sent, with its command's id."""
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from amqproxy.capture.decode import read_decoded
+from amqproxy.amqp091.tally import Tally
+from amqproxy.capture.conversation import Conversation
+from amqproxy.capture.decode import CaptureReading, read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedProtocolHeader, SkippedBytes, records_of
+from amqproxy.capture.endpoints import Endpoint
+from amqproxy.capture.files import files_of
 from amqproxy.capture.json_lines import JSONLines
+from amqproxy.capture.pcap import Packet
+from amqproxy.capture.stream_events import Opened, StreamEnd
 from amqproxy.peer import CLIENT, SERVER
 from tests.amqp010 import recorded
+from tests.capture.building import address
 
 
 def decoded(name: str) -> list[Decoded]:
@@ -68,3 +77,86 @@ def test_without_being_asked_for_it_is_counted_as_another_protocol() -> None:
     (path,) = recorded.FOLDER.glob(f"{recorded.QPIDD}.pcap*")
     reasons = [each.reason for each in read_decoded(path) if isinstance(each, SkippedBytes)]
     assert reasons == ["0-10 is not decoded", "0-10 is not decoded"]
+
+
+# --- joined in their middle
+
+
+class Piece:
+    """Some packets of a capture, in place of a file."""
+
+    source = "piece"
+
+    def __init__(self, packets: Sequence[Packet]) -> None:
+        self._packets = packets
+
+    def packets(self, *listeners: object) -> Iterator[Packet]:
+        return iter(self._packets)
+
+
+def decoded_from(name: str, part: float) -> list[Decoded]:
+    """What is decoded of a capture that begins so late."""
+    (path,) = recorded.FOLDER.glob(f"{name}.pcap*")
+    packets = list(files_of(path)[0].packets())
+    reading = CaptureReading("piece", reads_amqp010=True)
+    piece: Any = Piece(packets[int(len(packets) * part) :])
+    return [*reading.decoded(piece), *reading.finish()]
+
+
+def raws(passed: Iterable[Decoded]) -> list[tuple[str, str, bytes]]:
+    return [
+        (each.connection, each.sender, frame.raw)
+        for each in passed
+        if isinstance(each, DecodedAMQP010Frames)
+        for frame in each.frames
+    ]
+
+
+@pytest.mark.parametrize("part", [0.15, 0.4, 0.65, 0.9])
+@pytest.mark.parametrize("name", recorded.SESSIONS)
+def test_without_a_beginning_frames_are_still_those_of_0_10(name: str, part: float) -> None:
+    whole, joined = raws(decoded(name)), raws(decoded_from(name, part))
+    assert len(joined) > len(whole) * (1 - part) / 2
+    for connection, sender in {each[:2] for each in joined}:
+        found = [raw for *place, raw in joined if place == [connection, sender]]
+        expected = [raw for *place, raw in whole if place == [connection, sender]]
+        assert found == expected[-len(found) :]
+
+
+@pytest.mark.parametrize("port", [5672, 40_001])
+@pytest.mark.parametrize("cut", [0, 1, 5, 12, 13, 40])
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+def test_bytes_from_the_middle_of_a_frame_on_are_0_10(cut: int, step: int, port: int) -> None:
+    client, server = recorded.directions(recorded.QPIDD)
+    passed: list[Decoded] = []
+    ends = (Endpoint(address("10.0.0.1"), 50_000), Endpoint(address("10.0.0.2"), port))
+    talk = Conversation(Opened(0, 0, ends, False), Tally(), True)
+    halves = [each.data[700 + cut : 2700] for each in (client, server)]
+    for at in range(0, 2000, step):
+        for direction, data in enumerate(halves):
+            if data[at : at + step]:
+                talk.data(direction, at, data[at : at + step], passed)
+    for direction in (0, 1):
+        talk.end(direction, 2000, StreamEnd.END, passed)
+    assert {each.connection for each in passed} == {f"10.0.0.1:50000-10.0.0.2:{port}"}
+    for direction, data in zip((client, server), halves, strict=True):
+        sender = CLIENT if direction is client else SERVER
+        found = b"".join(raw for _, of, raw in raws(passed) if of == sender)
+        skipped = [each for each in passed if isinstance(each, SkippedBytes) and each.sender == sender]
+        assert len(found) + sum(each.lost for each in skipped) == len(data)
+        assert found in data
+        assert len(found) > 500
+        assert all(each.protocol == "0-10" for each in skipped)
+
+
+def test_who_does_not_read_0_10_counts_its_bytes() -> None:
+    client, _ = recorded.directions(recorded.QPIDD)
+    passed: list[Decoded] = []
+    ends = (Endpoint(address("10.0.0.1"), 50_000), Endpoint(address("10.0.0.2"), 5672))
+    talk = Conversation(Opened(0, 0, ends, False), Tally())
+    data = client.data[1000:3000]
+    talk.data(0, 1, data, passed)
+    talk.end(0, 2, StreamEnd.END, passed)
+    (skipped,) = passed
+    assert isinstance(skipped, SkippedBytes)
+    assert (skipped.protocol, skipped.reason, skipped.lost) == ("0-10", "0-10 is not decoded", 2000)

@@ -1,0 +1,123 @@
+"""What is found on connections of AMQP 0-10, by the detectors of 0-9-1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amqproxy.amqp010.commands import (
+    ExecutionException,
+    MessageCancel,
+    MessageFlow,
+    MessageReject,
+    QueueDeclare,
+)
+from amqproxy.amqp010.controls import ConnectionClose
+from amqproxy.peer import SERVER, Peer
+from amqproxy.taps.findings.detector import ObservedConnection
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.findings.inspector import Inspector
+from amqproxy.taps.trace.events import TraceEvent
+from tests.taps.amqp010_trace.traced import TracedAMQP010, ids
+
+INFINITE = 0xFFFFFFFF
+
+
+class InspectedAMQP010(TracedAMQP010):
+    """A connection whose session on channel 1 is attached; `findings` are all that there were since."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.findings: list[Finding] = []
+        self._inspector = Inspector(7, "a:1-b:2", ObservedConnection(self.trace, False, "10.0.0.1"))
+        self.trace.listen(self._inspect)
+
+    def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
+        self.findings += self._inspector.inspect(events)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [each.kind for each in self.findings]
+
+    def give_credit(self, messages: int, byte_credit: int) -> None:
+        self.client(MessageFlow(destination="d", unit=0, value=messages))
+        self.client(MessageFlow(destination="d", unit=1, value=byte_credit))
+
+
+def test_a_durable_queue_is_consumed_without_accepts() -> None:
+    inspected = InspectedAMQP010()
+    inspected.client(QueueDeclare(queue="q", durable=True))
+    inspected.subscribe("q", accept_mode=1)
+    inspected.complete((0, 1))
+    assert inspected.kinds == ["auto-ack"]
+    assert inspected.findings[0].text == "message.subscribe with no_ack takes messages of the durable queue q"
+
+
+def test_credit_without_end_is_no_prefetch_limit() -> None:
+    inspected = InspectedAMQP010()
+    inspected.subscribe("q", "d")
+    inspected.complete(0)
+    inspected.give_credit(500, INFINITE)
+    assert inspected.kinds == []
+    inspected.give_credit(INFINITE, INFINITE)
+    assert inspected.kinds == ["unlimited-prefetch"]
+
+
+def test_credit_of_what_needs_no_accept_may_be_without_end() -> None:
+    inspected = InspectedAMQP010()
+    inspected.subscribe("q", "d", accept_mode=1)
+    inspected.complete(0)
+    inspected.give_credit(INFINITE, INFINITE)
+    assert inspected.kinds == []
+
+
+def test_releases_in_a_loop() -> None:
+    inspected = InspectedAMQP010()
+    inspected.subscribe()
+    for number in range(20):
+        inspected.deliver()  # each was delivered before
+        inspected.release(number)
+    assert inspected.kinds == ["requeue-loop"]
+
+
+def test_an_accept_of_what_is_not_open() -> None:
+    inspected = InspectedAMQP010()
+    inspected.subscribe()
+    inspected.deliver()
+    inspected.accept(0)
+    inspected.accept(0)
+    assert inspected.kinds == ["unknown-ack"]
+    assert "settled before" in inspected.findings[0].text
+
+
+def test_an_unroutable_publish_is_returned_and_nacked() -> None:
+    inspected = InspectedAMQP010()
+    inspected.publish(accept_mode=0)
+    inspected.server(MessageReject(transfers=ids(0), code=1))
+    assert inspected.kinds == ["returned-publish", "nacked-publish"]
+    assert inspected.findings[0].text == "exchange default returned a message with routing key 'q': unroutable"
+
+
+def test_an_exception_is_a_channel_error() -> None:
+    inspected = InspectedAMQP010()
+    inspected.client(QueueDeclare(queue="q", passive=True))
+    inspected.server(ExecutionException(error_code=404, command_id=0, description="none"))
+    assert [(each.kind, each.channel, each.text) for each in inspected.findings] == [
+        ("channel-error", 1, "404 none after queue.declare")
+    ]
+
+
+def test_a_broker_that_closes_an_open_connection_is_no_refused_login() -> None:
+    inspected = InspectedAMQP010()
+    inspected.feed(SERVER, ConnectionClose(reply_code=501, reply_text="framing"), channel=0)
+    assert inspected.kinds == ["connection-error"]
+
+
+def test_subscriptions_for_one_message_each() -> None:
+    inspected = InspectedAMQP010()
+    for number in range(11):
+        inspected.subscribe("q", "d")
+        inspected.deliver("d")
+        inspected.accept(number)
+        inspected.client(MessageCancel(destination="d"))
+        inspected.complete((0, 3 * number + 2))
+    assert inspected.kinds == ["consumer-per-message"]
