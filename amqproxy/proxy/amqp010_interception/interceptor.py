@@ -281,6 +281,9 @@ class AMQP010Interceptor:
         if frame.track == Track.COMMAND and frame.begins_assembly:
             position = self._legs.next_position(sender, sender, frame.channel) or 0
         self._legs.receive(sender, sender, frame)
+        path.keep(frame)
+        if path.kept[frame.track] and self.share.is_over:
+            raise FramingError("there is no memory now for the rest of a control or a command")
         if channel.closing is not None:
             self._take_while_closing(channel, path, frame, position)
         elif path.is_held_up and frame.index != ConnectionClose.index:

@@ -12,7 +12,7 @@ from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import SessionDetach
 from amqproxy.amqp010.domains import Track
 from amqproxy.amqp010.errors import ProtocolError, ResourceLimitExceeded, Scope
-from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.frame import BODY, Frame
 from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.amqp010.session import Session
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -82,7 +82,12 @@ class Legs:
     # --- frames
 
     def receive(self, leg: Peer, sender: Peer, frame: Frame) -> None:
-        """Show a leg a frame. What is wrong in a session only is for its receiver to answer."""
+        """Show a leg a frame. What is wrong in a session only is for its receiver to answer.
+
+        Of a body, it is shown the last frame only: it would keep all of them.
+        """
+        if frame.kind == BODY and not frame.ends_assembly:
+            return
         try:
             self.connections[leg].receive(sender, frame)
         except ProtocolError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.frame import BODY, Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010_interception.command_insertions import CommandInsertions
@@ -77,9 +77,8 @@ class Path:
     """What one peer sends on one channel.
 
     `is_mid`: the receiver has had a part of a command, and not all of it; what is `put_off` is done at its end.
-    Controls that come
-    while a command is gathered go on `behind` it. `left` is how many bytes of body may still come where rules have
-    believed what the header says of them.
+    Controls that come while a command is gathered go on `behind` it. `left` is how many bytes of body may still come where rules
+    have believed what the header says of them; `kept` are the bytes of a control and of a command that are not whole.
     """
 
     __slots__ = (
@@ -89,6 +88,7 @@ class Path:
         "gathered",
         "is_mid",
         "is_paused",
+        "kept",
         "left",
         "note",
         "position",
@@ -110,6 +110,7 @@ class Path:
         self.left: int | None = None
         self.note: Note = NOTHING
         self.is_mid = self.is_paused = False
+        self.kept = [0, 0]
         self.put_off: deque[Callable[[], None]] = deque()
         self.queue: deque[tuple[Frame, int]] = deque()
         self.waiting: WaitingCommand | None = None
@@ -136,6 +137,17 @@ class Path:
         frames, self.gathered = self.gathered, []
         self._load.remove(cost(frames))
         return frames
+
+    def keep(self, frame: Frame) -> None:
+        """A frame is kept by the legs until the end of its control or command; of a body, they keep none."""
+        track = frame.track
+        if frame.ends_assembly:
+            self._load.remove(self.kept[track])
+            self.kept[track] = 0
+        elif frame.kind != BODY:
+            size = cost([frame])
+            self.kept[track] += size
+            self._load.add(size)
 
     def enqueue(self, frame: Frame, position: int) -> None:
         self.queue.append((frame, position))
@@ -164,6 +176,8 @@ class Path:
         waiting = self.wake()
         self.take_gathered()
         self.controls, self.behind = [], []
+        self._load.remove(sum(self.kept))
+        self.kept = [0, 0]
         while self.queue:
             self.dequeue()
         return None if waiting is None else waiting.number

@@ -549,3 +549,25 @@ def test_whatever_comes(pieces: list[tuple[bool, bytes]]) -> None:
         except ProtocolError:
             return
         stage.listen()
+
+
+def test_the_body_of_what_passes_is_not_kept() -> None:
+    share = MemoryShare(MemoryBudget(1 << 20, share_limit=10_000))
+    stage = AMQP010Stage(share=share)
+    sent = transfer(body=b"x" * 200_000)
+    heard = []
+    for start in range(0, len(sent), 10_000):
+        heard += stage.feed(CLIENT, sent[start : start + 10_000])
+        assert share.used < 2000
+    assert len(heard) == 1
+    assert share.used == 0
+
+
+def test_parts_of_controls_are_not_kept_without_bound() -> None:
+    stage = AMQP010Stage(share=MemoryShare(MemoryBudget(1 << 20, share_limit=10_000)))
+    begin = bytes([0x0E, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0]) + b"\x02\x0d" + bytes(4096 - 14)
+    for number in (2, 3):
+        assert stage.feed(CLIENT, begin[:7] + bytes([number]) + begin[8:]) == []
+    with pytest.raises(ProtocolError, match="no memory"):
+        stage.feed(CLIENT, begin[:7] + b"\x04" + begin[8:])
+    assert "connection.close" in stage.listen()[0]
