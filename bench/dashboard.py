@@ -32,7 +32,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         control = directory / "control"
         config = directory / "amqproxy.toml"
-        config.write_text(f'[control]\npath = "{control}"\n')
+        config.write_text(f'threads = 0\n[control]\npath = "{control}"\n')
         proxy = stack.enter_context(amqproxy(listening.getsockname()[1], config))
         flow, volume = relay.LOADS[0], int(4e9 * scale)
         run = partial(relay.throughput, listening, proxy, flow, volume)

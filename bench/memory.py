@@ -41,7 +41,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         port = listening.getsockname()[1]
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         limit = f"limits.connections = {max(CONNECTIONS) + FIRST}\n"
-        directory.joinpath("plain.toml").write_text(limit)
+        directory.joinpath("plain.toml").write_text(f"threads = 0\n{limit}")
         directory.joinpath("pump.toml").write_text(f"threads = 1\n{limit}")
         proxies = []
         try:

@@ -89,9 +89,12 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 @contextmanager
 def _configured(upstream: int, path: Path, metrics: str) -> Iterator[Proxy]:
-    """A proxy with a control socket beside its config, and these settings of its metrics."""
+    """A proxy with a control socket beside its config, and these settings of its metrics.
+
+    Without pumps, so that both of what is compared have their bytes relayed by the event loop.
+    """
     config = path.with_suffix(".toml")
-    config.write_text(f'[metrics]\naddress = "127.0.0.1:0"\n{metrics}\n[control]\npath = "{path}.sock"\n')
+    config.write_text(f'threads = 0\n[metrics]\naddress = "127.0.0.1:0"\n{metrics}\n[control]\npath = "{path}.sock"\n')
     with amqproxy(upstream, config) as proxy:
         yield proxy
 
