@@ -77,8 +77,9 @@ class Path:
     """What one peer sends on one channel.
 
     `is_mid`: the receiver has had a part of a command, and not all of it; what is `put_off` is done at its end.
-    Controls that come while a command is gathered go on `behind` it. `left` is how many bytes of body may still come where rules
-    have believed what the header says of them; `kept` are the bytes of a control and of a command that are not whole.
+    Controls that come while a command is gathered go on `behind` it. `left` is how many bytes of body may still come
+    where rules have believed what the header says of them; `kept` are the bytes of a control and of a command that are
+    not whole.
     """
 
     __slots__ = (
