@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from amqproxy.amqp010.controls import SessionAttach, SessionAttached, SessionCommandPoint, SessionCompleted
+from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import (
@@ -27,6 +29,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import SelectorOf
@@ -36,6 +39,8 @@ from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.trace_tap import OBSERVERS_A_STEP, TraceTap
+from tests.taps.amqp010_trace.traced import START, ids, published
+from tests.taps.amqp010_trace.traced import frames_of as amqp010_frames
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 
@@ -250,3 +255,40 @@ def test_findings_across_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     (finding,) = queue.take_records()
     assert isinstance(finding, Finding)
     assert (finding.kind, finding.stream) == ("unconsumed-queue", 1)
+
+
+def test_what_passes_of_0_10_is_reported_alike() -> None:
+    queue = RecordQueue(100, 1 << 20, Metrics(), lambda: None)
+    tap = TraceTap(queue, ObserverSettings(), memory=1 << 20)
+    session = Session()
+    tap.saw_protocol_header(session, AMQP010_HEADER)
+    tap.saw_protocol_header(session, AMQP010_HEADER, SERVER)
+
+    def saw(sender: Peer, channel: int, method: Any, **content: Any) -> None:
+        raw = b"".join(frame.raw for frame in amqp010_frames(channel, method, **content))
+        tap.saw_amqp010_frames(session, sender, AMQP010Chunk(raw, 0, [None] * raw_count(raw)))
+
+    for sender, control in START:
+        saw(sender, 0, control)
+    saw(CLIENT, 1, SessionAttach(name_=b"s"))
+    saw(SERVER, 1, SessionAttached(name_=b"s"))
+    saw(CLIENT, 1, SessionCommandPoint(command_id=0, command_offset=0))
+    transfer, header = published()
+    saw(CLIENT, 1, transfer, header=header, body=b"hello")
+    saw(SERVER, 1, SessionCompleted(commands=ids(0)))
+    tap.saw_end(session, "over")
+    found = [each for each in queue.take_records() if isinstance(each, MessageRecord)]
+    assert [(each.type, each.outcome, each.channel) for each in found] == [
+        ("connection", "opened", None),
+        ("channel", "opened", 1),
+        ("publish", "confirmed", 1),
+        ("connection", "closed", None),
+    ]
+
+
+def raw_count(raw: bytes) -> int:
+    count = at = 0
+    while at < len(raw):
+        at += int.from_bytes(raw[at + 2 : at + 4])
+        count += 1
+    return count
