@@ -65,6 +65,10 @@ def test_memory_that_grows_is_noticed() -> None:
     assert "+0 KiB an hour" in _with_memory([60.0] * 5 + [70.0] * 20).check_memory()
     with pytest.raises(AssertionError, match="KiB an hour"):
         _with_memory([60.0 + 0.5 * at for at in range(25)]).check_memory()
+    peaks = [70.0, 66.0, 68.0, 60.0, 65.0] * 4
+    assert "60.00 MiB early, 61.00 late" in _with_memory([*peaks, 75.0, 61.0, 90.0, 90.0, 90.0]).check_memory()
+    with pytest.raises(AssertionError, match="KiB an hour"):
+        _with_memory([*peaks, *[each + 5 for each in peaks[:5]]]).check_memory()
     assert "too few" in _with_memory([1.0, 100.0]).check_memory()
 
 
