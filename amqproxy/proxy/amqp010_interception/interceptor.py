@@ -352,6 +352,10 @@ class AMQP010Interceptor:
             path.position, path.note, path.left = position, NOTHING, None
             concerns = self._concerns(channel, path.sender, frame.index)
             path.rest = Rest.IS_GATHERED if concerns else Rest.PASSES
+        elif path.rest is Rest.BEGINS:  # its first part came on another channel, or to a session that has ended
+            text = "the rest of a command, whose begin rules have not seen here"
+            self._close_session(channel, Close(Scope091.CHANNEL, 540, text))
+            return
         if path.rest is Rest.IS_GATHERED:
             path.gather(frame)
             self._gather(channel, path, frame)

@@ -571,3 +571,8 @@ def test_parts_of_controls_are_not_kept_without_bound() -> None:
     with pytest.raises(ProtocolError, match="no memory"):
         stage.feed(CLIENT, begin[:7] + b"\x04" + begin[8:])
     assert "connection.close" in stage.listen()[0]
+
+
+def test_the_rest_of_a_command_is_nothing_without_its_begin() -> None:
+    stage = AMQP010Stage(REFUSE, opening=OPENING)
+    assert stage.feed(CLIENT, transfer(body=b"x" * 9000)) == []  # no session is attached: there is nothing to close
