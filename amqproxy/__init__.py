@@ -29,6 +29,8 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.
 
+`message_filter` chooses messages of either protocol by a filter.
+
 `config` is the configuration file as types, `resources` what rules in it read from outside; `hints` and `suggestions`
 name the word that was perhaps meant; `log` writes the log, through a `line_writer` that never waits; `supervision`
 keeps a failure with its owner, `trio_thread` runs a trio loop in a thread, `printing` carries records to standard
