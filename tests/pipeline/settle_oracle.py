@@ -121,7 +121,7 @@ class Oracle:
         seen: Counter[Any] = Counter()
         for row in rows:
             if row["rank"] == 0:
-                if published and row["ts_ns"] - published[-1]["ts_ns"] > self.window_ns:
+                if not published or row["ts_ns"] - published[-1]["ts_ns"] > self.window_ns:
                     published, first, seen = [], Counter(), Counter()
                 published.append(row)
                 continue

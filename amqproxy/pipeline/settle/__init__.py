@@ -7,6 +7,7 @@
     requests      synchronous methods
     errors        what went wrong, or could not be read
     lives         connections and channels, from their beginning to their end; and so who rows are of
+    watermark     until when all that passed is known, where there are several chains
     settlements   ranges of what was settled → a row for each number
     batch         the events of a batch as tables that SQL reads, and what is computed once
     carry         what is not settled yet, as rows that the next batch is given

@@ -3,8 +3,13 @@
 Content is recognised by its virtual host and message_id; without one, by its exchange, routing key and digest. What is
 alike is distinguished by its place: the first that a queue delivers is the first that was published, and so on.
 Most content is like no other: published once, and delivered once from each queue. It needs no place, hence no window.
-Counting begins anew when nothing alike was published for the window, and a delivery that comes later than that after
-its publish is linked to none. What was delivered before is linked only if nothing alike had been published since.
+Counting begins with the first publish that is seen, and anew when nothing alike was published for the window; a
+delivery that comes later than that after its publish is linked to none. What was delivered before is linked only if
+nothing alike had been published since.
+
+A batch knows what one before it has counted, of each content that may still be counted on: so batches link what one
+links. Where several chains of a virtual host are not equally far, places are not known beyond the one furthest behind:
+there, of content that is alike, none is linked.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.carry import PUBLISHED, SEEN
+from amqproxy.pipeline.settle.watermark import Watermarks
 
 REFERENCE = ("published_connection_id", "published_channel", "published_epoch", "published_number", "published_ns")
 """The columns that say which publish a delivery came from."""
@@ -20,19 +26,20 @@ REFERENCE = ("published_connection_id", "published_channel", "published_epoch", 
 _OF_PUBLISH = ("connection_id", "channel", "epoch", "number", "ts_ns")
 _OF_EVENT = "connection_id, channel, epoch, number, ts_ns, seq"
 
-CONTENT_KEY = """CASE
+CONTENT_KEY = """(CASE
     WHEN e.message_id <> '' THEN xxhash64(w.virtual_host, e.message_id, e.size)
     WHEN e.digest IS NOT NULL THEN xxhash64(w.virtual_host, e.exchange, e.routing_key, e.digest)
-END"""
-"""What the content of an event `e` on a connection `w` is recognised by."""
+END ^ CASE WHEN e.ts_ns < w.late_ns THEN 1L ELSE 0L END)"""
+"""What the content of an event `e` on a connection `w` is recognised by; what comes too late is like nothing else."""
 
 _CONTENTS = f"""
-    SELECT chain, content_key, {_OF_EVENT}, rank, queue_key,
+    SELECT chain, virtual_host, known_ns, content_key, {_OF_EVENT}, rank, queue_key,
         CASE WHEN rank = 0 OR redelivered THEN 0L ELSE 1L END AS is_first,
         CASE WHEN rank = 0 THEN 0L ELSE 1L END AS seen,
         CAST(NULL AS BIGINT) AS occurrence
     FROM (
-        SELECT {{hint}} e.chain, e.connection_id, e.channel, e.epoch, e.number, e.ts_ns, e.seq, e.redelivered,
+        SELECT {{hint}} e.chain, w.virtual_host, w.known_ns, e.connection_id, e.channel, e.epoch, e.number, e.ts_ns,
+            e.seq, e.redelivered,
             CASE WHEN e.type = 'publish' THEN 0 ELSE 2 END AS rank,
             {CONTENT_KEY} AS content_key,
             CASE WHEN e.type <> 'publish' THEN xxhash64(
@@ -43,11 +50,13 @@ _CONTENTS = f"""
     )
     WHERE content_key IS NOT NULL
     UNION ALL
-    SELECT chain, content_key, {_OF_EVENT}, CASE WHEN type = '{PUBLISHED}' THEN 0 ELSE 1 END, queue_key,
+    SELECT /*+ BROADCAST(m) */ c.chain, c.virtual_host, {{known_ns}} AS known_ns, c.content_key,
+        {", ".join(f"c.{name}" for name in _OF_EVENT.split(", "))},
+        CASE WHEN type = '{PUBLISHED}' THEN 0 ELSE 1 END, queue_key,
         CASE WHEN type = '{PUBLISHED}' THEN 0L ELSE occurrence END,
         CASE WHEN type = '{PUBLISHED}' THEN 0L ELSE seen END,
         CASE WHEN type = '{PUBLISHED}' THEN occurrence END
-    FROM {{carried}} WHERE type IN ('{PUBLISHED}', '{SEEN}')
+    FROM {{carried}} c {{marked}} WHERE type IN ('{PUBLISHED}', '{SEEN}')
 """
 """What was published (`rank` 0) and delivered (2), and what is carried of contents: published (0), delivered (1)."""
 
@@ -72,22 +81,35 @@ _LIKE_NO_OTHER = f"SELECT /*+ BROADCAST(a) */ t.* FROM ({_CONTENTS}) t LEFT ANTI
 _ORDER = "ts_ns, rank, connection_id, seq"
 
 
+_UNPUBLISHED = -1
+"""The `base` of what was delivered before anything alike was published."""
+
+
 def _counted(contents: str, window_ns: int) -> str:
-    """Contents with `base`, how many alike were published before counting began anew; and which they are since."""
+    """Contents with `base`, how many alike were published before counting began anew; and which they are since.
+
+    `forgotten` are those of the publishes that are counted on which the batches before have not carried.
+    """
     return f"""
         SELECT *, `all` - base AS published, sum(is_first) OVER of_queue AS delivered, sum(seen) OVER of_queue AS so_far
         FROM (
-            SELECT *, coalesce(max(
-                CASE WHEN rank = 0 AND ts_ns - before_ns > {window_ns} THEN `all` - 1 END
-            ) OVER alike, 0L) AS base
+            SELECT *, coalesce(
+                max(CASE WHEN rank = 0 AND coalesce(ts_ns - before_ns > {window_ns}, forgotten = 0)
+                    THEN `all` - 1 END) OVER alike,
+                CASE WHEN forgotten = 0 THEN {_UNPUBLISHED}L ELSE 0L END
+            ) AS base
             FROM (
-                SELECT *, coalesce(max(occurrence) OVER alike, 0L)
-                    + sum(CASE WHEN rank = 0 AND occurrence IS NULL THEN 1L ELSE 0L END) OVER alike AS `all`,
-                    max(CASE WHEN rank = 0 THEN ts_ns END) OVER before AS before_ns
-                FROM ({contents})
-                WINDOW alike AS (PARTITION BY content_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING),
-                    before AS (PARTITION BY content_key ORDER BY {_ORDER}
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+                SELECT *, forgotten + sum(CASE WHEN rank = 0 THEN 1L ELSE 0L END) OVER alike AS `all`
+                FROM (
+                    SELECT *, coalesce(min(occurrence) OVER whole - 1, 0L) AS forgotten,
+                        max(CASE WHEN rank = 0 THEN ts_ns END) OVER before AS before_ns
+                    FROM ({contents})
+                    WINDOW whole AS (PARTITION BY content_key ORDER BY {_ORDER}
+                            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+                        before AS (PARTITION BY content_key ORDER BY {_ORDER}
+                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+                )
+                WINDOW alike AS (PARTITION BY content_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)
             )
             WINDOW alike AS (PARTITION BY content_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)
         )
@@ -95,8 +117,20 @@ def _counted(contents: str, window_ns: int) -> str:
     """
 
 
-def _links(window_ns: int) -> str:
-    place = """CASE WHEN rank = 0 THEN published WHEN is_first = 1 THEN delivered WHEN published = 1 THEN 1L END"""
+_PLACE = "CASE WHEN rank = 0 THEN published WHEN is_first = 1 THEN delivered WHEN published = 1 THEN 1L END"
+
+_CERTAIN_PLACE = f"""CASE
+    WHEN rank = 0 THEN published
+    WHEN ts_ns < max(CASE WHEN rank = 1 THEN ts_ns END) OVER (PARTITION BY content_key, queue_key) THEN NULL
+    WHEN ts_ns > known_ns AND (
+        delivered > 1 OR is_first = 0 OR max(published) OVER (PARTITION BY content_key, base) > 1
+    ) THEN NULL
+    ELSE {_PLACE}
+END"""
+"""Not where one that comes in a later batch may be before it; nor where those after it have been counted already."""
+
+
+def _links(window_ns: int, place: str) -> str:
     reference = zip(REFERENCE, _OF_PUBLISH, strict=True)
     in_time = f"ts_ns - publish.ts_ns BETWEEN 0 AND {window_ns} AND place IS NOT NULL"
     return f"""
@@ -105,17 +139,18 @@ def _links(window_ns: int) -> str:
         FROM (
             SELECT *, first(CASE WHEN rank = 0 THEN struct(connection_id, channel, epoch, number, ts_ns) END)
                 OVER (PARTITION BY content_key, base, place ORDER BY rank) AS publish
-            FROM (SELECT *, {place} AS place FROM {{rows}} WHERE rank <> 1)
+            FROM (SELECT *, {place} AS place FROM {{rows}})
+            WHERE rank <> 1
         )
         WHERE rank <> 0
     """
 
 
 _LATEST = """
-    SELECT {hint} t.*, w.horizon_ns,
+    SELECT *,
         max(CASE WHEN rank = 0 THEN ts_ns END) OVER (PARTITION BY content_key) AS latest_ns,
         max(base) OVER (PARTITION BY content_key) AS latest_base
-    FROM {rows} t LEFT JOIN {horizons} w ON w.chain = t.chain
+    FROM {rows}
 """
 
 
@@ -125,10 +160,9 @@ _PUBLISHED_ONCE = f"""
     FROM ({_LIKE_NO_OTHER}) WHERE rank = 0
 """
 
-_OPEN_ONCE = f"""
-    SELECT /*+ BROADCAST(w) */ t.*, w.horizon_ns - {{window_ns}} AS begin
-    FROM ({_LIKE_NO_OTHER}) t JOIN {{horizons}} w ON w.chain = t.chain
-"""
+
+_OF_CONTENT = "chain, virtual_host, content_key"
+_OF_DELIVERED = "d.chain, d.virtual_host, d.content_key, d.queue_key, d.ts_ns, d.is_first AS occurrence, d.seen"
 
 
 class Journeys:
@@ -138,12 +172,14 @@ class Journeys:
     """
 
     def __init__(
-        self, batch: Batch, who: DataFrame, horizons: DataFrame, *, few: bool, contents: int, window_ns: int
+        self, batch: Batch, who: DataFrame, watermarks: Watermarks, *, few: bool, contents: int, window_ns: int
     ) -> None:
         self._batch = batch
         self._who = who
-        self._horizons = horizons
+        self._watermarks = watermarks
+        self._is_behind = watermarks.is_behind and not batch.is_last
         self.window_ns = window_ns
+        self._texts = {"{known_ns}": watermarks.known_ns, "{marked}": watermarks.join("c")}
         self._alike: DataFrame | None = None
         self._few = few
         self.has_alike = True
@@ -153,7 +189,8 @@ class Journeys:
             cores = batch.events.sparkSession.sparkContext.defaultParallelism
             self.by_content = f"/*+ REPARTITION({max(cores, contents // _ROWS_OF_PARTITION)}, content_key) */"
             """A hint: content that is the same comes to the same partition, of which there are so many."""
-            alike = batch.kept(batch.sql(_ALIKE.replace("{by_content}", self.by_content), few=few, who=who))
+            self._texts["{by_content}"] = self.by_content
+            alike = batch.kept(self._of_contents(_ALIKE))
             found = batch.sql(
                 "SELECT count(*) AS n, coalesce(sum(delivered), 0L) AS m FROM {alike}", alike=alike
             ).first()
@@ -164,59 +201,65 @@ class Journeys:
                 counted = _AMONG_ALIKE
         self._rows = batch.nothing
         if self.has_alike:
-            alike_only = {} if self._alike is None else {"alike": self._alike}
-            self._rows = batch.shared(batch.sql(_counted(counted, window_ns), few=few, who=who, **alike_only))
+            self._rows = batch.shared(self._of_contents(_counted(counted, window_ns)))
+
+    def _of_contents(self, text: str) -> DataFrame:
+        """The result of a query of `_CONTENTS`."""
+        alike = {} if self._alike is None else {"alike": self._alike}
+        for name, found in self._texts.items():
+            text = text.replace(name, found)
+        return self._batch.sql(text, few=self._few, who=self._who, **alike, **self._watermarks.tables)
 
     def links(self) -> DataFrame:
         """A row for each delivery of the batch: `connection_id`, `channel`, `epoch`, `number`, its `link_seq`, its
         `redelivery_count` as far as it was seen, and `REFERENCE`. Not of content that `published_once` is about.
         """
-        return self._batch.sql(_links(self.window_ns), rows=self._rows)
+        place = _CERTAIN_PLACE if self._is_behind else _PLACE
+        return self._batch.sql(_links(self.window_ns, place), rows=self._rows)
 
     def published_once(self) -> DataFrame | None:
         """A row for each content like no other: `content_key`, and as `REFERENCE` its publish; None of few contents."""
-        if self._alike is None:
-            return None
-        text = _PUBLISHED_ONCE.replace("{by_content}", self.by_content)
-        return self._batch.sql(text, few=self._few, who=self._who, alike=self._alike)
+        return None if self._alike is None else self._of_contents(_PUBLISHED_ONCE)
 
     def open(self) -> list[DataFrame]:
         """What the next batch is to know, with columns of `carry.OPEN`: what was published, how often it was delivered.
 
-        That is of the contents that have been published within the window.
+        That is of the contents that have been published within the window; and what was delivered where its publish may
+        still come.
         """
         found = []
+        begin = f"known_ns - {self.window_ns}"
+        may_come = "ts_ns > known_ns" if self._is_behind else "false"
         if self.has_alike:
-            begin = f"horizon_ns - {self.window_ns}"
             is_known = f"latest_ns >= {begin} AND base = latest_base"
-            latest = self._batch.sql(_LATEST, rows=self._rows, horizons=self._horizons)
+            latest = self._batch.sql(_LATEST, rows=self._rows)
             published = f"""
-                SELECT '{PUBLISHED}' AS type, chain, content_key, {_OF_EVENT}, published AS occurrence
+                SELECT '{PUBLISHED}' AS type, {_OF_CONTENT}, {_OF_EVENT}, published AS occurrence
                 FROM {{latest}} WHERE {is_known} AND rank = 0 AND ts_ns >= {begin}
             """
             seen = f"""
-                SELECT '{SEEN}' AS type, max(chain) AS chain, content_key, queue_key, max(ts_ns) AS ts_ns,
-                    max(delivered) AS occurrence, max(so_far) AS seen
-                FROM {{latest}} WHERE {is_known} AND rank <> 0 GROUP BY content_key, queue_key
+                SELECT '{SEEN}' AS type, max(chain) AS chain, max(virtual_host) AS virtual_host, content_key,
+                    queue_key, max(ts_ns) AS ts_ns, sum(is_first) AS occurrence, sum(seen) AS seen
+                FROM {{latest}} WHERE rank <> 0 AND (({is_known}) OR (base = {_UNPUBLISHED} AND {may_come}))
+                GROUP BY content_key, queue_key, base
             """
             found += [self._batch.sql(each, latest=latest) for each in (published, seen)]
         if self._alike is not None:
-            open_once = self._batch.sql(
-                _OPEN_ONCE,
-                few=self._few,
-                who=self._who,
-                alike=self._alike,
-                horizons=self._horizons,
-                window_ns=self.window_ns,
-            )
+            once = self._of_contents(_LIKE_NO_OTHER)
             published = f"""
-                SELECT '{PUBLISHED}' AS type, chain, content_key, {_OF_EVENT}, 1L AS occurrence
-                FROM {{rows}} WHERE rank = 0 AND ts_ns >= begin
+                SELECT '{PUBLISHED}' AS type, {_OF_CONTENT}, {_OF_EVENT}, 1L AS occurrence
+                FROM {{rows}} WHERE rank = 0 AND ts_ns >= {begin}
             """
+            is_after = "p.content_key = d.content_key AND p.rank = 0 AND d.ts_ns >= p.ts_ns"
             seen = f"""
-                SELECT '{SEEN}' AS type, d.chain, d.content_key, d.queue_key, d.ts_ns, d.is_first AS occurrence, d.seen
-                FROM {{rows}} d JOIN {{rows}} p ON p.content_key = d.content_key AND p.rank = 0
-                WHERE d.rank <> 0 AND p.ts_ns >= d.begin
+                SELECT '{SEEN}' AS type, {_OF_DELIVERED}
+                FROM {{rows}} d JOIN {{rows}} p ON {is_after} WHERE d.rank <> 0 AND p.ts_ns >= p.{begin}
             """
-            found += [self._batch.sql(each, rows=open_once) for each in (published, seen)]
+            early = f"""
+                SELECT '{SEEN}' AS type, {_OF_DELIVERED}
+                FROM {{rows}} d LEFT ANTI JOIN {{rows}} p ON {is_after} WHERE d.rank <> 0 AND d.{may_come}
+            """
+            found += [self._batch.sql(each, rows=once) for each in (published, seen)]
+            if self._is_behind:
+                found.append(self._batch.sql(early, rows=once))
         return found

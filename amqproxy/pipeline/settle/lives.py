@@ -14,6 +14,7 @@ from amqproxy.pipeline.schema import CHANNELS, CONNECTIONS
 from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, IDLE_NS, LINGER_NS
 from amqproxy.pipeline.settle.settlements import columns, spans_left
+from amqproxy.pipeline.settle.watermark import Watermark, Watermarks, watermark
 
 WHO_FOUND = ("user", "client", "virtual_host")
 """The columns of `Lives.who` that tables have."""
@@ -24,6 +25,16 @@ _HANDSHAKE = (
 )
 _CLOSE = ("closed_ns", "by", "code", "text", "method")
 _COUNTS = ("published", "delivered", "bytes")
+
+_HORIZONS = """
+    SELECT chain, max(last_ns) AS horizon_ns, max(before_ns) AS before_ns
+    FROM (
+        SELECT chain, last_ns, CAST(NULL AS BIGINT) AS before_ns FROM {seen}
+        UNION ALL SELECT chain, last_ns, last_ns FROM {carried}
+    )
+    GROUP BY chain
+"""
+"""The latest time in each chain, and the latest before this batch."""
 
 # --- what passed
 
@@ -53,7 +64,8 @@ _IS_LATE = "content_seq > least(close_seq, connection_end_seq)"
 
 _SIZES = f"""
     SELECT count_if({_IS_LATE}) AS late, count(*) AS lives, coalesce(sum(published + delivered), 0L) AS contents,
-        coalesce(sum(publishes_left + returned), 0L) AS publishes, coalesce(sum(deliveries_left), 0L) AS deliveries
+        coalesce(sum(publishes_left + returned), 0L) AS publishes, coalesce(sum(deliveries_left), 0L) AS deliveries,
+        (SELECT struct(count(*), max(horizon_ns), max(before_ns)) FROM ({_HORIZONS})) AS chains
     FROM {{seen}}
 """
 
@@ -96,15 +108,8 @@ _MERGED = f"""
     coalesce(max(is_written), false) AS is_written, min_by(close, close_order) AS close,
     {", ".join(f"coalesce(sum({name}), 0L) AS {name}" for name in _COUNTS)}
 """
-_HORIZONS = """
-    SELECT chain, max(last_ns) AS horizon_ns
-    FROM (SELECT chain, last_ns FROM {seen} UNION ALL SELECT chain, last_ns FROM {carried})
-    GROUP BY chain
-"""
-"""The latest time in each chain."""
-
 _CONNECTIONS = f"""
-    SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, s.horizon_ns, coalesce(
+    SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, s.horizon_ns, s.before_ns, coalesce(
         get_json_object(client_properties, '$.connection_name'), get_json_object(client_properties, '$.product')
     ) AS client
     FROM (
@@ -168,6 +173,13 @@ _CHANNELS = f"""
     LEFT JOIN ({_HORIZONS}) s ON s.chain = f.chain
 """
 
+# --- until when they are known
+
+_OF_HOSTS = """
+    SELECT virtual_host, collect_set(horizon_ns) AS horizons, collect_set(before_ns) AS before
+    FROM {connections} GROUP BY virtual_host
+"""
+
 # --- the tables
 
 _OPENED_NS = "coalesce(opened_ns, first_ns)"
@@ -203,15 +215,17 @@ class Sizes(NamedTuple):
 class Lives:
     """The connections and channels of a batch, and those before it that had not ended.
 
-    Of the last batch, all are written, whether they have ended or not.
+    Of the last batch, all are written, whether they have ended or not. `window_ns` is how far behind the others a chain
+    may be that goes on.
     """
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, window_ns: int) -> None:
         self._batch = batch
         seen = batch.kept(batch.sql(_SEEN))
         counted = batch.sql(_SIZES, seen=seen).first()
         assert counted is not None
         sizes = counted.asDict()
+        chains = sizes.pop("chains")
         has_late = sizes.pop("late") > 0  # hardly ever: it is not looked for in all events if there is none
         self.sizes = Sizes(**sizes)
         counts = batch.sql(_WITHOUT_LATE if has_late else _ALL_IN_TIME, seen=seen)
@@ -221,11 +235,28 @@ class Lives:
         self._channels = batch.sql(_CHANNELS, seen=seen, counts=counts, connections=self._connections)
         if not batch.is_last:
             self._channels = batch.kept(self._channels)
-        found = columns(("connection_id", *WHO_FOUND, "end_seq", "horizon_ns"))
-        self.who = batch.sql(f"SELECT {found} FROM {{connections}}", connections=self._connections)
-        """A row for each connection: who it is, the event that closed it, if one did, and how far its chain goes."""
-        self.horizons = batch.sql(_HORIZONS, seen=seen)
-        """For each chain, the latest time in it: `chain`, `horizon_ns`."""
+        self.watermarks = Watermarks(batch.events.sparkSession, self._found(chains, window_ns))
+        """Until when all is known that passed in each virtual host."""
+        found = columns(("connection_id", *WHO_FOUND, "end_seq", "horizon_ns"), "c")
+        marks = self.watermarks
+        self.who = batch.sql(
+            f"""SELECT /*+ BROADCAST(m) */ {found}, {marks.known_ns} AS known_ns, {marks.late_ns} AS late_ns
+                FROM {{connections}} c {marks.join("c")}""",
+            connections=self._connections,
+            **marks.tables,
+        )
+        """A row for each connection: who it is, the event that closed it, if one did, how far its chain goes, and the
+        watermark of its virtual host."""
+
+    def _found(
+        self, chains: tuple[int, int | None, int | None], window_ns: int
+    ) -> Watermark | dict[str | None, Watermark]:
+        """The watermark of so many chains, which go so far; if there are several, those of each virtual host."""
+        count, horizon_ns, before_ns = chains
+        if count < 2:
+            return watermark(_known(horizon_ns), _known(before_ns), window_ns)
+        rows = self._batch.sql(_OF_HOSTS, connections=self._connections).collect()
+        return {row.virtual_host: watermark(row.horizons, row.before, window_ns) for row in rows}
 
     def connections(self) -> DataFrame:
         """A row for each connection that has ended: `schema.CONNECTIONS`."""
@@ -261,3 +292,7 @@ class Lives:
         if self._batch.is_last:
             return "true"
         return f"(closed_ns IS NOT NULL OR coalesce(horizon_ns - {last_ns} > {IDLE_NS}, false))"
+
+
+def _known(time_ns: int | None) -> list[int]:
+    return [] if time_ns is None else [time_ns]

@@ -49,11 +49,16 @@ def settle(
     is, and `open` is empty: nothing follows. `window_ns` is how long after its publish a delivery is linked to it.
     """
     batch = Batch(events, carried, is_last=age_ns == 0)
-    lives = Lives(batch)
+    lives = Lives(batch, window_ns)
     sizes = lives.sizes
     publishes = Publishes(batch, lives.who, few=batch.is_few(max(sizes.lives, sizes.publishes)), age_ns=age_ns)
     journeys = Journeys(
-        batch, lives.who, lives.horizons, few=batch.is_few(sizes.lives), contents=sizes.contents, window_ns=window_ns
+        batch,
+        lives.who,
+        lives.watermarks,
+        few=batch.is_few(sizes.lives),
+        contents=sizes.contents,
+        window_ns=window_ns,
     )
     deliveries = Deliveries(
         batch, lives.who, journeys, few=batch.is_few(max(sizes.lives, sizes.deliveries)), age_ns=age_ns
