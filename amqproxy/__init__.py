@@ -27,6 +27,8 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `telemetry` exports a span for each message to OpenTelemetry: the extra `amqproxy[otel]`.
 
+`pipeline` makes tables of captures on Spark, and answers of tables: the extra `amqproxy[pipeline]`.
+
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.
 
 `message_filter` chooses messages of either protocol by a filter.
@@ -42,8 +44,6 @@ up in one nursery, and `cli` is the command.
 and `amqp010`.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
-
-Later come AMQP 0-10 and a pipeline for Spark, each on a separate floor.
 """
 
 from amqproxy import _pure
