@@ -7,7 +7,7 @@ from amqproxy.control.session_entries import channel_entries, connection_entry, 
 from amqproxy.peer import CLIENT
 from tests.control.fake_sessions import opened
 from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES, method
-from tests.proxy.session.test_amqp010_traffic import close, play
+from tests.proxy.amqp010_stage import close, play
 from tests.proxy.stage import staged
 
 

@@ -10,8 +10,8 @@ from amqproxy.amqp010.controls import ConnectionClose, ConnectionCloseOk
 from amqproxy.config import Limits
 from amqproxy.peer import CLIENT
 from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES, method, transfer
+from tests.proxy.amqp010_stage import play
 from tests.proxy.recording_tap import Audience
-from tests.proxy.session.test_amqp010_traffic import play
 from tests.proxy.stage import staged
 
 CLOSE_OK = method(ConnectionCloseOk(), 0)

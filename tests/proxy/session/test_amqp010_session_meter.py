@@ -9,7 +9,7 @@ from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.supervision import contained
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES
-from tests.proxy.session.test_amqp010_traffic import close, play
+from tests.proxy.amqp010_stage import close, play
 from tests.proxy.stage import staged
 
 

@@ -15,28 +15,13 @@ from amqproxy.config import Limits
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.engine.evaluator import RuleSet
-from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, Step, method, transfer
+from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, method, transfer
+from tests.proxy.amqp010_stage import close, play
 from tests.proxy.recording_tap import Audience
-from tests.proxy.stage import Stage, staged
+from tests.proxy.stage import staged
 
 Log = list[structlog.typing.EventDict]
 ALL = [*LOGIN, *ATTACH, *MESSAGES, *DETACH, *CLOSE]
-
-
-async def play(stage: Stage, steps: list[Step], piece: int = 1 << 20) -> None:
-    """Pass on each step, in pieces; what comes out must be the same."""
-    for sender, data in steps:
-        for start in range(0, len(data), piece):
-            actor = stage.client if sender is CLIENT else stage.broker
-            actor.say(data[start : start + piece])
-            await wait_all_tasks_blocked()
-        assert (stage.broker if sender is CLIENT else stage.client).look() == data
-
-
-async def close(stage: Stage) -> None:
-    stage.client.perform("EOF")
-    stage.broker.perform("EOF")
-    await stage.is_over.wait()
 
 
 @pytest.mark.parametrize("piece", [1, 13, 1 << 20])

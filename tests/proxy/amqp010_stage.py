@@ -1,0 +1,25 @@
+"""A conversation of AMQP 0-10 on a stage."""
+
+from __future__ import annotations
+
+from trio.testing import wait_all_tasks_blocked
+
+from amqproxy.peer import CLIENT
+from tests.proxy.amqp010_script import Step
+from tests.proxy.stage import Stage
+
+
+async def play(stage: Stage, steps: list[Step], piece: int = 1 << 20) -> None:
+    """Pass on each step, in pieces; what comes out must be the same."""
+    for sender, data in steps:
+        for start in range(0, len(data), piece):
+            actor = stage.client if sender is CLIENT else stage.broker
+            actor.say(data[start : start + piece])
+            await wait_all_tasks_blocked()
+        assert (stage.broker if sender is CLIENT else stage.client).look() == data
+
+
+async def close(stage: Stage) -> None:
+    stage.client.perform("EOF")
+    stage.broker.perform("EOF")
+    await stage.is_over.wait()
