@@ -27,7 +27,7 @@ class DecodeCache:
     """Values by their bytes, each in one of two slots that the hash of these chooses.
 
     A value is kept when its bytes come for the second time, of the last two that came for these slots: what comes only
-    once, as ids of messages do, takes nobody's place, and costs no copy.
+    once, as ids of messages do, takes no place, and costs no copy.
     """
 
     def __init__(self) -> None:

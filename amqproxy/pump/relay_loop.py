@@ -89,7 +89,7 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def run(self) -> cython.void:
-        """Relay until told to stop."""
+        """Relay until asked to stop."""
         while not self.is_stopping:
             self.turn(-1)
 

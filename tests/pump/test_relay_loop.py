@@ -41,7 +41,7 @@ def test_the_end_of_either_half(wire: Wire, place: int) -> None:
     assert words(bytes(wire.seen[1])) == PUBLISH
     assert wire.returned == 1
     assert lease.reason == ENDED
-    assert wire.sockets[place].recv(1) == b"", "the end is there for whoever reads next"
+    assert wire.sockets[place].recv(1) == b"", "the end is there for the one that reads next"
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -24,7 +24,7 @@ class TransactionRecovery:
         self._found: list[tuple[VirtualHost, DurableTransaction, TransactionLog, list[StoredRow]]] = []
 
     def lock(self) -> None:
-        """Let queues know what of their messages is accepted, so that nobody else gets it."""
+        """Let queues know what of their messages is accepted, so that no other client gets it."""
         self._drop_others()
         for record in self._records:
             vhost = self._broker.vhosts[record.vhost]

@@ -105,7 +105,7 @@ class AMQP010Stage:
             for frame in self._ears[peer].feed(data):
                 assembly = self._assembled(peer, frame)
                 if assembly is not None:
-                    lines.append(f"{'=>' if peer is SERVER else '<='} {told(assembly)}")
+                    lines.append(f"{'=>' if peer is SERVER else '<='} {described(assembly)}")
             assert self._ears[peer].error is None, self._ears[peer].error
         return lines
 
@@ -114,7 +114,7 @@ class AMQP010Stage:
         return reader.add(frame)
 
 
-def told(assembly: Assembly) -> str:
+def described(assembly: Assembly) -> str:
     """A control or command in the words of a transcript."""
     channel = f"{assembly.channel} " if assembly.channel else ""
     words = [f"{name}={_text(value)}" for name, value in _fields(assembly.method)]

@@ -161,10 +161,10 @@ def test_an_answer_that_comes_early_is_held(is_late: bool) -> None:
     client = [SessionAttach(name_=b"s"), SessionCommandPoint(command_id=0, command_offset=0), QueueDeclare(queue="q")]
     server = [SessionAttached(name_=b"s"), SessionCompleted(commands=ids((0, 1)))]
     events = [each for sender, control in START for each in trace.feed(sender, frames_of(0, control), 1)]
-    told = [frame for method in server for frame in frames_of(1, method)]
+    answers = [frame for method in server for frame in frames_of(1, method)]
     asked = [frame for method in client for frame in frames_of(1, method)]
     asked += frames_of(1, transfer, header=header, body=b"hello")
-    for sender, frames in ((SERVER, told), (CLIENT, asked)) if is_late else ((CLIENT, asked), (SERVER, told)):
+    for sender, frames in ((SERVER, answers), (CLIENT, asked)) if is_late else ((CLIENT, asked), (SERVER, answers)):
         events += trace.feed(sender, frames, 5)
     assert [type(each) for each in events[1:]] == (
         [ChannelOpened, MessagePublished, PublishesSettled, RequestAnswered]
