@@ -523,8 +523,8 @@ class BrokerSession:
         self.is_over = True
         contained = self.vhost.events.contained
         if self.is_distributed:
-            for branch in self.branches:
-                branch.leave(self)
+            for branch in [each for each in self.branches if each.leave(self)]:
+                now = yield from branch.unit.giving_back(now)
         elif self.transaction is not None:
             now = yield from self.transaction.rolling_back(self.deliveries, now)
         now = yield from self.deliveries.closing(now)

@@ -60,10 +60,16 @@ class TransactionBranch:
         if self.state is BranchState.ACTIVE:
             self.state = BranchState.ROLLBACK_ONLY
 
-    def leave(self, session: object) -> None:
-        """A session ends: work that it has begun, and not ended, is not to be committed."""
-        if self.sessions.pop(session, None) is not None:
-            self.fail()
+    def leave(self, session: object) -> bool:
+        """A session ends: work that it has begun, and not ended, is not to be committed.
+
+        True where its work is to be given back now: else what was accepted would wait for an owner that may be gone,
+        too. Its owner still finds out.
+        """
+        if self.sessions.pop(session, None) is None:
+            return False
+        self.fail()
+        return self.state is BranchState.ROLLBACK_ONLY and not self.sessions
 
     def tick(self, now: float) -> None:
         """Its time is over."""

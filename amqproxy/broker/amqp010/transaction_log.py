@@ -99,7 +99,9 @@ class TransactionLog:
         return position, len(row.body)
 
     def keep(self, *, is_decided: bool) -> None:
-        """Let it be there after a restart, and with `is_decided` go on by itself then."""
+        """Let it be there after a restart, and with `is_decided` go on by itself then; not where it was deleted."""
+        if self._is_over:
+            return
         self._is_kept = True
         self._record = structs.replace(self._record, is_decided=is_decided)
         self._journal.remember(self._record)
@@ -147,7 +149,10 @@ class TransactionLog:
         if row.header:
             message = Message(row.exchange, row.routing_key, row.header, row.body)
             return StoredRow(position, size, message, tuple(name for name in row.more_keys if name not in gone))
-        places = tuple((each[0], each[1]) for each in _PLACE.iter_unpack(row.body))
+        if cut := size % _PLACE.size:  # what is whole of it counts, and the broker starts
+            error = ValueError("cut short")
+            self._vhost.events.fail("stored message damaged", error, message_log=self._log.number, position=position)
+        places = tuple((each[0], each[1]) for each in _PLACE.iter_unpack(row.body[: size - cut]))
         return StoredRow(position, size, None, () if row.routing_key in gone else (row.routing_key,), places)
 
 

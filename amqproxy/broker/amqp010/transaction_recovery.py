@@ -27,13 +27,16 @@ class TransactionRecovery:
         """Let queues know what of their messages is accepted, so that no other client gets it."""
         self._drop_others()
         for record in self._records:
-            vhost = self._broker.vhosts[record.vhost]
-            log = TransactionLog(vhost, record=record)
-            rows = list(log.recovered(self._fetch))
-            self._found.append((vhost, record, log, rows))
-            for row in rows:
-                for name in row.queues if row.message is None else ():
-                    vhost.locked.setdefault(name, {}).update(dict.fromkeys(row.places))
+            with self._broker.events.contained("cannot make again", what=f"transaction {record.name}"):
+                self._lock(self._broker.vhosts[record.vhost], record)
+
+    def _lock(self, vhost: VirtualHost, record: DurableTransaction) -> None:
+        log = TransactionLog(vhost, record=record)
+        rows = list(log.recovered(self._fetch))
+        self._found.append((vhost, record, log, rows))
+        for row in rows:
+            for name in row.queues if row.message is None else ():
+                vhost.locked.setdefault(name, {}).update(dict.fromkeys(row.places))
 
     def _drop_others(self) -> None:
         """Drop what belongs to no virtual host, and logs of transactions that were never prepared."""
@@ -52,18 +55,26 @@ class TransactionRecovery:
     def begin(self, now: float) -> None:
         """Let what was prepared be so again, and what was decided go on."""
         for vhost, record, log, rows in self._found:
-            xid = xid_of(record)
-            if record.is_decided or xid is None:
-                unit = WorkUnit(vhost)
-                unit.recover(log, *_work(vhost, rows))
-                vhost.work.do(unit.committing(DurabilityTicket(), now), now)
-            else:
-                branch = vhost.branches[xid.encode()] = TransactionBranch(vhost, xid)
-                branch.state = BranchState.PREPARED
-                branch.unit.recover(log, *_work(vhost, rows))
+            with self._broker.events.contained("cannot make again", what=f"transaction {record.name}"):
+                _begin(vhost, record, log, rows, now)
         self._found = []
         for vhost in self._broker.vhosts.values():
             vhost.locked = {}
+
+
+def _begin(
+    vhost: VirtualHost, record: DurableTransaction, log: TransactionLog, rows: list[StoredRow], now: float
+) -> None:
+    xid = None if record.is_decided else xid_of(record)
+    if xid is None:
+        unit = WorkUnit(vhost)
+        unit.recover(log, *_work(vhost, rows))
+        vhost.work.do(unit.committing(DurabilityTicket(), now), now)
+    else:
+        branch = TransactionBranch(vhost, xid)
+        vhost.branches[xid.encode()] = branch
+        branch.state = BranchState.PREPARED
+        branch.unit.recover(log, *_work(vhost, rows))
 
 
 def _work(vhost: VirtualHost, rows: list[StoredRow]) -> tuple[list[Publication], list[Acceptance]]:

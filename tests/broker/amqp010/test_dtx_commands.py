@@ -142,6 +142,31 @@ def test_a_session_that_ends_leaves_a_branch_that_is_only_rolled_back(session: S
     assert count(session) == 0
 
 
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_what_was_accepted_in_a_branch_comes_back_once_no_session_is_left(session: Session010, is_joined: bool) -> None:
+    session.transfer(b"before")
+    other = Client010(session.client.broker).open().session(1, b"other")
+    other.call(DtxSelect())
+    other.subscribe("q", "d", messages=1)
+    other.call(DtxStart(XID))
+    ((position, _),) = other.messages
+    other.call(MessageAccept(SequenceSet.of([position])))
+    if is_joined:
+        session.call(DtxStart(XID, join=True))
+    other.client.connection.lose(other.client.now)
+    other.client.rest()
+    if is_joined:
+        assert count(session) == 0
+        session.client.connection.lose(session.client.now)
+        session.client.rest()
+        session = Client010(session.client.broker).open().session(1, b"third")
+        session.call(DtxSelect())
+    assert count(session) == 1
+    assert status(session, DtxCommit(XID, True)) == XaStatus.XA_RBROLLBACK
+    session.subscribe("q", "d")
+    assert session.got() == [b"before"]
+
+
 def test_suspend_resume_and_join(session: Session010) -> None:
     session.call(DtxStart(XID))
     session.transfer(b"in")

@@ -55,11 +55,22 @@ def test_sessions_come_and_go() -> None:
     assert not branch.is_associated
     branch.sessions[second] = False
     assert branch.is_associated
-    branch.leave(object())
+    assert not branch.leave(object())
     assert branch.status == XaStatus.XA_OK
-    branch.leave(first)
+    assert not branch.leave(first)
     assert branch.status == XaStatus.XA_RBROLLBACK
     assert list(branch.sessions) == [second]
+    assert branch.leave(second)
+    assert not branch.leave(second)
+
+
+def test_what_is_prepared_stays_when_a_session_leaves_that_had_suspended_it() -> None:
+    branch = branch_of(VirtualHost("v"))
+    session = object()
+    branch.sessions = {session: True}
+    branch.prepared()
+    assert not branch.leave(session)
+    assert branch.state is BranchState.PREPARED
 
 
 def test_it_goes_with_its_virtual_host() -> None:

@@ -79,6 +79,32 @@ def test_what_is_done_is_gone() -> None:
     assert place.vhost.queue_users == {}
 
 
+def test_what_was_deleted_while_it_was_noted_is_not_kept() -> None:
+    place = Place()
+    log = TransactionLog(place.vhost, XID)
+    log.delete()
+    log.keep(is_decided=False)
+    assert place.records() == []
+
+
+def test_of_a_row_that_was_cut_the_rest_counts() -> None:
+    place = Place()
+    failures: list[str] = []
+    place.vhost.events.on_failure = lambda event, error, **fields: failures.append(event)
+    log = TransactionLog(place.vhost, XID)
+    log.accepts(place.queue("a"), ((0, 5), (0, 6)), None)
+    log.keep(is_decided=False)
+    (record,) = place.records()
+    (id_,) = place.disk.rows
+    stored = place.disk.rows[id_]
+    message = stored.message
+    cut = Message(message.exchange, message.routing_key, message.header, message.body[:-1])
+    place.disk.rows[id_] = stored._replace(message=cut)
+    (row,) = TransactionLog(place.vhost, record=record).recovered(place.disk.fetch)
+    assert (row.places, row.size) == (((0, 5),), 17)
+    assert failures == ["stored message damaged"]
+
+
 def test_a_queue_that_is_deleted_is_noted() -> None:
     place = Place()
     queue = place.queue("a")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,7 @@ from amqproxy.amqp010.results import Xid
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.broker.amqp010 import work_unit
+from amqproxy.broker.storage.batch import POSITION_BITS
 from tests.broker.amqp010.client import Session010
 from tests.broker.amqp010.stored import StoredBroker
 
@@ -250,6 +253,35 @@ def test_a_queue_that_was_deleted_since_is_not_the_next_of_its_name(tmp_path: Pa
         call(broker, session, DtxSelect(), DtxCommit(XID))
         assert session.call(QueueQuery("q")).message_count == 0
         assert bodies(session, "p") == numbers(0, 5)
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_left"),
+    [
+        ("update entry set content = substr(content, 1, length(content) - 1)", True),
+        ("update entry set content = substr(content, 1, 5)", True),
+        ("update definition set value = cast(replace(cast(value as text), 'd\":\"67', 'd\":\"zz') as blob)", False),
+        ("update definition set value = cast(replace(cast(value as text), 't\":4', 't\":-4') as blob)", False),
+    ],
+    ids=["row cut by a byte", "row cut short", "no hexadecimal", "no format"],
+)
+def test_what_cannot_be_read_keeps_the_broker_from_nothing_else(tmp_path: Path, damage: str, is_left: bool) -> None:
+    with StoredBroker(tmp_path) as broker:
+        session = furnish(broker)
+        call(broker, session, DtxSelect(), DtxStart(XID))
+        work(broker, session, 3)
+        call(broker, session, DtxEnd(XID), DtxPrepare(XID))
+        (number,) = [log.number for log in broker.journal.message_logs.values() if log.owner.kind == "transaction"]
+    if "entry" in damage:
+        damage += f" where id >> {POSITION_BITS} = {number}"
+    with closing(sqlite3.connect(broker.store.path)) as database:
+        assert database.execute(damage).rowcount
+        database.commit()
+    with StoredBroker(tmp_path) as broker:
+        session = broker.session()
+        assert len(session.call(DtxRecover()).in_doubt) == is_left
+        found = bodies(broker.session(2, b"look"), "p")
+        assert set(found) >= set(numbers(4, MANY - 1))
 
 
 def test_nothing_is_left_of_a_virtual_host_that_is_deleted(tmp_path: Path) -> None:
