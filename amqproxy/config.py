@@ -416,7 +416,7 @@ class Config(Strict, frozen=True):
     threads: Annotated[int, msgspec.Meta(ge=0, le=64)] | None = None
     """Threads that relay what no rule and no tap looks at, without Python: pumps. With 0, the event loop relays all.
     Connections over TLS stay there. Only where amqproxy is compiled, on Linux. By default, one fewer than the cores
-    that it may use, at most 4."""
+    that it may use, as a limit of CPU time allows, at most 4."""
     rules: tuple[AnyRule, ...] = ()
     """Asked in this order."""
     seed: int | None = None

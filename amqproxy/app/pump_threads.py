@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from amqproxy.app.cpu_quota import cpu_quota
 from amqproxy.config import Config
 from amqproxy.log import logger
 from amqproxy.proxy.stateful import STATEFUL
@@ -38,10 +39,15 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
 
 
 def default_threads() -> int:
-    """How many where the config names no number: none where there can be none, or there is but one core."""
+    """How many where the config names no number: none where there can be none, or there is but one core.
+
+    A limit of processor time counts as cores. More threads would use it up together in a part of each period, and all
+    of the proxy would stand still for the rest.
+    """
     if not are_available():
         return 0
-    return min(len(os.sched_getaffinity(0)) - 1, MOST_THREADS)
+    cores = min(len(os.sched_getaffinity(0)), cpu_quota())
+    return max(0, min(int(cores) - 1, MOST_THREADS))
 
 
 def _forced() -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Which config has pumps."""
 
+import math
 import os
 
 import pytest
@@ -30,6 +31,15 @@ def test_none(config: Config) -> None:
 def test_by_default_one_fewer_than_the_cores(cores: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pump_threads, "are_available", lambda: True)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    monkeypatch.setattr(pump_threads, "cpu_quota", lambda: math.inf)
+    assert default_threads() == threads
+
+
+@pytest.mark.parametrize(("quota", "threads"), [(0.25, 0), (1.0, 0), (1.9, 0), (2.0, 1), (4.5, 3), (64.0, 4)])
+def test_a_limit_of_time_counts_as_cores(quota: float, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump_threads, "are_available", lambda: True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+    monkeypatch.setattr(pump_threads, "cpu_quota", lambda: quota)
     assert default_threads() == threads
 
 
@@ -44,6 +54,7 @@ def test_by_default_none_where_there_can_be_none_and_no_line(monkeypatch: pytest
 @pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
 def test_there_are_as_many_as_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    monkeypatch.setattr(pump_threads, "cpu_quota", lambda: math.inf)
     with open_pumps(Config(), Metrics()) as pumps:
         assert pumps is not None
         assert len(pumps._pumps) == 2
