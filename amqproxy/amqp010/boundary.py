@@ -6,6 +6,8 @@ makes sure of it.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 from amqproxy.amqp010.frame import BODY, CONTROL, FIRST_SEGMENT, LAST_SEGMENT, MAX_FRAME, OVERHEAD
 
 NEEDED = 2
@@ -62,3 +64,66 @@ def _follow(data: bytes, place: int, frame_max: int) -> int:
         found += 1
         place += size
     return found
+
+
+class FrameSearch:
+    """Looks for a frame as `find_frame` does, in bytes that come in pieces, each of which is searched only once.
+
+    `held` are the bytes that are needed yet, which lie at `offset`.
+    """
+
+    __slots__ = ("_first", "_searched", "_waiting", "held", "offset")
+
+    def __init__(self, offset: int) -> None:
+        self.held = b""
+        self.offset = offset
+        self._searched = offset
+        self._waiting: list[tuple[int, int]] = []
+        """Where the header ends that is to follow a possible one, and where that begins."""
+        self._first: int | None = None
+        """The first of those that wait."""
+
+    def feed(self, data: bytes) -> bool:
+        """Take the bytes that come next: do those that are held now surely begin with a frame?"""
+        held = self.held = self.held + data
+        offset = self.offset
+        sure = self._resolved(held)
+        zeros = held.find(_ZEROS, self._searched - offset + 8)
+        while zeros >= 0:
+            place = zeros - 8
+            found = _follow(held, place, MAX_FRAME)
+            if found >= NEEDED:
+                sure = offset + place if sure is None else min(sure, offset + place)
+                break
+            if found:
+                place += offset
+                heappush(self._waiting, (place + frame_size_at(held, place - offset) + OVERHEAD, place))
+                self._first = place if self._first is None else min(self._first, place)
+            zeros = held.find(_ZEROS, zeros + 1)
+        end = offset + len(held)
+        self._searched = max(self._searched, end - OVERHEAD + 1)
+        if sure is not None:
+            self._drop(sure)
+            return True
+        self._drop(self._searched if self._first is None else self._first)
+        return False
+
+    def _resolved(self, held: bytes) -> int | None:
+        """The first place that was possible and is sure now."""
+        sure: int | None = None
+        waiting = self._waiting
+        end = self.offset + len(held)
+        is_first = False
+        while waiting and waiting[0][0] <= end:
+            place = heappop(waiting)[1]
+            is_first = is_first or place == self._first
+            if _follow(held, place - self.offset, MAX_FRAME) >= NEEDED:
+                sure = place if sure is None else min(sure, place)
+        if is_first:
+            self._first = min([place for _, place in waiting], default=None)
+        return sure
+
+    def _drop(self, place: int) -> None:
+        """The bytes before a place are not needed."""
+        self.held = self.held[place - self.offset :]
+        self.offset = place

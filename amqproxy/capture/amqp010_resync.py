@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from amqproxy.amqp010.boundary import find_frame, frame_size_at
+from amqproxy.amqp010.boundary import FrameSearch, frame_size_at
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.frame import BODY, OVERHEAD, Frame
 from amqproxy.amqp010.frame_reader import FrameReader
@@ -33,7 +33,7 @@ class AMQP010Resync:
     def __init__(self, *, offset: int = 0, fault: UnreadableBytes | None = None) -> None:
         self._reader: FrameReader | None = None if fault is not None else _reader(offset)
         # While not reading: what is held, no more than a frame, where it lies, and what is to be reported, since where.
-        self._held = b""
+        self._search: FrameSearch | None = None
         self._offset = offset
         self._since = offset if fault is None else fault.offset
         self._to_skip = 0
@@ -61,8 +61,8 @@ class AMQP010Resync:
                 self._to_skip = int.from_bytes(cut[2:4]) - len(cut)
                 self._body = cut if cut[1] == BODY else b""
         else:
-            self._offset += len(self._held)
-            self._held = b""
+            self._offset = self._end_of_held()
+            self._search = None
         skipped = min(self._to_skip, lost)
         self._offset += lost
         self._to_skip -= skipped
@@ -76,7 +76,7 @@ class AMQP010Resync:
     def end(self, ts_ns: int, reason: str) -> list[UnreadableBytes]:
         """Take that no more bytes come: what is skipped by now, or stays cut for `reason`."""
         if self._reader is None:
-            return self._report(self._offset + len(self._held))
+            return self._report(self._end_of_held())
         held = self._reader.held
         if not held:
             return []
@@ -122,24 +122,25 @@ class AMQP010Resync:
                 found += self._report(self._offset)
                 self._reader = _reader(self._offset)
             return data[skipped:]
-        held = self._held + data
-        place, is_sure = find_frame(held)
-        if is_sure or _ends_with_frame(held, place):
-            self._offset += place
-            self._held = b""
+        search = self._search = self._search or FrameSearch(self._offset)
+        is_sure = search.feed(data)
+        self._offset = search.offset
+        if is_sure or _is_frame(search.held):
+            self._search = None
             found += self._report(self._offset)
             self._reader = _reader(self._offset)
-            return held[place:]
-        self._held = held[place:]
-        self._offset += place
+            return search.held
         return b""
+
+    def _end_of_held(self) -> int:
+        return self._offset + (0 if self._search is None else len(self._search.held))
 
     def _lose_place(self, fault: UnreadableBytes, *, forgets: bool = True) -> None:
         assert self._reader is not None
         self._since = self._offset = self._reader.offset
         self._reader = None
         self._fault = fault
-        self._held = b""
+        self._search = None
         self._to_skip = 0
         self._body = b""
         if forgets:
@@ -166,6 +167,6 @@ def _reader(offset: int) -> FrameReader:
     return FrameReader(frame_max=0, offset=offset, is_midstream=True)
 
 
-def _ends_with_frame(held: bytes, place: int) -> bool:
-    """Whether a frame that begins there ends where the bytes end for now, as the last one of a segment does."""
-    return len(held) - place >= OVERHEAD and frame_size_at(held, place) == len(held) - place
+def _is_frame(held: bytes) -> bool:
+    """Whether what may be a frame ends where the bytes end for now, as the last one of a segment does."""
+    return len(held) >= OVERHEAD and frame_size_at(held, 0) == len(held)

@@ -14,7 +14,7 @@ try:
 except ImportError:
     from amqproxy import _cython as cython
 
-from amqproxy.amqp010.boundary import find_frame, frame_size_at
+from amqproxy.amqp010.boundary import FrameSearch, frame_size_at
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, METHOD, Frame
@@ -72,8 +72,7 @@ class ConversationSide:
     stranger: str
     counted: cython.longlong
     counted_ts_ns: int
-    guess: bytes | None  # what may be of 0-10, from `guess_at` on; None where that is settled
-    guess_at: cython.longlong
+    guess: FrameSearch | None  # of what may be of 0-10; None where that is settled
 
     def __init__(self, is_from_start: bool) -> None:
         self.is_from_start = is_from_start
@@ -88,7 +87,6 @@ class ConversationSide:
         self.counted = 0
         self.counted_ts_ns = 0
         self.guess = None
-        self.guess_at = 0
 
     @cython.cfunc
     def count(self, ts_ns: int, size: int) -> None:
@@ -205,8 +203,7 @@ class Conversation:
         side = self._side(direction)
         if side.finder is not None:
             if side.guess is not None:
-                side.guess_at += len(side.guess) + lost
-                side.guess = b""
+                side.guess = FrameSearch(side.guess.offset + len(side.guess.held) + lost)
             found = side.finder.gap(ts_ns, lost, is_whole)
             if found:
                 self._report(direction, ts_ns, found, passed)
@@ -350,7 +347,7 @@ class Conversation:
         side.missing = 0
         side.finder = FrameResync(self._tally, frame_max=self._frame_max, offset=begin, fault=fault)
         if fault is not None and (not self.is_reported or self._side(1 - direction).amqp010 is not None):
-            side.guess, side.guess_at = b"", begin
+            side.guess = FrameSearch(begin)
         if data:
             found = side.finder.feed(ts_ns, data)
             self._report(direction, ts_ns, found, passed)
@@ -370,35 +367,33 @@ class Conversation:
         if (self.is_reported and peer.amqp010 is None) or side.guess is None:
             side.guess = None
             return False
-        guess = side.guess + data
-        place, is_sure = find_frame(guess)
+        search = side.guess
+        is_sure = search.feed(data)
+        guess = search.held
         if not is_sure:
-            rest = len(guess) - place
-            is_last = (is_all or peer.amqp010 is not None) and rest >= _AMQP010_HEAD
-            is_sure = is_last and frame_size_at(guess, place) == rest
+            is_last = (is_all or peer.amqp010 is not None) and len(guess) >= _AMQP010_HEAD
+            is_sure = is_last and frame_size_at(guess, 0) == len(guess)
         if not is_sure:
-            side.guess = guess[place:]
-            side.guess_at += place
-            if side.guess_at - side.offset > MAX_AMQP010_GUESS_BYTES:
+            if search.offset - side.offset > MAX_AMQP010_GUESS_BYTES:
                 side.guess = None
             return False
         side.guess = None
         side.finder = None
         if not self._reads_amqp010:
-            side.missing = side.guess_at - side.offset
+            side.missing = search.offset - side.offset
             self._start_reporting(ts_ns, passed)
             self._be_stranger(direction, ts_ns, AMQP010, passed)
             side.count(ts_ns, len(guess))
         else:
             fault = UnreadableBytes(side.first_ts_ns or ts_ns, self._reason(), side.offset)
-            side.amqp010 = AMQP010Resync(offset=side.guess_at, fault=fault)
+            side.amqp010 = AMQP010Resync(offset=search.offset, fault=fault)
             self._start_reporting(ts_ns, passed)
             self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, guess), passed)
         other = 1 - direction
         if peer.guess is not None:
             self._guess_amqp010(other, ts_ns, b"", False, passed)
         elif peer.finder is not None and peer.finder.skipped:
-            peer.guess, peer.guess_at = b"", peer.offset + peer.finder.skipped
+            peer.guess = FrameSearch(peer.offset + peer.finder.skipped)
         return True
 
     @cython.cfunc

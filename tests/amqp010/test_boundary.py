@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqproxy.amqp010 import boundary
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.boundary import find_frame, frame_size_at
-from amqproxy.amqp010.frame import BODY, COMMAND, encode_frame
+from amqproxy.amqp010.boundary import FrameSearch, find_frame, frame_size_at
+from amqproxy.amqp010.frame import BODY, COMMAND, MAX_FRAME, encode_frame
 from tests.amqp010 import samples, strategies
 
 BOUNDS = [sum(map(len, samples.TRANSFER_FRAMES[:number])) for number in range(4)]
@@ -73,3 +74,39 @@ def test_no_frame_is_passed_over(assemblies: list[Assembly], draw: st.DataObject
     assert start <= place <= max(len(data), start)
     if is_sure:
         assert place <= min(bound for bound in bounds if bound >= start)
+
+
+PIECES = st.one_of(
+    st.sampled_from([samples.HEARTBEAT, samples.HEARTBEAT[:11], samples.HEARTBEAT[4:], bytes(9), b"rubbish", b"\x0f"]),
+    st.integers(12, 80).map(lambda size: b"\x0f\x01" + size.to_bytes(2) + b"\0\x01" + bytes(6)),
+    st.binary(max_size=40),
+)
+
+
+@given(st.lists(PIECES, max_size=12))
+def test_pieces_are_searched_as_the_whole_is(pieces: list[bytes]) -> None:
+    search = FrameSearch(100)
+    held, offset = b"", 100
+    for piece in pieces:
+        held += piece
+        place, is_sure = find_frame(held)
+        held, offset = held[place:], offset + place
+        assert (search.feed(piece), search.held, search.offset) == (is_sure, held, offset)
+        if is_sure:
+            return
+
+
+def test_what_may_be_a_frame_is_not_searched_again_with_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def count(data: bytes, place: int, frame_max: int = MAX_FRAME) -> int:
+        nonlocal looks
+        looks += 1
+        return frame_size_at(data, place, frame_max)
+
+    monkeypatch.setattr(boundary, "frame_size_at", count)
+    search = FrameSearch(0)
+    search.feed(b"\x0f\x01\xff\xff\0\x01" + bytes(6))
+    for _ in range(1000):
+        assert not search.feed(bytes(16))
+    assert looks < 2 * 16_000
