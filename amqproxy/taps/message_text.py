@@ -45,7 +45,7 @@ def _what(record: MessageRecord) -> str:
             if record.method is None:
                 return "UNKNOWN TAG: a confirm names no open publish"
             tag = "" if record.delivery_tag is None else f" {record.delivery_tag}"
-            up_to = " and all before" if record.multiple else ""
+            up_to = " and all before" if record.multiple and record.method.startswith("basic.") else ""
             return f"UNKNOWN TAG: {record.method}{tag}{up_to} names no open delivery"
         case "error":
             return f"ERROR {printable(record.reason or '')}"
@@ -55,7 +55,7 @@ def _what(record: MessageRecord) -> str:
 
 def _message(record: MessageRecord) -> str:
     named = {
-        "tag": record.delivery_tag or record.confirm_tag,
+        "tag": record.confirm_tag if record.delivery_tag is None else record.delivery_tag,  # that of 0-10 may be 0
         "exchange": record.exchange,
         "routing_key": record.routing_key,
         "queue": record.queue,

@@ -138,6 +138,26 @@ WHERE: dict[str, Any] = {"ts_ns": 3_723_000_004_000, "stream": 7, "connection": 
             "→ ch 1    UNKNOWN TAG: basic.nack 9 and all before names no open delivery",
         ),
         (
+            {
+                "sender": "client",
+                "channel": 0,
+                "type": "settle",
+                "outcome": "unknown tag",
+                "method": "message.accept",
+                "delivery_tag": 9,
+                "multiple": True,
+            },
+            "→ ch 0    UNKNOWN TAG: message.accept 9 names no open delivery",
+        ),
+        (
+            {"sender": "server", "channel": 0, "type": "deliver", "outcome": "acked", "delivery_tag": 0},
+            "← ch 0    deliver  tag=0  ⇒ acked",
+        ),
+        (
+            {"sender": "client", "channel": 0, "type": "publish", "outcome": "confirmed", "confirm_tag": 0},
+            "→ ch 0    publish  tag=0  ⇒ confirmed",
+        ),
+        (
             {"sender": "server", "channel": 1, "type": "settle", "outcome": "unknown tag"},
             "← ch 1    UNKNOWN TAG: a confirm names no open publish",
         ),

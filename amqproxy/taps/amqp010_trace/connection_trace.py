@@ -439,14 +439,17 @@ class AMQP010Trace:
 
     def _is_early(self, sender: Peer, frame: Frame) -> bool:
         """Does it answer, or is it about, what was not seen yet? What cannot be known is not early."""
-        if self._is_joined or not (frame.is_whole_segment and frame.begins_assembly):
+        if not (frame.is_whole_segment and frame.begins_assembly):
+            return False
+        channel = self._by_channel.get(frame.channel)
+        session = None if channel is None else channel.sessions[sender]
+        is_known = session is not None and session.knows_start
+        if self._is_joined and not (is_known and frame.kind == COMMAND):
             return False
         try:
             method: Any = frame.method
         except ProtocolError:
             return False
-        channel = self._by_channel.get(frame.channel)
-        session = None if channel is None else channel.sessions[sender]
         if frame.kind == COMMAND:
             return session is not None and _is_early_command(session, sender, method)
         match method:

@@ -129,7 +129,10 @@ class DeliveredTransfers:
                 if run.first <= position <= run.last:
                     position = run.last + 1
             if position < positions.stop:
-                if self._context.has_forgotten or self._numbers.is_before(position):
+                has_missed = self._numbers.is_before(position)
+                if not self._context.knows_start and not self._numbers.has_sent(position):
+                    has_missed = True  # what is missing may not have been noticed yet
+                if self._context.has_forgotten or has_missed:
                     return None, position
                 return True, position
         return False, None

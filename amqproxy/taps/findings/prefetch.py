@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.commands import MessageCancel, MessageFlow, MessageSubscribe
-from amqproxy.amqp010.domains import AcceptMode, CreditUnit
+from amqproxy.amqp010.commands import MessageCancel, MessageFlow, MessageStop, MessageSubscribe
+from amqproxy.amqp010.domains import AcceptMode, AcquireMode, CreditUnit
 from amqproxy.amqp091.methods import BasicConsume, BasicQos
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.finding import Severity
@@ -30,8 +30,10 @@ class UnlimitedPrefetch(Detector):
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)
         self._prefetch: dict[int, int] = {}
-        self._infinite: dict[tuple[int, str], tuple[str, set[int]]] = {}
-        """The queue of each subscription that accepts explicitly, and the units of which its credit is infinite."""
+        self._queues: dict[tuple[int, str], str] = {}
+        """The queue of each subscription of 0-10 whose messages are its own until it accepts them."""
+        self._infinite: dict[tuple[int, str], set[int]] = {}
+        """The units of which a destination's credit is infinite, also where its subscription is not answered yet."""
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
@@ -43,25 +45,33 @@ class UnlimitedPrefetch(Detector):
             if event.channel in self._prefetch or (channel is not None and channel.knows_start):
                 return f"a consumer of queue {request.queue or 'declared last'} has no prefetch limit"
         elif isinstance(request, MessageSubscribe):
-            if request.accept_mode != AcceptMode.NONE and len(self._infinite) < MAX_SUBSCRIPTIONS:
-                self._infinite[event.channel, request.destination or ""] = (request.queue or "", set())
+            place = (event.channel, request.destination or "")
+            is_held = request.accept_mode != AcceptMode.NONE and request.acquire_mode != AcquireMode.NOT_ACQUIRED
+            if is_held and len(self._queues) < MAX_SUBSCRIPTIONS:
+                self._queues[place] = request.queue or ""
+            return self._judge(place)
         elif isinstance(request, MessageCancel):
+            place = (event.channel, request.destination or "")
+            self._queues.pop(place, None)
+            self._infinite.pop(place, None)
+        elif isinstance(request, MessageStop):
             self._infinite.pop((event.channel, request.destination or ""), None)
-        elif isinstance(request, MessageFlow):
-            return self._flow(event.channel, request)
+        elif isinstance(request, MessageFlow) and request.value == INFINITE:
+            place = (event.channel, request.destination or "")
+            if place in self._infinite or len(self._infinite) < MAX_SUBSCRIPTIONS:
+                self._infinite.setdefault(place, set()).add(request.unit or 0)
+            return self._judge(place)
         return None
 
-    def _flow(self, channel: int, flow: MessageFlow) -> str | None:
-        """Credit is given to a subscription."""
-        queue, units = self._infinite.get((channel, flow.destination or ""), ("", set()))
-        if flow.value == INFINITE:
-            units.add(flow.unit or 0)
-        if not units.issuperset(CreditUnit):
+    def _judge(self, place: tuple[int, str]) -> str | None:
+        """Has a subscription credit without end? It is reported once."""
+        if place not in self._queues or not self._infinite.get(place, set()).issuperset(CreditUnit):
             return None
-        del self._infinite[channel, flow.destination or ""]
-        return f"a consumer of queue {queue} has no prefetch limit"
+        del self._infinite[place]
+        return f"a consumer of queue {self._queues.pop(place)} has no prefetch limit"
 
     @on(ChannelClosed)
     def _on_closed(self, event: ChannelClosed) -> None:
         self._prefetch.pop(event.channel, None)
-        self._infinite = {place: found for place, found in self._infinite.items() if place[0] != event.channel}
+        self._queues = {place: queue for place, queue in self._queues.items() if place[0] != event.channel}
+        self._infinite = {place: units for place, units in self._infinite.items() if place[0] != event.channel}

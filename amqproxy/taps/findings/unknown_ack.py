@@ -21,7 +21,7 @@ class UnknownAck(Detector):
 
     @on(ChannelOpened)
     def _on_opened(self, event: ChannelOpened) -> None:
-        self._last[event.channel] = 0
+        self._last.pop(event.channel, None)
 
     @on(MessageDelivered)
     def _on_delivered(self, event: MessageDelivered) -> None:

@@ -6,7 +6,7 @@ Only what both protocols have is here, and only the fields that mean the same.
 from __future__ import annotations
 
 from amqproxy.amqp010 import commands
-from amqproxy.amqp010.domains import AcceptMode
+from amqproxy.amqp010.domains import AcceptMode, AcquireMode
 from amqproxy.amqp010.methods import Method as AMQP010Method
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091 import methods
@@ -18,7 +18,10 @@ _BOUNDS = {"qpid.max_count": "x-max-length", "qpid.max_size": "x-max-length-byte
 
 
 def equivalent(method: AMQP091Method | AMQP010Method | None) -> AMQP091Method | None:
-    """What a request is in 0-9-1, where it is anything there; one of 0-9-1 is itself."""
+    """What a request is in 0-9-1, where it is anything there; one of 0-9-1 is itself.
+
+    A subscription that only browses, and takes no message, is no `no_ack`.
+    """
     match method:
         case None:
             return None
@@ -28,7 +31,7 @@ def equivalent(method: AMQP091Method | AMQP010Method | None) -> AMQP091Method | 
             return methods.BasicConsume(
                 queue=method.queue or "",
                 consumer_tag=method.destination or "",
-                no_ack=method.accept_mode == AcceptMode.NONE,
+                no_ack=method.accept_mode == AcceptMode.NONE and method.acquire_mode != AcquireMode.NOT_ACQUIRED,
                 exclusive=method.exclusive,
             )
         case commands.MessageCancel():

@@ -28,6 +28,7 @@ from amqproxy.taps.trace.events import (
     ChannelOpened,
     ConnectionClosed,
     ConnectionOpened,
+    DeliveriesSettled,
     HistoryLost,
     MessagePublished,
     PublishesSettled,
@@ -171,6 +172,16 @@ def test_an_answer_that_comes_early_is_held(is_late: bool) -> None:
         if is_late
         else [MessagePublished, ChannelOpened, PublishesSettled, RequestAnswered]
     )
+
+
+def test_what_comes_early_is_held_in_a_new_session_of_a_joined_connection() -> None:
+    traced = TracedAMQP010(joined=True, is_ordered=False)
+    traced.attach(1)
+    traced.subscribe("q", "d")
+    assert traced.accept(0) == []
+    traced.deliver("d")
+    settled = traced.of(DeliveriesSettled)
+    assert [(each.is_unknown_tag, len(each.spans)) for each in settled] == [(False, 1)]
 
 
 def test_what_is_held_is_taken_at_the_end() -> None:

@@ -9,9 +9,11 @@ from amqproxy.amqp010.commands import (
     MessageCancel,
     MessageFlow,
     MessageReject,
+    MessageStop,
+    MessageSubscribe,
     QueueDeclare,
 )
-from amqproxy.amqp010.controls import ConnectionClose
+from amqproxy.amqp010.controls import ConnectionClose, SessionCommandPoint
 from amqproxy.peer import SERVER, Peer
 from amqproxy.taps.findings.detector import ObservedConnection
 from amqproxy.taps.findings.finding import Finding
@@ -62,6 +64,36 @@ def test_credit_without_end_is_no_prefetch_limit() -> None:
     assert inspected.kinds == ["unlimited-prefetch"]
 
 
+def test_credit_is_seen_that_is_given_before_the_subscription_is_answered() -> None:
+    inspected = InspectedAMQP010()
+    inspected.subscribe("q", "d")
+    inspected.give_credit(INFINITE, INFINITE)
+    inspected.complete((0, 2))
+    assert inspected.kinds == ["unlimited-prefetch"]
+
+
+def test_a_stop_takes_credit_away() -> None:
+    inspected = InspectedAMQP010()
+    inspected.subscribe("q", "d")
+    inspected.complete(0)
+    inspected.client(MessageFlow(destination="d", unit=0, value=INFINITE))
+    inspected.client(MessageStop(destination="d"))
+    inspected.give_credit(500, INFINITE)
+    assert inspected.kinds == []
+
+
+def test_a_browser_takes_nothing() -> None:
+    inspected = InspectedAMQP010()
+    inspected.client(QueueDeclare(queue="q", durable=True))
+    inspected.client(MessageSubscribe(queue="q", destination="d", accept_mode=1, acquire_mode=1))
+    inspected.client(MessageSubscribe(queue="q", destination="e", accept_mode=0, acquire_mode=1))
+    inspected.complete((0, 2))
+    for destination in "de":
+        inspected.client(MessageFlow(destination=destination, unit=0, value=INFINITE))
+        inspected.client(MessageFlow(destination=destination, unit=1, value=INFINITE))
+    assert inspected.kinds == []
+
+
 def test_credit_of_what_needs_no_accept_may_be_without_end() -> None:
     inspected = InspectedAMQP010()
     inspected.subscribe("q", "d", accept_mode=1)
@@ -87,6 +119,23 @@ def test_an_accept_of_what_is_not_open() -> None:
     inspected.accept(0)
     assert inspected.kinds == ["unknown-ack"]
     assert "settled before" in inspected.findings[0].text
+
+
+def test_an_accept_before_the_first_delivery() -> None:
+    inspected = InspectedAMQP010()
+    inspected.accept(0)
+    assert inspected.kinds == ["unknown-ack"]
+    assert "there was no such delivery" in inspected.findings[0].text
+
+
+def test_what_was_missed_is_not_held_against_an_accept() -> None:
+    """The hole before the accept's delivery may be noticed later than the accept."""
+    inspected = InspectedAMQP010()
+    inspected.gap()
+    inspected.server(SessionCommandPoint(command_id=0, command_offset=0))
+    inspected.deliver()
+    inspected.accept((0, 1))
+    assert inspected.kinds == []
 
 
 def test_an_unroutable_publish_is_returned_and_nacked() -> None:

@@ -19,6 +19,7 @@ from amqproxy.taps.trace.equivalents import equivalent
             methods.BasicConsume(queue="q", consumer_tag="d", no_ack=True, exclusive=True),
         ),
         (commands.MessageSubscribe(queue="q", accept_mode=0), methods.BasicConsume(queue="q")),
+        (commands.MessageSubscribe(queue="q", accept_mode=1, acquire_mode=1), methods.BasicConsume(queue="q")),
         (commands.MessageCancel(destination="d"), methods.BasicCancel(consumer_tag="d")),
         (
             commands.QueueDeclare(
