@@ -23,16 +23,12 @@ _SAME = {
     "int64": "l",
     "float": "f",
     "double": "d",
-    "datetime": "T",
     "void": "V",
     "char": "S",
-    "char-utf32": "S",
     "str8": "S",
     "str8-latin": "S",
-    "str8-utf16": "S",
     "str16": "S",
     "str16-latin": "S",
-    "str16-utf16": "S",
 }
 """Types of 0-10 whose values are values of 0-9-1, too."""
 
@@ -106,6 +102,19 @@ def _uint64(value: int) -> Item:
     return Item("l", value) if value < 1 << 63 else Item("S", str(value))
 
 
+def _datetime(value: int) -> Item:
+    return Item("T" if value >= 0 else "l", value)  # a timestamp of 0-9-1 has no sign
+
+
+def _text(value: str) -> Item:
+    """UTF-16 and UTF-32 may have half of a surrogate pair, of which the bytes are kept that UTF-8 would have."""
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        value = value.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
+    return Item("S", value)
+
+
 def _decimal(value: Decimal) -> Item:
     sign, digits, exponent = value.as_tuple()
     unscaled = int("".join(map(str, digits)))
@@ -127,6 +136,10 @@ def _array(value: Array010) -> Item:
 
 _SPECIAL: dict[str, Callable[[Any], Item]] = {
     "uint64": _uint64,
+    "datetime": _datetime,
+    "char-utf32": _text,
+    "str8-utf16": _text,
+    "str16-utf16": _text,
     "dec32": _decimal,
     "dec64": _decimal,
     "map": _map,
@@ -148,4 +161,6 @@ def _to_010(type_: str, value: Any) -> Item010:
     if type_ == "D":
         exponent = value.as_tuple().exponent
         return Item010("dec64" if abs(value.scaleb(-exponent)) >= 1 << 31 else "dec32", value)
+    if type_ == "T" and value >= 1 << 63:
+        return Item010("uint64", value)
     return Item010(_BACK[type_], value)

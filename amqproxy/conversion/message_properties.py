@@ -51,7 +51,7 @@ def plain_properties(delivery: DeliveryProperties, message: MessageProperties) -
         reply_to=None if message.reply_to is None else message.reply_to.routing_key,
         expiration=None if delivery.ttl is None else str(delivery.ttl),
         message_id=message_id,
-        timestamp=None if delivery.timestamp is None else _seconds(delivery.timestamp),
+        timestamp=_seconds(delivery.timestamp),
         type=type_,
         user_id=_text(message.user_id),
         app_id=_text(message.app_id),
@@ -69,7 +69,7 @@ def plain_structs(properties: Properties) -> tuple[DeliveryProperties, MessagePr
         priority=None if properties.priority is None else min(properties.priority, HIGHEST_PRIORITY),
         delivery_mode=properties.delivery_mode,
         ttl=_number(properties.expiration),
-        timestamp=timestamp * 1000 if timestamp is not None and timestamp < (1 << 64) // 1000 else None,
+        timestamp=timestamp * 1000 if timestamp is not None and timestamp < (1 << 63) // 1000 else None,
     )
     return delivery, MessageProperties(
         message_id=None if properties.message_id is None else _uuid(properties.message_id),
@@ -129,5 +129,8 @@ def _number(text: str | None) -> int | None:
     return number if number < 1 << 64 else None
 
 
-def _seconds(datetime: int) -> int:
+def _seconds(datetime: int | None) -> int | None:
+    """A datetime as a timestamp of 0-9-1, which is never before 1970."""
+    if datetime is None or datetime < 0:
+        return None
     return datetime // 1000 if datetime >= MILLISECONDS else datetime

@@ -199,7 +199,7 @@ def json_value(value: Any) -> Any:
     """
     kind = type(value)
     if kind is str:
-        return value if _is_text(value) else _base64(value.encode("utf-8", "surrogateescape"))
+        return value if _is_text(value) else _base64(_bytes_of(value))
     if kind is bytes:
         try:
             return value.decode("utf-8")
@@ -228,6 +228,14 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of a text that UTF-8 cannot hold: as they came, or of half a surrogate pair those UTF-8 would have."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def _base64(data: bytes) -> dict[str, str]:

@@ -6,10 +6,12 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp010.wire import Map
+from amqproxy.amqp010.wire import Entry, Map
+from amqproxy.amqp091.wire import Field, Table
 from amqproxy.conversion.header_tables import lost_in_table, map_of, merged, table_of
 
 KEYS = st.text(max_size=20)
@@ -49,3 +51,25 @@ def test_the_nearest_types() -> None:
         "l": [1],
         "m": {"k": b"v"},
     }
+
+
+@pytest.mark.parametrize(
+    ("entry", "field"),
+    [
+        (Entry("k", "datetime", -7), Field("k", "l", -7)),
+        (Entry("k", "datetime", 7), Field("k", "T", 7)),
+        (Entry("k", "char-utf32", "\ud800"), Field("k", "S", "\udced\udca0\udc80")),
+        (Entry("k", "str8-utf16", "a\ud800"), Field("k", "S", "a\udced\udca0\udc80")),
+        (Entry("k", "str16-utf16", "\udfff\ud800"), Field("k", "S", "\udced\udcbf\udcbf\udced\udca0\udc80")),
+    ],
+)
+def test_what_0_9_1_cannot_hold_breaks_no_table_and_comes_back(entry: Entry, field: Field) -> None:
+    headers = Map([entry])
+    assert table_of(headers).fields == (field,)
+    lost = lost_in_table(headers)
+    assert (map_of(table_of(headers)) if lost is None else merged(table_of(headers), lost)) == headers
+
+
+def test_a_timestamp_that_0_10_cannot_hold_is_a_number() -> None:
+    found = map_of(Table([Field("most", "T", 2**63 - 1), Field("more", "T", 2**63)]))
+    assert found.entries == (Entry("most", "datetime", 2**63 - 1), Entry("more", "uint64", 2**63))

@@ -6,7 +6,8 @@ import pytest
 
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties, ReplyTo
 from amqproxy.amqp010.wire import Map
-from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.frame import HEADER, Frame, encode_frame
+from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.conversion.message_properties import (
     CLUSTER_ID,
@@ -78,6 +79,18 @@ def test_a_type_that_is_a_header_already_is_one_once() -> None:
     assert [field.name for field in headers.fields] == [JMS_TYPE]
 
 
-@pytest.mark.parametrize(("timestamp", "seconds"), [(1_700_000_000_000, 1_700_000_000), (1_700_000_000, 1_700_000_000)])
-def test_a_time_in_milliseconds_or_in_seconds(timestamp: int, seconds: int) -> None:
-    assert plain_properties(DeliveryProperties(timestamp=timestamp), NO_MESSAGE).timestamp == seconds
+@pytest.mark.parametrize(
+    ("timestamp", "seconds"),
+    [(1_700_000_000_000, 1_700_000_000), (1_700_000_000, 1_700_000_000), (-7, None)],
+)
+def test_a_time_in_milliseconds_or_in_seconds(timestamp: int, seconds: int | None) -> None:
+    properties = plain_properties(DeliveryProperties(timestamp=timestamp), NO_MESSAGE)
+    assert properties.timestamp == seconds
+    assert Frame(encode_frame(HEADER, 1, ContentHeader(0, properties).encode())).header.properties == properties
+
+
+@pytest.mark.parametrize("timestamp", [(2**63 - 1) // 1000, 2**63 // 1000 + 1, 2**64 // 1000, 2**64 - 1])
+def test_a_time_that_0_10_cannot_hold_is_left_out(timestamp: int) -> None:
+    delivery, _ = plain_structs(Properties(timestamp=timestamp))
+    assert delivery.timestamp in (None, timestamp * 1000)
+    assert len(delivery.encode()) == (8 if delivery.timestamp is None else 16)

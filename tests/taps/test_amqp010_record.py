@@ -14,7 +14,7 @@ from amqproxy.amqp010.frame import COMMAND, CONTROL, Frame, encode_frame
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties, ReplyTo
 from amqproxy.amqp010.results import Xid
 from amqproxy.amqp010.sequence import SequenceSet
-from amqproxy.amqp010.wire import Array, List, Map, UnknownStruct
+from amqproxy.amqp010.wire import Array, Entry, List, Map, UnknownStruct
 from amqproxy.taps.amqp010_record import plain, record_amqp010_frame
 from amqproxy.taps.record import MASK
 
@@ -103,6 +103,8 @@ def test_what_is_malformed_is_an_error(kind: int, code: int) -> None:
         (Decimal("1.50"), "1.50"),
         (Xid(1, b"g", b"\xff"), {"format": 1, "global_id": "g", "branch_id": {"base64": "/w=="}}),
         (UnknownStruct(0x0909, b"\xff"), {"base64": "AAAAAwkJ/w=="}),
+        (Map([Entry("k", "str16-utf16", "\ud800")]), {"k": {"base64": "7aCA"}}),
+        (Map([Entry("k", "char-utf32", "\ud800")]), {"k": {"base64": "7aCA"}}),
         (None, None),
         (True, True),
     ],

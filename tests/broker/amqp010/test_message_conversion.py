@@ -11,7 +11,8 @@ import pytest
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties, ReplyTo
 from amqproxy.amqp010.wire import Array as Array010
 from amqproxy.amqp010.wire import Entry, List, Map, UnknownStruct
-from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.frame import HEADER, Frame, encode_frame
+from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from amqproxy.broker.amqp010.message_conversion import ORIGINAL, properties_of, structs_of
 
@@ -67,6 +68,15 @@ MESSAGES = {
         DeliveryProperties(priority=9, delivery_mode=2, ttl=5, timestamp=1_700_000_000_123, redelivered=True),
     ),
     "seconds": (DeliveryProperties(timestamp=1_700_000_000),),
+    "before 1970": (
+        DeliveryProperties(timestamp=-7),
+        MessageProperties(application_headers=Map([Entry("born", "datetime", -7)])),
+    ),
+    "half a pair": (
+        MessageProperties(
+            application_headers=Map([Entry("a", "str16-utf16", "\ud800"), Entry("b", "char-utf32", "\udfff")])
+        ),
+    ),
     "resume": (DeliveryProperties(resume_id="r", resume_ttl=7),),
     "an unknown struct": (DeliveryProperties(priority=1), UnknownStruct(0x7777, b"data")),
 }
@@ -74,7 +84,9 @@ MESSAGES = {
 
 @pytest.mark.parametrize("structs", MESSAGES.values(), ids=MESSAGES.keys())
 def test_0_10_comes_back_as_it_was(structs: tuple[Any, ...]) -> None:
-    delivery, message, others = structs_of(properties_of(structs))
+    properties = properties_of(structs)
+    assert Frame(encode_frame(HEADER, 1, ContentHeader(0, properties).encode())).header.properties == properties
+    delivery, message, others = structs_of(properties)
     expected = {type(each): each for each in (DeliveryProperties(), MessageProperties(), *structs)}
     assert delivery == expected[DeliveryProperties]
     assert message == expected[MessageProperties]
