@@ -15,6 +15,7 @@ from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.method_arguments import method_arguments
+from amqproxy.taps.trace.transfers import TransferProperties
 from amqproxy.views.command_text import note_text, title
 from amqproxy.views.conversation import given_name
 from amqproxy.views.passed_command import PassedCommand, PassedKind
@@ -310,12 +311,19 @@ def _set_text(ranges: list[Any]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
+def _place(command: PassedCommand) -> dict[str, Any]:
+    """Where a message of 0-10 is from, or to: that is in its header."""
+    properties = command.properties
+    delivery = properties.header.delivery if isinstance(properties, TransferProperties) else None
+    return {} if delivery is None else {"exchange": delivery.exchange or "", "routing_key": delivery.routing_key or ""}
+
+
 def _arguments(command: PassedCommand) -> dict[str, Any]:
     """The arguments that say something, tags first: no tables, and nothing that is empty or false."""
     if command.method is None:
         return {}
     found: dict[str, Any] = {} if command.command_id is None else {"command_id": command.command_id}
-    given = method_arguments(command.method)
+    given = {**_place(command), **method_arguments(command.method)}
     for name, value in sorted(given.items(), key=lambda each: each[0] not in _VARYING):
         if name in _SETS and isinstance(value, list):
             found[name] = _set_text(value)[:MAX_TEXT]

@@ -154,6 +154,17 @@ WHERE: dict[str, Any] = {"ts_ns": 3_723_000_004_000, "stream": 7, "connection": 
             "← ch 0    deliver  tag=0  ⇒ acked",
         ),
         (
+            {
+                "sender": "server",
+                "type": "deliver",
+                "outcome": "acked",
+                "routing_key": "k",
+                "redelivered": True,
+                "properties": {"redelivered": True, "routing_key": "k", "priority": 4},
+            },
+            "←         deliver  routing_key=k redelivered priority=4  ⇒ acked",
+        ),
+        (
             {"sender": "client", "channel": 0, "type": "publish", "outcome": "confirmed", "confirm_tag": 0},
             "→ ch 0    publish  tag=0  ⇒ confirmed",
         ),

@@ -233,6 +233,7 @@ def test_a_ladder_of_0_10_has_sets_of_commands_and_folds_transfers() -> None:
         (1, 1, 1),
         (3, 3, 5),
     ]
+    assert [row.shown.get("routing_key") for row in found][:2] == ["$virtualhostProperties", "jms.tx"]
     assert [row.shown["transfers"] for row in found if row.title != "message.transfer"] == [
         "2",
         "3-5",
