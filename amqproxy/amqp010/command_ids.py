@@ -7,7 +7,7 @@ on the wire is the position modulo 2 to the power of 32 (`id_of`, `position_of`)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from amqproxy.amqp010.sequence import BITS, difference
 
@@ -34,11 +34,25 @@ class CommandIds:
         self._starts: list[int] = []
         self._stops: list[int] = []
 
+    @classmethod
+    def of(cls, ranges: Iterable[range]) -> CommandIds:
+        """All of these, none of which is empty."""
+        made = cls()
+        for each in ranges:
+            made.add(each)
+        return made
+
     def __iter__(self) -> Iterator[range]:
         return map(range, self._starts, self._stops)
 
     def __bool__(self) -> bool:
         return bool(self._starts)
+
+    def __contains__(self, position: object) -> bool:
+        if not isinstance(position, int):
+            return False
+        place = bisect_right(self._starts, position) - 1
+        return place >= 0 and position < self._stops[place]
 
     def __repr__(self) -> str:
         return f"<CommandIds {', '.join(f'{each.start}-{each.stop - 1}' for each in self)}>"

@@ -137,14 +137,18 @@ class CommandStream:
         """Take a session.gap: what it covers is complete, and `done` gets it; what would be next comes after it."""
         if self.next is None:
             raise IllegalState("a session.gap before any session.command-point", section="9.2 session.gap")
-        for ids in self._ranges(commands):
-            if ids.start <= self.next < ids.stop:
-                self.next = ids.stop
-            if self.seen is not None and self.seen < ids.stop:
-                self.seen = max(self.seen, self.next)
-            done += self.incomplete.remove(ids)
-            self._settle(ids)
-            for position in [each for each in self.unanswered if each in ids]:
+        skipped: list[range] = []
+        try:
+            for ids in self._ranges(commands):
+                if ids.start <= self.next < ids.stop:
+                    self.next = ids.stop
+                if self.seen is not None and self.seen < ids.stop:
+                    self.seen = max(self.seen, self.next)
+                done += self.incomplete.remove(ids)
+                self._settle(ids)
+                skipped.append(ids)
+        finally:
+            for position in self._unanswered_in(skipped):
                 del self.unanswered[position]
         self._bound()
 
@@ -173,7 +177,7 @@ class CommandStream:
                 self.completed.add(part)
             self._settle(ids)
             done += removed
-        if self.unanswered and (early := [each for each in self.unanswered if any(each in ids for ids in done)]):
+        if early := self._unanswered_in(done):
             for position in early:
                 method = self.unanswered.pop(position)
             fault = IllegalState(f"{method.name} completed before its execution.result", section="3.4.1.2")
@@ -224,6 +228,12 @@ class CommandStream:
         return found
 
     # --- inside
+
+    def _unanswered_in(self, ranges: Iterable[range]) -> list[int]:
+        if not self.unanswered:
+            return []
+        ids = CommandIds.of(ranges)  # either may be tens of thousands
+        return [each for each in self.unanswered if each in ids]
 
     def _position(self, command_id: int) -> int:
         near = self.next if self.next is not None else self.seen

@@ -6,6 +6,7 @@ and of messages after: what is counted is the most that the sender may have.
 
 from __future__ import annotations
 
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.domains import CreditUnit, FlowMode
 from amqproxy.amqp010.errors import IllegalState, NotAllowed, ResourceLimitExceeded
 
@@ -98,12 +99,15 @@ class Credit:
                 section="10.2 message.set-flow-mode, byte-accounting",
             )
 
-    def completed(self, ids: range) -> None:
+    def completed(self, ids: range | CommandIds) -> None:
         """Take the completion of transfers, which in window mode gives back what they took."""
         in_flight = self._in_flight
         if not in_flight:
             return
-        ended = ids if len(ids) < len(in_flight) else [each for each in in_flight if each in ids]
+        if isinstance(ids, range) and len(ids) < len(in_flight):
+            ended = list(ids)
+        else:
+            ended = [each for each in in_flight if each in ids]
         for position in ended:
             size = in_flight.pop(position, None)
             if size is not None:

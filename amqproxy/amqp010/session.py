@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.command_stream import CommandStream
 from amqproxy.amqp010.commands import (
     DtxCommit,
@@ -180,16 +181,18 @@ class Session:
 
     def _completed(self, sender: Peer, done: list[range]) -> None:
         """Note which commands of `sender` are complete now."""
+        if not done:
+            return
         credits = (
             [each.credit for each in self.subscriptions.values()] if sender is SERVER else list(self.limits.values())
         )
-        for ids in done:
-            for credit in credits:
-                credit.completed(ids)
+        finished = done[0] if len(done) == 1 else CommandIds.of(done)
+        for credit in credits:
+            credit.completed(finished)
         ending = self._ending[sender]
         if not ending:
             return
-        for position in [each for each in ending if any(each in ids for ids in done)]:
+        for position in [each for each in ending if each in finished]:
             ended = ending.pop(position)
             if isinstance(ended, Credit):
                 ended.stopped(position)

@@ -48,6 +48,8 @@ def test_it_is_a_set(steps: list[tuple[bool, range]]) -> None:
         assert ids.first == min(plain, default=None)
         assert ids.has_all(numbers) == (set(numbers) <= plain)
         assert ids.has_any(numbers) == bool(set(numbers) & plain)
+        assert all((number in ids) is (number in plain) for number in numbers)
+        assert list(CommandIds.of([*ids, *ids])) == list(ids)
         assert ids.ranges == sum(number - 1 not in plain for number in plain), "ranges do not touch"
     ids.clear()
     assert not ids

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.command_stream import CommandStream
 from amqproxy.amqp010.commands import ExecutionSync, QueueDelete, QueueQuery
-from amqproxy.amqp010.errors import InvalidArgument, ProtocolError, UnknownIds
+from amqproxy.amqp010.errors import IllegalState, InvalidArgument, ProtocolError, UnknownIds
 from amqproxy.amqp010.methods import Command
 from amqproxy.amqp010.sequence import SequenceSet
 
@@ -72,6 +72,20 @@ def test_a_gap_ends_what_waits_for_a_result() -> None:
     stream.skip(SequenceSet([(0, 0), (5, 6)]), done := [])
     assert done == [range(1)]
     assert list(stream.unanswered) == [1]
+
+
+def test_what_waits_for_a_result_is_looked_up_once_for_all_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = []
+    contains = CommandIds.__contains__
+    monkeypatch.setattr(CommandIds, "__contains__", lambda ids, each: (looked_up.append(each), contains(ids, each))[1])
+    stream = with_commands(100, command=QueueQuery(queue="q"))
+    odd = SequenceSet([(number, number) for number in range(1, 100, 2)])
+    stream.skip(odd, [])
+    assert list(stream.unanswered) == list(range(0, 100, 2))
+    with pytest.raises(IllegalState):
+        stream.complete(SequenceSet([(number, number) for number in range(0, 100, 2)]), [])
+    assert not stream.unanswered
+    assert len(looked_up) == 150
 
 
 def test_a_sync_that_completes_with_what_is_before_it() -> None:
