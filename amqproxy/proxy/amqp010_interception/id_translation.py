@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from amqproxy.amqp010.command_ids import id_of, position_of
+from amqproxy.amqp010.command_ids import CommandIds, id_of, position_of
 from amqproxy.amqp010.commands import (
     ExecutionException,
     ExecutionResult,
@@ -99,12 +99,18 @@ def _translated_single(
 
 
 def _mapped(commands: SequenceSet, near: int, mapping: Callable[[range], Iterable[range]]) -> SequenceSet:
-    ranges: list[tuple[int, int]] = []
+    """The ranges ascend: of those that a peer has named twice, each is gone through once."""
+    named = []
     for first, last in commands.ranges:
         start = position_of(first, near)
-        for ids in mapping(range(start, position_of(last, start) + 1)):
+        named.append(range(start, position_of(last, start) + 1))
+    ranges: list[tuple[int, int]] = []
+    for each in CommandIds.of(filter(None, named)):
+        for ids in mapping(each):
             if ranges and add(ranges[-1][1], 1) == id_of(ids.start):  # what was between them is ours
                 ranges[-1] = (ranges[-1][0], id_of(ids.stop - 1))
+            elif len(ranges) == MAX_RANGES:
+                return SequenceSet(ranges)
             else:
                 ranges.append((id_of(ids.start), id_of(ids.stop - 1)))
-    return SequenceSet(ranges[:MAX_RANGES])
+    return SequenceSet(ranges)

@@ -87,6 +87,17 @@ def test_ids_roll_over() -> None:
     )
 
 
+def test_what_is_named_again_and_again_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    to_sources = CommandInsertions.to_sources
+    monkeypatch.setattr(
+        CommandInsertions, "to_sources", lambda own, each: (asked.append(each), to_sources(own, each))[1]
+    )
+    method = MessageAccept(ids(*[(0, 9)] * 100, (12, 12), (4, 3)))
+    assert translated(method, ours(), ours(5), 0, 12) == MessageAccept(ids((0, 8), (11, 11)))
+    assert asked == [range(10), range(12, 13)]
+
+
 def test_all_that_have_ids_are_listed() -> None:
     names = {BY_INDEX[index].name for index in HAS_IDS}
     assert names == {
