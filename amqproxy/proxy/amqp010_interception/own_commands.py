@@ -16,6 +16,9 @@ from amqproxy.rules.verdict import Close
 MAX_INSERTIONS = 65_536
 """Commands of our own among those of one peer of a session that may still be referred to."""
 
+MAX_PUT_OFF = 16_384
+"""Commands of our own that may wait on a channel for the end of one that is being sent."""
+
 
 class OwnCommands:
     """Of one connection. `is_live` says whether a channel still has the session that it had; `close` ends that."""
@@ -33,6 +36,10 @@ class OwnCommands:
         if not self._is_live(channel):
             return
         if path.is_mid:
+            if len(path.put_off) >= MAX_PUT_OFF:
+                text = f"more than {MAX_PUT_OFF} answers of rules that wait for the end of another command"
+                self._close(channel, Close(Scope.CHANNEL, 506, text))
+                return
             path.put_off.append(lambda: self.insert(channel, to, assembly))
             return
         session = legs.session(to, number)

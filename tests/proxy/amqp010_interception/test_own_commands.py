@@ -54,3 +54,17 @@ def test_more_than_can_be_remembered_ends_the_session(monkeypatch: pytest.Monkey
         assert len(stage.feed(CLIENT, transfer(accept_mode=0))) == 2
     heard = stage.feed(CLIENT, transfer(accept_mode=0))
     assert heard[-2].startswith("<= 1 execution.exception error_code=506")
+
+
+def test_more_than_may_wait_for_the_end_of_a_command_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_commands, "MAX_PUT_OFF", 3)
+    stage = AMQP010Stage(NACK)
+    stage.say(SUBSCRIBE)
+    sent = transfer(SERVER, destination="d", accept_mode=0, body=b"x" * 6000)
+    stage.feed(SERVER, sent[:5000])
+    for _ in range(3):
+        assert stage.feed(CLIENT, transfer(accept_mode=0)) == ["=> 1 execution.sync"]
+    assert stage.feed(CLIENT, transfer(accept_mode=0))[-1] == "=> 1 session.detach name_=s"
+    heard = stage.feed(SERVER, sent[5000:])
+    assert [each.split()[2] for each in heard] == ["message.transfer", "execution.exception", "session.detach"]
+    assert "error_code=506" in heard[1]
