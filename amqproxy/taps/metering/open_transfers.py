@@ -23,8 +23,13 @@ class OpenTransfers:
         self.count = 0
 
     def add(self, position: int, now: float) -> int:
-        """Open the next one, behind all others: how many had to be forgotten for it."""
+        """Open the next one, behind all others: how many had to be forgotten for it.
+
+        One that is not behind all others has been sent again, or under a number that was used: it is not opened.
+        """
         runs = self._runs
+        if runs and position <= runs[-1][1]:
+            return 1
         self.count += 1
         if runs:
             first, last, time = runs[-1]

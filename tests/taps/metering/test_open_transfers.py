@@ -22,6 +22,18 @@ def test_some_of_a_run() -> None:
     assert transfers.count == 0
 
 
+def test_what_is_not_behind_all_others_is_not_opened() -> None:
+    transfers = OpenTransfers()
+    for number, time in ((100, 1.0), (101, 2.0)):
+        transfers.add(number, time)
+    assert transfers.add(5, 3.0) == 1
+    assert transfers.add(101, 3.0) == 1
+    assert transfers.count == 2
+    assert transfers.settle(100, 101) == [(1, 1.0), (1, 2.0)]
+    assert transfers.count == 0
+    assert transfers.add(5, 4.0) == 0
+
+
 def test_beyond_the_bound_the_oldest_have_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_transfers, "MAX_RUNS", 2)
     transfers = OpenTransfers()
