@@ -53,7 +53,7 @@ from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
 from amqproxy.proxy.amqp010_interception.id_translation import HAS_IDS, translated
 from amqproxy.proxy.amqp010_interception.legs import Legs
 from amqproxy.proxy.amqp010_interception.own_commands import OwnCommands
-from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand
+from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand, cost
 from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
 from amqproxy.proxy.amqp010_interception.session_closing import SessionClosing
 from amqproxy.proxy.amqp010_interception.tap_notes import note_for
@@ -85,6 +85,11 @@ _ALWAYS = frozenset(
     in ("connection.start-ok", "connection.open", "connection.tune", "connection.tune-ok", "session.detached")
 )
 """What makes the client known, agrees on limits, or ends a session."""
+
+_CUTTING = frozenset(
+    cls.index for cls in BY_INDEX if cls.name in ("session.detach", "session.detached", "connection.close")
+)
+"""Behind what its sender sends no more of a command that is not whole."""
 
 _WITH_DESTINATION = frozenset(
     cls.index
@@ -181,10 +186,12 @@ class AMQP010Interceptor:
 
     def is_full(self, sender: Peer) -> bool:
         """Does so much wait of what a peer has sent that nothing more is to be read from it for now?"""
-        if not any(path.is_waiting for _, path in self.waiting.values()):
-            return False
         size = self._loads[sender].size
-        return size > MAX_HELD or (size > 0 and self.share.is_over)
+        if size <= MAX_HELD and not (size > 0 and self.share.is_over):
+            return False
+        return any(path.is_waiting for _, path in self.waiting.values()) or any(
+            channel.reopening for channel in self._channels.values()
+        )
 
     @property
     def now(self) -> float:
@@ -303,7 +310,7 @@ class AMQP010Interceptor:
             if frame.track == Track.COMMAND:
                 self._process_command(channel, path, frame, position)
             elif path.rest is Rest.IS_GATHERED:
-                path.behind.append(frame)
+                self._process_behind_gathered(channel, path, frame)
             else:
                 self._process_control(channel, path, frame)
         except ProtocolError as error:
@@ -312,6 +319,26 @@ class AMQP010Interceptor:
             path.take_gathered()
             path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
             self._close_session(channel, Close(Scope091.CHANNEL, int(error.code), error.reply_text), path.position)
+
+    def _process_behind_gathered(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+        """Let a control wait for the command that is gathered, unless it cuts that short."""
+        path.put_behind(frame)
+        if frame.index in _CUTTING:  # the rest will not come; and nothing of it has gone on
+            path.take_gathered()
+            path.rest = Rest.BEGINS
+            self._process_all_behind(channel, path)
+        elif self.share.is_over:
+            raise FramingError("there is no memory now for the controls behind a command that is not whole")
+
+    def _process_all_behind(self, channel: ChannelPaths, path: Path) -> None:
+        """Go on with the controls that came while a command was gathered."""
+        for frame in path.take_behind():
+            if channel.closing is not None:
+                self._take_while_closing(channel, path, frame, 0)
+            elif path.is_held_up:
+                path.enqueue(frame, 0)
+            else:
+                self._process(channel, path, frame, 0)
 
     def _concerns(self, channel: ChannelPaths, sender: Peer, index: int) -> bool:
         """Is something to be done about a control or command but to send it on?"""
@@ -380,7 +407,7 @@ class AMQP010Interceptor:
     def _gather(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
         """Evaluate a command once as much of it has come as rules need."""
         frames = path.gathered
-        excess = self._excess(frames)
+        excess = self._excess(path)
         if excess is not None:
             path.take_gathered()
             path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
@@ -390,10 +417,10 @@ class AMQP010Interceptor:
         elif frames[0].index == MessageTransfer.index and _ends_header(frames):
             self._consider_early(channel, path, Assembly.received(list(frames)))
 
-    def _excess(self, frames: Sequence[Frame]) -> Close | None:
+    def _excess(self, path: Path) -> Close | None:
         """What is too much about a command that is gathered: 406 where it is, 506 where it may fit another time."""
         limit = min(self.share.memory.share_limit, MAX_BODY)
-        if len(frames) > 1 and sum([frame.size for frame in frames]) > limit:
+        if len(path.gathered) > 1 and path.gathered_size > limit:
             text = f"a message of more than the {limit} bytes that rules can look at"
             error: ProtocolError = PreconditionFailed(text)
         elif self.share.is_over:
@@ -432,14 +459,7 @@ class AMQP010Interceptor:
                 self._forward(channel, path, frames, assembly)
             else:
                 self._judge(channel, path, Pending(sender, frames, assembly, path.position, view), stage)
-        behind, path.behind = path.behind, []
-        for frame in behind:
-            if channel.closing is not None:
-                self._take_while_closing(channel, path, frame, 0)
-            elif path.is_held_up:
-                path.enqueue(frame, 0)
-            else:
-                self._process(channel, path, frame, 0)
+        self._process_all_behind(channel, path)
 
     # --- verdicts
 
@@ -658,7 +678,7 @@ class AMQP010Interceptor:
         if path.sender not in closing:
             if path.sender is CLIENT:  # it begins the next session
                 channel.reopening.append((frame, position))
-                self._loads[CLIENT].add(frame.length())
+                self._loads[CLIENT].add(cost([frame]))
             return
         if frame.track == Track.COMMAND:
             if path.is_mid and path.rest is Rest.PASSES:
@@ -681,7 +701,7 @@ class AMQP010Interceptor:
         """Both peers have detached: go on with what the client has sent since."""
         self._forget(channel)
         for frame, position in channel.reopening:
-            self._loads[CLIENT].remove(frame.length())
+            self._loads[CLIENT].remove(cost([frame]))
             following = self._channel(channel.number)
             path = following.paths[CLIENT]
             if following.closing is not None:

@@ -77,7 +77,8 @@ class Path:
     """What one peer sends on one channel.
 
     `is_mid`: the receiver has had a part of a command, and not all of it; what is `put_off` is done at its end.
-    Controls that come while a command is gathered go on `behind` it. `left` is how many bytes of body may still come
+    Controls that come while a command is gathered go on `behind` it; `gathered_size` are the bytes of that command's
+    payloads so far. `left` is how many bytes of body may still come
     where rules have believed what the header says of them; `kept` are the bytes of a control and of a command that are
     not whole.
     """
@@ -87,6 +88,7 @@ class Path:
         "behind",
         "controls",
         "gathered",
+        "gathered_size",
         "is_mid",
         "is_paused",
         "kept",
@@ -104,6 +106,7 @@ class Path:
         self.sender = sender
         self._load = load
         self.gathered: list[Frame] = []
+        self.gathered_size = 0
         self.controls: list[Frame] = []
         self.behind: list[Frame] = []
         self.position = 0
@@ -132,10 +135,22 @@ class Path:
 
     def gather(self, frame: Frame) -> None:
         self.gathered.append(frame)
+        self.gathered_size += frame.size
         self._load.add(cost([frame]))
 
     def take_gathered(self) -> list[Frame]:
         frames, self.gathered = self.gathered, []
+        self.gathered_size = 0
+        self._load.remove(cost(frames))
+        return frames
+
+    def put_behind(self, frame: Frame) -> None:
+        """A control waits for the command that is gathered."""
+        self.behind.append(frame)
+        self._load.add(cost([frame]))
+
+    def take_behind(self) -> list[Frame]:
+        frames, self.behind = self.behind, []
         self._load.remove(cost(frames))
         return frames
 
@@ -176,7 +191,8 @@ class Path:
         """Forget all that has not gone on; the number of what waited, if something did."""
         waiting = self.wake()
         self.take_gathered()
-        self.controls, self.behind = [], []
+        self.take_behind()
+        self.controls = []
         self._load.remove(sum(self.kept))
         self.kept = [0, 0]
         while self.queue:

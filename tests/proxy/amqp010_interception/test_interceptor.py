@@ -576,3 +576,57 @@ def test_parts_of_controls_are_not_kept_without_bound() -> None:
 def test_the_rest_of_a_command_is_nothing_without_its_begin() -> None:
     stage = AMQP010Stage(REFUSE, opening=OPENING)
     assert stage.feed(CLIENT, transfer(body=b"x" * 9000)) == []  # no session is attached: there is nothing to close
+
+
+BEGIN = transfer()[: int.from_bytes(transfer()[2:4])]
+"""The first frame of a message, which rules have to wait for more of."""
+
+
+def test_controls_behind_a_command_that_never_ends_are_not_kept_without_bound() -> None:
+    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=10_000)))
+    stage.feed(CLIENT, BEGIN)
+    with pytest.raises(ProtocolError, match="no memory"):
+        stage.say("\n".join([">> 1 connection.heartbeat"] * 100))
+    assert "connection.close" in stage.listen()[0]
+
+
+def test_controls_behind_a_command_go_on_after_it_and_are_kept_no_longer() -> None:
+    stage = AMQP010Stage(REFUSE)
+    sent = transfer(destination="other2")
+    stage.feed(CLIENT, sent[: len(BEGIN)])
+    assert stage.say(">> 1 connection.heartbeat") == []
+    assert [each.split()[2] for each in stage.feed(CLIENT, sent[len(BEGIN) :])] == [
+        "message.transfer",
+        "connection.heartbeat",
+    ]
+    assert stage.interceptor.share.used == 0
+
+
+def test_a_detach_cuts_a_command_short_that_rules_wait_for() -> None:
+    stage = AMQP010Stage(REFUSE)
+    stage.feed(CLIENT, BEGIN)
+    assert stage.say(">> 1 session.detach name_=s") == ["=> 1 session.detach name_=s"]
+    assert stage.say("<< 1 session.detached name_=s code=0") == ["<= 1 session.detached name_=s code=0"]
+    assert stage.interceptor.share.used == 0
+    stage.say(ATTACHING)
+    assert stage.feed(CLIENT, transfer(destination="other"))[0].startswith("=> 1 message.transfer destination=other")
+
+
+def test_a_close_cuts_a_command_short_that_rules_wait_for_on_channel_0() -> None:
+    stage = AMQP010Stage(REFUSE, opening=OPENING + ATTACHING.replace(" 1 session", " session"))
+    stage.feed(CLIENT, BEGIN[:7] + b"\0" + BEGIN[8:])
+    assert stage.say(">> connection.close reply_code=200") == ["=> connection.close reply_code=200"]
+
+
+def test_what_waits_for_the_broker_to_detach_is_bounded() -> None:
+    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=10_000)))
+    stage.feed(CLIENT, transfer())
+    stage.say(">> 1 session.detached name_=s code=0")
+    assert stage.say(ATTACHING.partition("<<")[0]) == []
+    assert not stage.interceptor.is_full(CLIENT)
+    stage.say(">> 1 execution.sync" + "\n>> 1 execution.sync" * 40)
+    assert stage.interceptor.is_full(CLIENT), "nothing more is read from the client"
+    assert not stage.interceptor.is_full(SERVER), "but its detached is awaited"
+    assert stage.say("<< 1 session.detached name_=s code=0")[0] == "=> 1 session.attach name_=s"
+    assert not stage.interceptor.is_full(CLIENT)
+    assert stage.interceptor.share.used == 0

@@ -21,6 +21,9 @@ def test_all_that_is_kept_counts_until_it_is_let_go() -> None:
     assembly = Assembly(1, QueueDeclare("q"))
     frames = encoded(assembly, 0)
     path.gather(frames[0])
+    path.gather(frames[0])
+    assert path.gathered_size == 2 * frames[0].size
+    path.put_behind(frames[0])
     path.enqueue(frames[0], 3)
     view = command_view(CLIENT, assembly)
     assert view is not None
@@ -31,9 +34,9 @@ def test_all_that_is_kept_counts_until_it_is_let_go() -> None:
     assert (waiting.until, waiting.original, waiting.pending.is_complete) == (161.0, view, True)
     assert path.is_held_up
     assert path.is_waiting
-    assert share.used == 3 * cost(frames)
+    assert share.used == 5 * cost(frames)
     assert path.dequeue() == (frames[0], 3)
     assert path.clear() == 9
-    assert share.used == 0
+    assert share.used == path.gathered_size == 0
     assert not waiting.timer.is_due
     assert path.clear() is None
