@@ -34,7 +34,7 @@ MAX_DEPTH = 128
 """How many maps, lists, arrays and structs may lie within one another."""
 
 MAX_EMPTY_VALUES = 65_535
-"""How many values an array holds whose type has no bytes: nothing else bounds them."""
+"""How many values the arrays in a struct hold, all in all, whose type has no bytes: nothing else bounds them."""
 
 CODES: dict[str, int] = {
     "bin8": 0x00, "int8": 0x01, "uint8": 0x02, "char": 0x04, "boolean": 0x08,
@@ -517,12 +517,16 @@ def _longlong(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong
 _field = cython.declare(cython.int, -1)
 """Which field of the outermost struct is being decoded, for what is wrong in it."""
 
+_empty_values = cython.declare(cython.longlong, 0)
+"""How many values without bytes its arrays have had so far."""
+
 
 @cython.cfunc
 def _reset() -> object:
     """No field is being decoded."""
-    global _field
+    global _field, _empty_values
     _field = -1
+    _empty_values = 0
     return None
 
 
@@ -668,6 +672,7 @@ def _check_list(
 def _check_array(
     data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int, offset: cython.longlong
 ) -> cython.int:
+    global _empty_values
     p: cython.p_const_uchar = data
     widths: cython.p_const_uchar = _WIDTHS
     count: cython.longlong
@@ -686,7 +691,9 @@ def _check_array(
     width = widths[code]
     if width == _RESERVED:
         _invalid(f"type 0x{code:02x} is reserved", offset + position - 5)
-    if width == 0 and count > 65535:
+    if width == 0:
+        _empty_values += count
+    if width == 0 and _empty_values > 65535:
         text = f"an array of {count} values that have no bytes"
         raise IllegalArgument(text, offset=offset + position, field_index=_at_fault())
     if width == _VARIABLE or code == 0x27:

@@ -16,9 +16,9 @@ from msgspec import defstruct
 from amqproxy.amqp010 import wire
 from amqproxy.amqp010.commands import QueueDeclare
 from amqproxy.amqp010.errors import CommandInvalid, IllegalArgument, ProtocolError
-from amqproxy.amqp010.properties import DeliveryProperties, ReplyTo
+from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties, ReplyTo
 from amqproxy.amqp010.results import Xid
-from amqproxy.amqp010.wire import CODES, Array, Entry, Item, List, Map, UnknownStruct
+from amqproxy.amqp010.wire import CODES, Array, Entry, Item, List, Map, UnknownStruct, decode_structs
 from tests.amqp010 import strategies
 
 UUID_BYTES = bytes(range(16))
@@ -302,6 +302,21 @@ def test_an_array_of_values_without_bytes_is_bounded() -> None:
         Array.from_bytes(bytes((0xF0,)) + (65_536).to_bytes(4))
     with pytest.raises(ValueError, match="holds 65535"):
         Array("void", [None] * 65_536)
+
+
+@pytest.mark.parametrize("code", [0xF0, 0xF1])
+def test_values_without_bytes_are_counted_over_all_arrays(code: int) -> None:
+    """Else a header of a few kilobytes would have millions of values, and take minutes to convert."""
+    array = b"\xaa" + (5).to_bytes(4) + bytes((code,)) + (40_000).to_bytes(4)
+    one = MessageProperties(application_headers=Map([Entry("k", "list", List.from_bytes((1).to_bytes(4) + array))]))
+    for _ in range(3):
+        assert decode_structs(one.encode(), 0, len(one.encode())) == (one,)
+    with pytest.raises(IllegalArgument, match="that have no bytes"):
+        List.from_bytes((2).to_bytes(4) + array * 2)
+    size = len(array) + 2
+    nested = (1).to_bytes(4) + b"\1k" + array
+    with pytest.raises(IllegalArgument, match="that have no bytes"):
+        List.from_bytes((2).to_bytes(4) + (b"\xa8" + (size + 4).to_bytes(4) + nested) * 2)
 
 
 @pytest.mark.parametrize(
