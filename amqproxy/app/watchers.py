@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from amqproxy.app.address_unavailable import AddressUnavailable
+from amqproxy.app.thread_time import own_thread_time
 from amqproxy.config import Config, ConfigError, RecordConfig, join_address, split_address
 from amqproxy.control.hub import Hub
 from amqproxy.control.service import LIVE_RING, ControlService, Handler
@@ -37,7 +38,7 @@ RELIEF_INTERVAL = 1.0
 class Watchers:
     """All by which a program is watched; what the config has not is not there.
 
-    In this order: `open`, `attach`, `start`, `finish`, `finish_printing`.
+    To be made in the thread of the event loop. In this order: `open`, `attach`, `start`, `finish`, `finish_printing`.
     """
 
     def __init__(self, config: Config, printed: PrintSettings | None) -> None:
@@ -46,6 +47,7 @@ class Watchers:
         self._secrets = secrets_of(config.dashboard) if config.dashboard else {}
         self.metrics = Metrics(counts_messages=config.metrics is None or config.metrics.messages)
         self.metrics.count_log(dropped)
+        self.metrics.count_loop(own_thread_time())
         self._printing = Printing(printed, config.limits, self.metrics) if printed else None
         self.drain = trio.Event()
         """Set once the program is to end, in order; a reader of what is printed may do so."""

@@ -165,6 +165,10 @@ class Metrics:
         """Export how many log lines were dropped, according to `dropped`, on each scrape."""
         self.registry.register(_LogCollector(dropped))
 
+    def count_loop(self, seconds: Callable[[], float]) -> None:
+        """Export the CPU time of the event loop's thread, according to `seconds`, on each scrape."""
+        self.registry.register(_LoopCollector(seconds))
+
 
 class RuleCounts(Protocol):
     """How often a rule did something, would have in shadow mode, and failed."""
@@ -225,6 +229,15 @@ class _LogCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         text = "Lines of the log that standard error did not take."
         yield CounterMetricFamily("amqproxy_log_lines_dropped", text, self._dropped())
+
+
+class _LoopCollector(Collector):
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+
+    def collect(self) -> Iterator[Metric]:
+        text = "CPU time of the event loop's thread."
+        yield CounterMetricFamily("amqproxy_event_loop_cpu_seconds", text, self._seconds())
 
 
 class _TrafficCollector(Collector):

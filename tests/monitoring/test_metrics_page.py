@@ -25,6 +25,7 @@ def registered() -> set[tuple[str, str]]:
     metrics = Metrics()
     metrics.count_rules(dict)
     metrics.count_log(lambda: 0)
+    metrics.count_loop(lambda: 0.0)
     ObjectMetrics(("user",), max_series=1, findings=True, registry=metrics.registry)
     found = set()
     for family in metrics.registry.collect():
