@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from operator import attrgetter
+
 from amqproxy.amqp010.command_ids import id_of
 from amqproxy.amqp010.domains import AcceptMode
 from amqproxy.amqp010.transaction import TransactionMode
@@ -14,6 +17,8 @@ from amqproxy.taps.amqp010_trace.transactions import Accepted, SessionTransactio
 from amqproxy.taps.trace.consumers import CONSUMER_COST
 from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
 from amqproxy.taps.trace.transfers import TransferDelivery, TransferProperties
+
+_stop = attrgetter("stop")
 
 
 class DeliveredTransfers:
@@ -122,12 +127,17 @@ class DeliveredTransfers:
         """Is one of these positions not open, and which is the first? None where that cannot be known."""
         if sum(map(len, ranges)) == sum([run.size for run in runs]):
             return False, None
-        covered = sorted(runs)
+        covered: list[range] = []
+        for run in sorted(runs):
+            if covered and run.first == covered[-1].stop:
+                covered[-1] = range(covered[-1].start, run.last + 1)
+            else:
+                covered.append(range(run.first, run.last + 1))
         for positions in ranges:
             position = positions.start
-            for run in covered:
-                if run.first <= position <= run.last:
-                    position = run.last + 1
+            place = bisect_right(covered, position, key=_stop)
+            if place < len(covered) and position in covered[place]:
+                position = covered[place].stop
             if position < positions.stop:
                 has_missed = self._numbers.is_before(position)
                 if not self._context.knows_start and not self._numbers.has_sent(position):

@@ -148,9 +148,11 @@ class PublishedTransfers:
     def _report(self, outcome: Settlement, runs: list[TransferRun], ts_ns: int) -> None:
         if not runs:
             return
-        if self._returnable:
-            for position in [each for each in self._returnable if any(run.first <= each <= run.last for run in runs)]:
-                self._forget_returnable(position)
+        for run in runs if self._returnable else ():
+            positions = range(run.first, run.last + 1)
+            for position in positions if run.size < MAX_RETURNABLE else tuple(self._returnable):
+                if position in positions:
+                    self._forget_returnable(position)
         context = self._context
         context.events.append(
             PublishesSettled(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amqproxy.amqp010.commands import (
     DtxCommit,
@@ -19,6 +21,7 @@ from amqproxy.amqp010.commands import (
     MessageFlow,
     MessageReject,
     MessageRelease,
+    MessageTransfer,
     QueueDeclare,
     QueueDelete,
     QueueQuery,
@@ -35,6 +38,7 @@ from amqproxy.amqp010.controls import (
     SessionRequestTimeout,
     SessionTimeout,
 )
+from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.results import QueueQueryResult, XaResult, Xid
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.taps.trace.events import (
@@ -204,6 +208,42 @@ def test_what_is_accepted_twice_is_unknown() -> None:
     assert isinstance(event, DeliveriesSettled)
     assert (event.is_unknown_tag, event.tag, event.multiple) == (True, 0, True)
     assert [(span.first, span.last) for span in event.spans] == [(1, 1)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 11), st.integers(0, 3)), max_size=3),
+    st.lists(st.tuples(st.integers(0, 11), st.integers(0, 3)), min_size=1, max_size=4),
+)
+def test_the_first_that_is_not_open_is_found(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
+    traced = TracedAMQP010(1)
+    traced.subscribe()
+    for _ in range(10):
+        traced.deliver()
+    traced.trace.feed(SERVER, frames_of(1, *_delivery()) + frames_of(1, *_delivery()), traced.ts_ns)
+    held = set(range(12))
+    for first, more in before:
+        traced.accept((first, min(first + more, 11)))
+        held -= set(range(first, first + more + 1))
+    (event,) = traced.accept(*[(first, first + more) for first, more in after])
+    unknown = [number for first, more in after for number in range(first, first + more + 1) if number not in held]
+    assert isinstance(event, DeliveriesSettled)
+    assert event.is_unknown_tag is bool(unknown)
+    assert not unknown or event.tag == unknown[0]
+
+
+def _delivery() -> tuple[MessageTransfer, Header, bytes]:
+    return MessageTransfer(destination="d", accept_mode=0, acquire_mode=0), Header(), b"hello"
+
+
+@pytest.mark.parametrize("completed", [[(0, 0), (2, 2)], [(0, 3)], [(0, 2000)]])
+def test_what_is_completed_is_not_returned_any_more(completed: list[tuple[int, int]]) -> None:
+    traced = TracedAMQP010(1)
+    for _ in range(4):
+        traced.publish(accept_mode=0)
+    traced.complete(*completed)
+    events = traced.server(MessageReject(transfers=ids((0, 3)), code=1))
+    left = [number for number in range(4) if not any(first <= number <= last for first, last in completed)]
+    assert [each.number for each in events if isinstance(each, MessageReturned)] == [number + 1 for number in left]
 
 
 def test_a_cancelled_subscription_has_its_queue_until_it_has_ended() -> None:
