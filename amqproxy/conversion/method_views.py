@@ -28,6 +28,8 @@ INFINITE = 0xFFFF_FFFF
 
 MAX_PREFETCH = 65_535
 
+DEFAULT_VHOST = "/"
+
 _NO_WAIT = {"no_wait": True}
 """A completion is no answer that rules would see."""
 
@@ -76,6 +78,11 @@ def _description() -> Place:
         return {"description": text}
 
     return Place(lambda exception: cut_reply_text(exception.description or ""), written)
+
+
+def _virtual_host() -> Place:
+    """The virtual host; one without a name is the default one, as brokers of 0-10 take it."""
+    return Place(lambda open_: open_.virtual_host or DEFAULT_VHOST, lambda open_, value: {"virtual_host": value})
 
 
 def _limit(field: str) -> Place:
@@ -133,7 +140,7 @@ _OF_CLIENT: dict[type[Method010], MethodShape] = {
             "heartbeat": readable("heartbeat"),
         },
     ),
-    controls.ConnectionOpen: MethodShape(methods.ConnectionOpen, {"virtual_host": "virtual_host"}),
+    controls.ConnectionOpen: MethodShape(methods.ConnectionOpen, {"virtual_host": _virtual_host()}),
     controls.SessionAttach: MethodShape(methods.ChannelOpen),
     commands.MessageReject: MethodShape(methods.BasicReject, {"delivery_tag": _last_tag()}, {"requeue": False}),
     commands.MessageSubscribe: MethodShape(

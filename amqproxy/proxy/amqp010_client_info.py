@@ -8,6 +8,7 @@ from amqproxy.amqp010.controls import ConnectionOpen, ConnectionStartOk
 from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.wire import Map
+from amqproxy.conversion.method_views import DEFAULT_VHOST
 from amqproxy.rules.context import Client
 from amqproxy.taps.amqp010_record import plain
 
@@ -19,6 +20,6 @@ def updated_client(client: Client, method: Method) -> Client:
             properties = plain(method.client_properties or Map())
             return msgspec.structs.replace(client, user=user_of(method, client.tls_subject), properties=properties)
         case ConnectionOpen():
-            return msgspec.structs.replace(client, vhost=method.virtual_host or "")
+            return msgspec.structs.replace(client, vhost=method.virtual_host or DEFAULT_VHOST)
         case _:
             return client

@@ -14,4 +14,5 @@ def test_user_properties_and_virtual_host() -> None:
     client = updated_client(client, ConnectionTuneOk())
     client = updated_client(client, ConnectionOpen(virtual_host="v"))
     assert (client.user, client.vhost, client.properties) == ("me", "v", {"product": "p", "qpid.client_pid": 5})
-    assert updated_client(client, ConnectionOpen()).vhost == ""
+    assert updated_client(client, ConnectionOpen()).vhost == "/"
+    assert updated_client(client, ConnectionOpen(virtual_host="")).vhost == "/"

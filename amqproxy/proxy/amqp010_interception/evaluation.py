@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import ConnectionHeartbeat
 from amqproxy.amqp010.domains import AcceptMode
+from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.amqp010.methods import Method as Method010
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, Method
+from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ConnectionSecureOk, Method
 from amqproxy.conversion.method_views import SHAPES
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.session_rules import SessionRules
@@ -63,6 +66,10 @@ class Evaluation:
     def learn(self, method: Method) -> None:
         """Update what is known of the client from the handshake."""
         known = updated_client(self.client, method)
+        start = self._leg.client
+        if isinstance(method, ConnectionSecureOk) and start is not None:  # PLAIN may answer only when it is asked again
+            user = user_of(replace(start, response=method.response), self.client.tls_subject)
+            known = replace(known, user=user or known.user)
         if known is not self.client:
             self.client = known
             self.evaluator.know(known)

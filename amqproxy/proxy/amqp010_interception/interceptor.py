@@ -82,7 +82,14 @@ _ALWAYS = frozenset(
     cls.index
     for cls in BY_INDEX
     if cls.name
-    in ("connection.start-ok", "connection.open", "connection.tune", "connection.tune-ok", "session.detached")
+    in (
+        "connection.start-ok",
+        "connection.secure-ok",
+        "connection.open",
+        "connection.tune",
+        "connection.tune-ok",
+        "session.detached",
+    )
 )
 """What makes the client known, agrees on limits, or ends a session."""
 

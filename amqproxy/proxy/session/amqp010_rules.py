@@ -14,7 +14,7 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp091.methods import ConnectionStartOk
-from amqproxy.conversion.method_views import method_view
+from amqproxy.conversion.method_views import DEFAULT_VHOST, method_view
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
@@ -103,7 +103,11 @@ class AMQP010Rules:
         if effects.mirrored:
             upstream = self._legs[SERVER].connection
             start = None if upstream.client is None else method_view(CLIENT, upstream.client)
-            login = MirrorLogin(start, upstream.virtual_host) if isinstance(start, ConnectionStartOk) else None
+            login = (
+                MirrorLogin(start, upstream.virtual_host or DEFAULT_VHOST)
+                if isinstance(start, ConnectionStartOk)
+                else None
+            )
             send_copies(effects.mirrored, self._mirrors, login, self._report)
         for number in effects.held:
             with self._report.contained("hold not announced"):

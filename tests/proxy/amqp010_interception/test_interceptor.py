@@ -292,6 +292,26 @@ def test_names_of_queues_and_subscriptions() -> None:
     assert stage.say(">> 1 message.cancel destination=d") == ["=> 1 message.cancel destination=tag"]
 
 
+@pytest.mark.parametrize("name", ["virtual_host=/", 'virtual_host=""', "insist=true"])
+def test_a_virtual_host_without_a_name_is_the_default_one(name: str) -> None:
+    stage = AMQP010Stage(
+        'action = "refuse"\nmatch.vhost = "/"\n',
+        opening=OPENING.partition("<< connection.open-ok")[0].replace("virtual_host=test", name),
+    )
+    assert stage.opening[-2].startswith("=> connection.close reply_code=320")
+
+
+def test_a_login_with_plain_in_secure_ok() -> None:
+    response = ' response="\0guest\0guest"'
+    asked = f"<< connection.secure challenge=x\n>> connection.secure-ok{response}\n<< connection.tune"
+    opening = (
+        OPENING.replace(response, "", 1).replace("<< connection.tune", asked, 1).partition("<< connection.open-ok")
+    )
+    stage = AMQP010Stage('action = "refuse"\nmatch.user = "guest"\n', opening=opening[0])
+    assert stage.interceptor.client.user == "guest"
+    assert "connection.close" in stage.opening[-1]
+
+
 def test_a_login_and_a_virtual_host() -> None:
     stage = AMQP010Stage('action = "rewrite"\nuser = "other"\nvhost = "v"\n', opening=OPENING)
     assert "=> connection.start-ok mechanism=PLAIN response=\0other\0guest locale=en_US" in stage.opening
