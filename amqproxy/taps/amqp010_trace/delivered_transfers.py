@@ -149,8 +149,7 @@ class DeliveredTransfers:
 
     def reopen(self, accepted: list[Accepted]) -> None:
         """A transaction in which the client accepted these was rolled back: it holds them as before."""
-        for each in accepted:
-            self._unaccepted.reopen(each.runs)
+        self._unaccepted.reopen([run for each in accepted for run in each.runs])
 
     # --- the end, and what is forgotten
 

@@ -396,6 +396,24 @@ def test_what_is_published_and_accepted_in_tx_takes_effect_with_the_commit() -> 
     assert traced.of(DeliveriesSettled)[0].ts_ns == traced.ts_ns
 
 
+def test_a_rollback_opens_what_many_accepts_have_closed() -> None:
+    traced = TracedAMQP010(1)
+    traced.client(TxSelect())
+    traced.subscribe()
+    for _ in range(4):
+        traced.deliver()
+    for number in (3, 1, 0):
+        traced.accept(number)
+    traced.client(TxRollback())
+    traced.complete((0, 5))
+    session = traced.trace.channels[1]
+    assert [session.is_unacked(number) for number in range(5)] == [True, True, True, True, False]
+    assert session.unacked == 4
+    (event,) = traced.release((0, 3))
+    assert isinstance(event, DeliveriesSettled)
+    assert (event.is_unknown_tag, sum(span.count for span in event.spans)) == (False, 4)
+
+
 def test_after_a_rollback_the_client_holds_what_it_had_accepted() -> None:
     traced = TracedAMQP010(1)
     traced.client(TxSelect())
