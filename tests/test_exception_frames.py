@@ -53,3 +53,27 @@ def test_one_that_refers_to_itself() -> None:
     one.__cause__, other.__cause__ = other, one
     release_frames(one)
     assert other.__traceback__ is None
+
+
+def test_what_is_on_its_way_meanwhile_can_still_be_found() -> None:
+    def fail() -> None:
+        raise KeyError("a fault of ours")
+
+    def close() -> None:
+        try:
+            try:
+                raise OSError("gone")
+            except OSError as error:
+                raise ValueError("closed") from error
+        except ValueError as error:
+            release_frames(error)
+
+    def serve() -> None:
+        try:
+            fail()
+        finally:
+            close()
+
+    with pytest.raises(KeyError) as found:
+        serve()
+    assert [entry.name for entry in found.traceback][1:] == ["serve", "fail"]
