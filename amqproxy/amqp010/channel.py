@@ -23,7 +23,7 @@ MAX_ATTACHING = 1024
 """How many session.attach of one peer may be unanswered on a channel."""
 
 MAX_RETAINED = 65_536
-"""How many detached sessions are retained."""
+"""How many detached sessions are retained, unless there is another bound."""
 
 
 class Channel:
@@ -31,13 +31,23 @@ class Channel:
 
     `sessions` has, for each peer, the session to which what it sends belongs: they differ while a peer has detached
     from one session, or attached to one, and the other does not know yet. `retained` has the detached sessions by name,
-    which channels of one connection, or of several, may share.
+    which channels of one connection, or of several, may share: as many as `most_retained`.
     """
 
-    __slots__ = ("_attaching", "_is_unread", "_positions", "_readers", "number", "retained", "sessions")
+    __slots__ = (
+        "_attaching",
+        "_is_unread",
+        "_positions",
+        "_readers",
+        "most_retained",
+        "number",
+        "retained",
+        "sessions",
+    )
 
-    def __init__(self, number: int, retained: dict[bytes, Session]) -> None:
+    def __init__(self, number: int, retained: dict[bytes, Session], most_retained: int | None = None) -> None:
         self.number = number
+        self.most_retained = MAX_RETAINED if most_retained is None else most_retained
         self.retained = retained
         self.sessions: dict[Peer, Session | None] = dict.fromkeys(Peer)
         self._attaching: dict[Peer, list[Session]] = {peer: [] for peer in Peer}
@@ -224,7 +234,7 @@ class Channel:
 
     def retain(self, session: Session) -> None:
         """Keep a session that is not attached any longer, if it has a timeout, and has not failed."""
-        if session.timeout != 0 and session.failed_by is None and len(self.retained) < MAX_RETAINED:
+        if session.timeout != 0 and session.failed_by is None and len(self.retained) < self.most_retained:
             self.retained[session.name] = session
 
     def release(self) -> None:

@@ -49,7 +49,8 @@ class Connection:
     `state` is where it is in its life, `channels` are those on which frames came, by number; `channel_max`, `frame_max`
     and `heartbeat` (seconds) are 0 until agreed, and where there is no limit. `client` is the client's start-ok,
     `virtual_host` the one it opened, `redirect` the host that it was sent to instead. `retained` has the sessions that
-    are not attached, by name; it may be shared by the connections of one user (sessions of others are different ones).
+    are not attached, by name, `most_retained` at most; it may be shared by the connections of one user (sessions of
+    others are different ones).
 
     With `deviations`, what breaks a rule of one session, so that the frames after it still can be understood, is added
     to that list, `MAX_DEVIATIONS` at most, and not raised.
@@ -66,6 +67,7 @@ class Connection:
         "frame_max",
         "heartbeat",
         "insists",
+        "most_retained",
         "readers",
         "redirect",
         "retained",
@@ -79,6 +81,7 @@ class Connection:
         initial_frame_max: int = FRAME_MIN_SIZE,
         tallies: dict[Peer, Tally] | None = None,
         retained: dict[bytes, Session] | None = None,
+        most_retained: int | None = None,
         deviations: list[ProtocolError] | None = None,
     ) -> None:
         self.state = ConnectionState.NEW
@@ -89,6 +92,7 @@ class Connection:
         self.insists = False
         self.redirect = ""
         self.retained = retained if retained is not None else {}
+        self.most_retained = most_retained
         self.deviations = deviations
         self.readers = {
             peer: FrameReader(tallies[peer] if tallies else None, frame_max=initial_frame_max) for peer in Peer
@@ -176,7 +180,7 @@ class Connection:
                 f"a frame on channel {number}, where {self.channel_max} were agreed",
                 section="9.1 connection.tune-ok, available-channels",
             )
-        channel = self.channels[number] = Channel(number, self.retained)
+        channel = self.channels[number] = Channel(number, self.retained, self.most_retained)
         return channel
 
     def _receive_control(self, sender: Peer, channel: Channel, control: Control) -> bool:

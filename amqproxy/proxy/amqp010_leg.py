@@ -7,6 +7,9 @@ from amqproxy.amqp010.tally import Tally
 from amqproxy.peer import Peer
 from amqproxy.sockets.transport import Transport
 
+MOST_RETAINED = 256
+"""Detached sessions that are remembered in case their client comes back: of others, only what is new is known."""
+
 
 class AMQP010Leg:
     """The transport to `peer`, its `reader`, and the `Connection` in which we play the other part.
@@ -19,7 +22,7 @@ class AMQP010Leg:
     def __init__(self, peer: Peer, transport: Transport, tallies: dict[Peer, Tally] | None = None) -> None:
         self.peer = peer
         self.transport = transport
-        self.connection = Connection(initial_frame_max=0, tallies=tallies)
+        self.connection = Connection(initial_frame_max=0, tallies=tallies, most_retained=MOST_RETAINED)
         self.reader = self.connection.readers[peer]
         self.reader.zero_copy = True
 
