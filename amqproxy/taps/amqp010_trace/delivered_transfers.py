@@ -71,6 +71,9 @@ class DeliveredTransfers:
         awaits: bool | None = command.method.accept_mode != AcceptMode.NONE
         if awaits and position is None:
             awaits = None
+        if awaits and position is not None and position in self._unaccepted:
+            # Sent again: which of the two is settled cannot be known.
+            self._report(Settlement.UNKNOWN, self._unaccepted.settle(range(position, position + 1)), ts_ns)
         context.events.append(
             MessageDelivered(
                 ts_ns=ts_ns,
@@ -87,8 +90,6 @@ class DeliveredTransfers:
         )
         if not awaits or position is None:
             return
-        if position in self._unaccepted:  # sent again; which of the two is settled cannot be known
-            self._report(Settlement.UNKNOWN, self._unaccepted.settle(range(position, position + 1)), ts_ns)
         if not self._unaccepted.add(position, id_of(position), ts_ns, method.consumer_tag):
             self._unaccepted.reopen([TransferRun(position, position, id_of(position), ts_ns, method.consumer_tag)])
 

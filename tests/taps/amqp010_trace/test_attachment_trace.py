@@ -41,6 +41,7 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.results import QueueQueryResult, XaResult, Xid
 from amqproxy.peer import CLIENT, SERVER
+from amqproxy.taps.message_recorder import MessageRecorder
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ChannelOpened,
@@ -196,6 +197,19 @@ def test_with_accept_mode_none_no_settlement_is_awaited() -> None:
     assert isinstance(event, MessageDelivered)
     assert event.awaits is False
     assert traced.trace.channels[1].unacked == 0
+
+
+def test_of_a_delivery_that_is_sent_again_the_first_ends_before_it() -> None:
+    traced = TracedAMQP010(1)
+    traced.subscribe()
+    traced.deliver()
+    traced.server(SessionCommandPoint(command_id=0, command_offset=0))
+    events = traced.deliver()
+    assert [type(each) for each in events] == [DeliveriesSettled, MessageDelivered]
+    assert settled(traced) == [("unknown", 0, 0)]
+    recorder = MessageRecorder(0, "a-b")
+    records = recorder.record([*traced.events, *traced.accept(0)])
+    assert [each.outcome for each in records if each.type == "deliver"] == ["unknown", "acked"]
 
 
 def test_what_is_accepted_twice_is_unknown() -> None:
