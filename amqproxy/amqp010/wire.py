@@ -33,8 +33,10 @@ except ImportError:  # a plain run does not need Cython
 MAX_DEPTH = 128
 """How many maps, lists, arrays and structs may lie within one another."""
 
-MAX_EMPTY_VALUES = 65_535
-"""How many values the arrays in a struct hold, all in all, whose type has no bytes: nothing else bounds them."""
+MAX_EMPTY_VALUES = 1_024
+"""How many values the arrays in a struct hold, all in all, whose type has no bytes: nothing else bounds them, and each
+takes microseconds to convert or record."""
+_MAX_EMPTY_VALUES = cython.declare(cython.longlong, MAX_EMPTY_VALUES)
 
 CODES: dict[str, int] = {
     "bin8": 0x00, "int8": 0x01, "uint8": 0x02, "char": 0x04, "boolean": 0x08,
@@ -693,7 +695,7 @@ def _check_array(
         _invalid(f"type 0x{code:02x} is reserved", offset + position - 5)
     if width == 0:
         _empty_values += count
-    if width == 0 and _empty_values > 65535:
+    if width == 0 and _empty_values > _MAX_EMPTY_VALUES:
         text = f"an array of {count} values that have no bytes"
         raise IllegalArgument(text, offset=offset + position, field_index=_at_fault())
     if width == _VARIABLE or code == 0x27:
