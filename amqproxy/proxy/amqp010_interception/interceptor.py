@@ -29,6 +29,7 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.domains import AcceptMode, CloseCode, Track
 from amqproxy.amqp010.errors import (
     FramingError,
+    IllegalArgument,
     PreconditionFailed,
     ProtocolError,
     ResourceLimitExceeded,
@@ -314,18 +315,25 @@ class AMQP010Interceptor:
     def _process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
         """Do with the next frame of a peer what is to be done with it."""
         try:
-            if frame.track == Track.COMMAND:
-                self._process_command(channel, path, frame, position)
-            elif path.rest is Rest.IS_GATHERED:
-                self._process_behind_gathered(channel, path, frame)
-            else:
-                self._process_control(channel, path, frame)
+            self._process_frame(channel, path, frame, position)
         except ProtocolError as error:
             if error.scope is Scope.CONNECTION:
                 raise
             path.take_gathered()
             path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
             self._close_session(channel, Close(Scope091.CHANNEL, int(error.code), error.reply_text), path.position)
+
+    def _process_frame(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+        try:
+            if frame.track == Track.COMMAND:
+                self._process_command(channel, path, frame, position)
+            elif path.rest is Rest.IS_GATHERED:
+                self._process_behind_gathered(channel, path, frame)
+            else:
+                self._process_control(channel, path, frame)
+        except ProtocolError091 as error:  # such as a name that is not UTF-8
+            kind = IllegalArgument if frame.track == Track.COMMAND else FramingError
+            raise kind(f"rules cannot read it: {error.text}") from None
 
     def _process_behind_gathered(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
         """Let a control wait for the command that is gathered, unless it cuts that short."""

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import ExchangeDeclare
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
@@ -530,6 +532,15 @@ def test_a_command_that_cannot_be_read_ends_its_session() -> None:
     sent = bytearray(transfer())
     sent[14] = 7  # in its session header
     assert stage.feed(CLIENT, bytes(sent))[1].startswith("<= 1 execution.exception error_code=503")
+
+
+def test_a_name_that_rules_cannot_read_ends_its_session() -> None:
+    stage = AMQP010Stage('action = "refuse"\nmatch.exchange = "none"\n')
+    heard = stage.feed(CLIENT, Assembly(1, ExchangeDeclare("a\udcff")).encode())
+    assert heard[0] == "=> 1 session.detach name_=s"
+    assert heard[1].startswith("<= 1 execution.exception error_code=531 command_id=0 ")
+    assert "not UTF-8" in heard[1]
+    assert heard[2] == "<= 1 session.detach name_=s"
 
 
 def test_more_than_may_be_kept() -> None:
