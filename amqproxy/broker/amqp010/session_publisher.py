@@ -22,6 +22,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import NO_PROPERTIES as NO_HEADER
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp091.frame import OVERHEAD
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.broker import firehose
 from amqproxy.broker.access.permissions import WRITE
@@ -177,12 +178,19 @@ class SessionPublisher:
             properties = properties_of(header.entries)
             self._check(properties)
             self._content_header = ContentHeader(0, properties).encode()
+            self._check_size(len(self._content_header))
             self._known, self._properties = header, properties
         known = self._content_header
         content_header = known[:4] + _SIZE.pack(len(body)) + known[12:]
         delivery = header.delivery
         key = "" if delivery is None or delivery.routing_key is None else delivery.routing_key
         return published(exchange.name, key, content_header, body, self._properties)
+
+    def _check_size(self, size: int) -> None:
+        """A client of 0-9-1 has to get a header in one frame: one that is larger would end each that it is sent to."""
+        largest = self.session.broker.frame_max - OVERHEAD
+        if size > largest > 0:
+            raise ResourceLimitExceeded(f"properties of {size} bytes in 0-9-1, where {largest} fit into a frame")
 
     def _check(self, properties: Properties) -> None:
         user = self.session.user

@@ -69,6 +69,16 @@ def test_what_is_larger_than_allowed() -> None:
     assert session.fault(MessageTransfer("", 1, 0), None, bytes(101))[0] == 506
 
 
+def test_a_header_that_no_frame_of_0_9_1_could_hold_is_refused() -> None:
+    header = Header((MessageProperties(application_headers=Map({str(number): "x" * 50_000 for number in range(3)})),))
+    assert attached().fault(MessageTransfer("", 1, 0), header, b"")[0] == 506
+    session = attached(Broker(frame_max=0))
+    session.bind("q", "amq.fanout")
+    session.send(MessageTransfer("amq.fanout"), header, b"there is no limit")
+    session.subscribe("q", "d")
+    assert session.got() == [b"there is no limit"]
+
+
 def test_a_large_message_in_many_frames_goes_both_ways() -> None:
     session = attached()
     session.transfer(bytes(200_000))
