@@ -23,6 +23,7 @@ from amqproxy.amqp010.controls import (
     ConnectionTune,
     ConnectionTuneOk,
     SessionAttach,
+    SessionDetach,
     SessionDetached,
     SessionTimeout,
 )
@@ -99,6 +100,9 @@ _CUTTING = frozenset(
 )
 """Behind what its sender sends no more of a command that is not whole."""
 
+_AFTER_CROSSING = frozenset({SessionAttach.index, SessionDetached.index})
+"""Of these, the one that a client sends next on a channel where its session.detach and ours have crossed."""
+
 _WITH_DESTINATION = frozenset(
     cls.index
     for cls in BY_INDEX
@@ -147,6 +151,7 @@ class AMQP010Interceptor:
         self._delayed = DelayedCommands(self._go_on, lambda: self._effects)
         self._effects = InterceptorEffects()
         self._tune: ConnectionTune | None = None
+        self._crossed: set[int] = set()
         self._is_over = False
 
     # --- what is known
@@ -371,6 +376,12 @@ class AMQP010Interceptor:
         sender = path.sender
         if frame.index == ConnectionClose.index:
             self._release_behind(sender)
+        if self._crossed and sender is CLIENT and frame.index in _AFTER_CROSSING and channel.number in self._crossed:
+            self._crossed.remove(channel.number)
+            if frame.index == SessionDetached.index and frame.is_whole_segment:  # it answers us
+                self._legs.met(CLIENT, channel.number, frame.method)
+                self._legs.show(CLIENT, [frame], Note(leg=LEGS[CLIENT]))
+                return
         if frame.begins_assembly and frame.ends_assembly and not self._concerns(channel, sender, frame.index):
             self._legs.send(channel, sender, [frame])
             return
@@ -708,6 +719,8 @@ class AMQP010Interceptor:
         self._closing.take(channel, path.sender, method)
         if path.sender is CLIENT and isinstance(method, SessionDetached):
             self._legs.met(CLIENT, channel.number, method)
+        elif path.sender is CLIENT and isinstance(method, SessionDetach):
+            self._crossed.add(channel.number)
         self._legs.show(path.sender, frames, Note(leg=LEGS[path.sender]))
         if not closing:
             self._reopen(channel)

@@ -534,6 +534,29 @@ def test_a_command_that_cannot_be_read_ends_its_session() -> None:
     assert stage.feed(CLIENT, bytes(sent))[1].startswith("<= 1 execution.exception error_code=503")
 
 
+@pytest.mark.parametrize("is_broker_first", [False, True])
+def test_the_answer_to_our_detach_is_not_for_the_broker(is_broker_first: bool) -> None:
+    stage = AMQP010Stage(REFUSE)
+    stage.feed(CLIENT, transfer())
+    assert stage.say(">> 1 session.detach name_=s") == ["<= 1 session.detached name_=s code=0"]  # both at once
+    answers = [">> 1 session.detached name_=s code=0", "<< 1 session.detached name_=s code=0"]
+    for answer in reversed(answers) if is_broker_first else answers:
+        assert stage.say(answer) == []
+    heard = stage.say(ATTACHING)
+    assert heard[0] == "=> 1 session.attach name_=s"
+    assert stage.say("<< 1 session.detach name_=s") == ["<= 1 session.detach name_=s"]
+    assert stage.say(">> 1 session.detached name_=s code=0") == ["=> 1 session.detached name_=s code=0"]
+
+
+def test_a_client_that_does_not_answer_our_detach() -> None:
+    stage = AMQP010Stage(REFUSE)
+    stage.feed(CLIENT, transfer())
+    stage.say(">> 1 session.detach name_=s\n<< 1 session.detached name_=s code=0")
+    assert stage.say(ATTACHING)[0] == "=> 1 session.attach name_=s"
+    stage.say("<< 1 session.detach name_=s")
+    assert stage.say(">> 1 session.detached name_=s code=0") == ["=> 1 session.detached name_=s code=0"]
+
+
 def test_a_name_that_rules_cannot_read_ends_its_session() -> None:
     stage = AMQP010Stage('action = "refuse"\nmatch.exchange = "none"\n')
     heard = stage.feed(CLIENT, Assembly(1, ExchangeDeclare("a\udcff")).encode())
