@@ -5,6 +5,9 @@ makes one name of generated ones, and leaves out each line that the others cover
 
 The trace knows less than frames in two cases: the connection.open of a client that was turned away, and what was asked
 for just before a recording was joined in the middle of a connection, are in the lists from files only.
+
+Those leave out AMQP 0-10. Here there is what its clients publish, and what they ask for by methods whose names 0-9-1
+has, too; of what they consume there is nothing.
 """
 
 from __future__ import annotations

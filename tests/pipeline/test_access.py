@@ -28,6 +28,9 @@ pytestmark = pytest.mark.once
 JOINED = "consume-large.joined-midway.pcapng"
 """Here the trace does not know what was asked for, only that it was answered; a frame by itself shows it."""
 
+AMQP010 = "-010-"
+"""In the names of captures of AMQP 0-10, which the lists from files leave out."""
+
 
 def made() -> list[Dialogue]:
     """Queues that the broker or a program named, copies of messages, and a queue that is meant without its name."""
@@ -46,7 +49,8 @@ def made() -> list[Dialogue]:
 def test_lists_from_tables_are_those_from_captures(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "made.pcapng").write_bytes(capture_of(*made()))
     captures = [*golden.captures(), *shared_captures.files()]
-    paths = [*(each for each in captures if each.name != JOINED), tmp_path / "made.pcapng"]
+    read = (each for each in captures if each.name != JOINED and AMQP010 not in each.name)
+    paths = [*read, tmp_path / "made.pcapng"]
     found, commands = suggested_access(spark.createDataFrame(events_of(paths)).coalesce(1))
     expected = suggested(lambda: chain.from_iterable(read_decoded(path) for path in paths))
     assert {line.text for line in found.lines} == {line.text for line in expected.lines}

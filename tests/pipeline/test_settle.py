@@ -284,7 +284,7 @@ def test_messages_are_those_of_decode_messages(spark: SparkSession, tmp_path: Pa
     for path in captures:
         expected = Counter(
             _line(json.loads(record.to_json()))
-            for record in observed(read_decoded(path), ObserverSettings())
+            for record in observed(read_decoded(path, reads_amqp010=True), ObserverSettings())
             if isinstance(record, MessageRecord) and record.type in ("publish", "deliver", "get", "request")
         )
         assert rebuilt[path.name] == expected, path.name
@@ -299,7 +299,7 @@ def _record(row: Row, sender: str, type: str, **more: Any) -> Row:
     found = {
         **{name: row.get(name) for name in ("ts_ns", "connection", "outcome", "size", "exchange", "routing_key")},
         "from": sender,
-        "channel": row.get("channel") or None,
+        "channel": _channel(row),
         "type": type,
         "seconds": seconds,
         **{name: more[name] or None for name in more},
@@ -309,6 +309,12 @@ def _record(row: Row, sender: str, type: str, **more: Any) -> Row:
     if "rules" in row or "verdict" in row:
         found |= {name: row.get(name) for name in ("rules", "tags", "verdict")}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _channel(row: Row) -> int | None:
+    """A session of AMQP 0-10 may be on channel 0, which otherwise is the connection's own, and then not shown."""
+    number: int | None = row.get("channel")
+    return None if number == 0 and row.get("method", "").startswith("connection.") else number
 
 
 def _publish(row: Row) -> Row:
