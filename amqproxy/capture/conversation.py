@@ -112,6 +112,8 @@ class Conversation:
     _client: cython.int  # the direction of the client; -1: not yet known
     _is_settled: cython.bint  # whether nothing more is to be learned from frames
     _lasting: cython.int  # how many sides have not ended
+    _ended_unreported: cython.int  # the direction that ended before anything of the stream was reported, or -1
+    _unreported_ending: StreamEnd
     _tally: Tally
     _frame_max: cython.longlong
     _has_handshake: cython.bint
@@ -133,6 +135,8 @@ class Conversation:
         self._client = 0 if opened.has_handshake else -1
         self._is_settled = False
         self._lasting = 2
+        self._ended_unreported = -1
+        self._unreported_ending = StreamEnd.FIN
         self._tally = tally
         self._frame_max = 0
         self.leg = opened.leg
@@ -248,7 +252,19 @@ class Conversation:
         if side.guess is not None and self._has_server_port:
             self._guess_amqp010(direction, ts_ns, b"", True, passed)
         if not self.is_reported:
+            self._ended_unreported = direction
+            self._unreported_ending = ending
             return
+        if self._ended_unreported >= 0:
+            other = self._ended_unreported
+            self._ended_unreported = -1
+            self._finish(other, ts_ns, self._unreported_ending, passed)
+        self._finish(direction, ts_ns, ending, passed)
+
+    @cython.cfunc
+    def _finish(self, direction: cython.int, ts_ns: int, ending: StreamEnd, passed: list[Decoded]) -> None:
+        """Report what is left of a side that has ended, in a stream of which something is reported."""
+        side = self._side(direction)
         if side.amqp010 is not None:
             self._report_amqp010(direction, ts_ns, side.amqp010.end(ts_ns, _ENDED.get(ending, _CUT)), passed)
         elif side.finder is None and not side.stranger and (side.first or side.missing):

@@ -1,7 +1,7 @@
 """One stream as AMQP: transcripts, with `>` for what the first endpoint sent and `<` for what the second sent."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
@@ -357,6 +357,7 @@ steps = st.tuples(
 )
 
 
+@example([(">", b"\0"), ("<", b"HEAD")], True, 5672)
 @given(st.lists(steps, max_size=15), st.booleans(), st.sampled_from([5672, 33333]))
 def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port: int) -> None:
     """And of a stream that is decoded, every byte is in a frame, in a header or counted."""

@@ -14,6 +14,7 @@ import msgspec
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import records_of
 from amqproxy.taps.record import Record
+from tests.real.poll import until
 from tests.real.proxy import Program
 
 LEFT_OUT = ("stream", "connection", "ts_ns", "leg")
@@ -28,11 +29,17 @@ def decoded(directory: Path) -> list[Record]:
     return [each for decoded in read_decoded(files, leg="client", reads_amqp010=True) for each in records_of(decoded)]
 
 
-def check_counted(port: int) -> None:
-    """What /metrics has of messages, once all connections have ended."""
+def counted(port: int) -> dict[str, str]:
+    """The samples of /metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         page = answer.read().decode()
-    found = dict(re.findall(r"^amqproxy_(\w+(?:{[^}]*})?) ([\d.e+]+)$", page, re.MULTILINE))
+    return dict(re.findall(r"^amqproxy_(\w+(?:{[^}]*})?) ([\d.e+]+)$", page, re.MULTILINE))
+
+
+def check_counted(port: int) -> None:
+    """What /metrics has of messages, once all connections have ended."""
+    until(lambda: float(counted(port)["connections"]) == 0, "the end of all connections")
+    found = counted(port)
     published = float(found["messages_published_total"])
     assert published > 5
     assert float(found["messages_delivered_total"]) > 5
