@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.chaos.run import free_port
 from tests.qpid.broker_j import BrokerJ, run_scenarios
 from tests.qpid.seen import check_counted, check_seen
+from tests.real.ports import free_port
 from tests.real.proxy import Proxy
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

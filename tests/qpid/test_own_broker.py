@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.run import free_port
 from tests.qpid.apache_suite import MODULES, run_suite
 from tests.qpid.broker_j import run_scenarios
 from tests.qpid.seen import check_counted, check_seen
 from tests.qpid.watched_port import WatchedPort
 from tests.real.own import OwnBroker
+from tests.real.ports import free_port
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

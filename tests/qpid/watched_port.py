@@ -20,10 +20,16 @@ class WatchedPort:
         self._connections: list[_WatchedConnection] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # so that nothing waits for clients any more
+        self._thread.join()
         self._listener.close()
+        for each in self._connections:
+            each.close()
 
     def broken_rules(self) -> set[str]:
         """The sections of the specification that any peer has broken."""
@@ -35,8 +41,7 @@ class WatchedPort:
                 client, _ = self._listener.accept()
                 connection = _WatchedConnection(client, self._broker_port)
                 self._connections.append(connection)
-                for sender in Peer:
-                    threading.Thread(target=connection.carry, args=(sender,), daemon=True).start()
+                connection.start()
 
 
 class _WatchedConnection:
@@ -47,8 +52,22 @@ class _WatchedConnection:
         self._headers = dict.fromkeys(Peer, b"")
         self._lock = threading.Lock()
         self._is_watching = True
+        self._threads = [threading.Thread(target=self._carry, args=(sender,), daemon=True) for sender in Peer]
 
-    def carry(self, sender: Peer) -> None:
+    def start(self) -> None:
+        for each in self._threads:
+            each.start()
+
+    def close(self) -> None:
+        for each in self._sockets.values():
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for each in self._sockets.values():
+            each.close()
+
+    def _carry(self, sender: Peer) -> None:
         source, target = self._sockets[sender], self._sockets[sender.other]
         with suppress(OSError):
             while data := source.recv(65_536):
