@@ -13,7 +13,8 @@ from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
 from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.channel_trace import ChannelTrace
-from amqproxy.taps.trace.connection_trace import Listener, Trace
+from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.event_queue import Listener
 from amqproxy.taps.trace.events import TraceEvent
 
 Frames: TypeAlias = Sequence[Frame] | Sequence[AMQP010Frame]

@@ -52,7 +52,7 @@ from amqproxy.taps.amqp010_trace.pending_commands import PendingCommand, Pending
 from amqproxy.taps.amqp010_trace.published_transfers import PublishedTransfers
 from amqproxy.taps.amqp010_trace.session_context import SessionContext
 from amqproxy.taps.amqp010_trace.transactions import SessionTransactions
-from amqproxy.taps.trace.channel_context import Budgets
+from amqproxy.taps.trace.budget import Budgets
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ChannelOpened,

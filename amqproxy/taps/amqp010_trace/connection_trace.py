@@ -35,9 +35,8 @@ from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
 from amqproxy.taps.amqp010_trace.branches import Branches
 from amqproxy.taps.amqp010_trace.handshake import AMQP010Handshake
 from amqproxy.taps.amqp010_trace.held_frames import HeldFrames
-from amqproxy.taps.trace.budget import Budget
-from amqproxy.taps.trace.channel_context import Budgets
-from amqproxy.taps.trace.connection_trace import MAX_MEMORY, SPAN_COST, Listener
+from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
+from amqproxy.taps.trace.event_queue import EventQueue, Listener
 from amqproxy.taps.trace.events import ConnectionClosed, HistoryLost, TraceEvent
 from amqproxy.taps.trace.open_tags import MAX_SPANS
 
@@ -102,15 +101,13 @@ class AMQP010Trace:
         "_epochs",
         "_events",
         "_handshake",
-        "_heard",
         "_held",
         "_is_closed",
         "_is_joined",
         "_is_open",
         "_is_unread",
         "_latest_ts_ns",
-        "_listener",
-        "_numbers",
+        "_queue",
         "channels",
     )
 
@@ -131,7 +128,8 @@ class AMQP010Trace:
         self._digests = digests
         self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
         self._branches = Branches()
-        self._events: list[TraceEvent] = []
+        self._queue = EventQueue()
+        self._events = self._queue.events
         self._handshake = AMQP010Handshake()
         self._is_joined: bool | None = None
         self._is_open: bool | None = False
@@ -139,27 +137,19 @@ class AMQP010Trace:
         self._is_unread = False
         self._held = None if is_ordered else HeldFrames(self._budgets.memory, self._is_early)
         self._latest_ts_ns = 0
-        self._listener: Listener | None = None
-        self._heard = 0
-        self._numbers = {CLIENT: 0, SERVER: 0}
 
     def listen(self, listener: Listener) -> None:
-        """Show events to `listener` after each frame, while the trace is as that frame has left it.
-
-        Frames are numbered from 1 for each sender, without heartbeats; those that no frame has caused come with no
-        sender, and 0.
-        """
-        self._listener = listener
+        """Show events to `listener` after each frame; see `EventQueue`."""
+        self._queue.listen(listener)
 
     @property
     def memory_used(self) -> int:
         """The bytes that what is open takes, about."""
-        return self._budgets.memory.used + SPAN_COST * self._budgets.spans.used
+        return self._budgets.bytes_used
 
     def feed_protocol_header(self, ts_ns: int) -> None:
         """Take the client's protocol header: nothing came before it. Section 4.3."""
-        if self._handshake.greeted_ts_ns is None:
-            self._handshake.greeted_ts_ns = ts_ns
+        self._handshake.facts.greet(ts_ns)
         self._is_joined = False
 
     def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int) -> list[TraceEvent]:
@@ -171,14 +161,14 @@ class AMQP010Trace:
                 self._feed(sender, frame, ts_ns)
             else:
                 self._feed_in_order(self._held, sender, frame, ts_ns)
-        return self._taken()
+        return self._queue.take()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
         """Nothing more is shown of the transfer that `sender` has begun on a channel, if there is one."""
         session = self._session(sender, number)
         if session is not None:
             session.end_content(sender, ts_ns)
-        return self._taken()
+        return self._queue.take()
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
         """Nothing more is shown of what is on a channel: report what was still open."""
@@ -186,7 +176,7 @@ class AMQP010Trace:
         for session in [] if channel is None else channel.all():
             self._end_session(session, ts_ns)
         self.channels.pop(number, None)
-        return self._taken()
+        return self._queue.take()
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Bytes of `sender` are missing, or could not be read as frames."""
@@ -194,7 +184,7 @@ class AMQP010Trace:
         if self._held is not None and self._held.count:
             self._feed_held(self._held)  # what these are about may have been missed
             self._forget(ts_ns)
-        return self._taken()
+        return self._queue.take()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
         """The connection is over, or what is seen of it: report all that was still open."""
@@ -205,7 +195,7 @@ class AMQP010Trace:
         if not self._is_closed:
             self._is_closed = True
             self._events.append(ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text=reason, is_open=self._is_open))
-        return self._taken()
+        return self._queue.take()
 
     # --- frames
 
@@ -221,10 +211,7 @@ class AMQP010Trace:
                     session.feed_command_frame(sender, frame, ts_ns)
         except ProtocolError as error:
             self._lose(sender, error.reply_text, ts_ns)
-        if self._listener is not None:
-            self._numbers[sender] += frame.index != HEARTBEAT
-            if len(self._events) > self._heard:
-                self._show(self._listener, sender, self._numbers[sender])
+        self._queue.end_frame(sender, is_heartbeat=frame.index == HEARTBEAT)
 
     def _feed_in_order(self, held: HeldFrames, sender: Peer, frame: Frame, ts_ns: int) -> None:
         """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
@@ -248,20 +235,6 @@ class AMQP010Trace:
         """Take all frames that are held, though what they answer was not seen."""
         while (found := held.next_at_the_end()) is not None:
             self._feed_late(found[0], found[1].frame, found[1].ts_ns)
-
-    def _show(self, listener: Listener, sender: Peer | None, number: int) -> None:
-        events = self._events[self._heard :]
-        self._heard = len(self._events)
-        listener(events, sender, number)
-
-    def _taken(self) -> list[TraceEvent]:
-        if self._listener is not None:
-            if len(self._events) > self._heard:
-                self._show(self._listener, None, 0)
-            self._heard = 0
-        events = self._events.copy()  # the list itself is the sessions', too
-        self._events.clear()
-        return events
 
     def _begin(self, frame: Frame, ts_ns: int) -> None:
         """Take the first frame: without a protocol header before it, only connection.start is the beginning."""

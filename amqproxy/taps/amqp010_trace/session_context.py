@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp010.transaction import TransactionMode
-from amqproxy.taps.trace.channel_context import Budgets
+from amqproxy.taps.trace.budget import Budgets
 from amqproxy.taps.trace.events import TraceEvent
 
 

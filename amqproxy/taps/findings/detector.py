@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.connection_trace import Listener
+from amqproxy.taps.trace.event_queue import Listener
 
 
 class ObservedChannel(Protocol):

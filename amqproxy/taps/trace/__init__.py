@@ -3,7 +3,7 @@
     frames and times → `Trace` → events
 
 - `connection_trace`: `Trace`, for one connection: its opening, blocking, closing; and its channels.
-- `handshake`: what the peers say of themselves and agree on.
+- `handshake`: what the peers say of themselves and agree on; `handshake_facts`: the same of either protocol.
 - `channel_trace`: one channel, composed of the parts that follow.
 - `channel_life`: opened, asked to stop or go on, closed.
 - `channel_requests`: requests and replies.
@@ -19,6 +19,7 @@
 - `returns`: which publish a basic.return gives back.
 - `open_tags`: ranges of publishes or deliveries that are not settled, with the time of each.
 - `budget`: what the channels of a connection may hold, all together.
+- `event_queue`: events until they are returned, and the listener that is shown them; of either protocol.
 - `events`: what comes out, in the order in which it happened; also of AMQP 0-10, from `amqproxy.taps.amqp010_trace`.
 - `transfers`: the messages and properties of 0-10 in events; `equivalents`: its requests as methods of 0-9-1.
 
@@ -37,7 +38,7 @@ definitions without looking at each message, and is tested against this.
 A trace never guesses. What it cannot know, since it joined in the middle, missed bytes or forgot what went beyond a
 limit, is None in an event, or has the outcome `unknown`; a channel that is opened later is known again. Nothing here
 keeps one object for each message, and all that is kept is bounded for the connection: `open_tags.MAX_SPANS` ranges, and
-`connection_trace.MAX_MEMORY` bytes of all else.
+`budget.MAX_MEMORY` bytes of all else.
 
 Times and order are those of the wire: a delivery is acked if its ack was seen before the channel was closed, even if
 the broker did not read it any more.

@@ -1,6 +1,15 @@
-"""A bound that the channels of one connection share."""
+"""Bounds that the channels of one connection share."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_MEMORY = 8 << 20
+"""Bytes that one connection may hold for what is not a range: requests, consumers and recent methods. What goes beyond
+it is not remembered."""
+
+SPAN_COST = 200
+"""Bytes that a range of open tags takes, about."""
 
 
 class Budget:
@@ -29,3 +38,15 @@ class Budget:
     def give(self, amount: int) -> None:
         """Give back what was taken."""
         self.left += amount
+
+
+class Budgets(NamedTuple):
+    """What the channels of one connection may hold, all together: ranges of open tags, and bytes of all else."""
+
+    spans: Budget
+    memory: Budget
+
+    @property
+    def bytes_used(self) -> int:
+        """The bytes that what is open takes, about."""
+        return self.memory.used + SPAN_COST * self.spans.used

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from amqproxy.amqp091.channel import ChannelMode
-from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.budget import Budgets
 from amqproxy.taps.trace.events import TraceEvent
-
-
-class Budgets(NamedTuple):
-    """What the channels of one connection may hold, all together: ranges of open tags, and bytes of all else."""
-
-    spans: Budget
-    memory: Budget
 
 
 class ChannelContext:

@@ -41,8 +41,9 @@ from amqproxy.amqp091.methods import (
     TxSelectOk,
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SENDERS, SERVER, Peer
+from amqproxy.taps.trace.budget import Budgets
 from amqproxy.taps.trace.causes import named_method, only_cause
-from amqproxy.taps.trace.channel_context import Budgets, ChannelContext
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.channel_life import ChannelLife
 from amqproxy.taps.trace.channel_requests import RequestTrace
 from amqproxy.taps.trace.content import PartialContent

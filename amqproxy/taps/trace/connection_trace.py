@@ -5,7 +5,7 @@ Somewhat long, as the one place where frames are put in order, and given to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -27,10 +27,11 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
-from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace import handshake
+from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
 from amqproxy.taps.trace.causes import RecentMethods, named_method, only_cause
-from amqproxy.taps.trace.channel_context import Budgets
 from amqproxy.taps.trace.channel_trace import MISSING_OPEN, ChannelTrace
+from amqproxy.taps.trace.event_queue import EventQueue, Listener
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -41,23 +42,11 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
 )
 from amqproxy.taps.trace.frame_order import FrameOrder, Missing
-from amqproxy.taps.trace.handshake import ObservedHandshake
+from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 from amqproxy.taps.trace.open_tags import MAX_SPANS
 from amqproxy.taps.trace.requests import PendingRequests
 
 MASKED = b"<masked>"
-
-MAX_MEMORY = 8 << 20
-"""Bytes that one connection may hold for what is not a range: requests, consumers and recent methods. What goes beyond
-it is not remembered."""
-
-SPAN_COST = 200
-"""Bytes that a range of open tags takes, about."""
-
-
-Listener = Callable[[Sequence[TraceEvent], Peer | None, int], None]
-"""Takes events and the frame that they came with: its sender, and its number among the sender's; see `Trace.listen`."""
-
 
 OnFrame = Callable[[Peer, Frame, int], None]
 """Takes a frame of a sender, and its time, in nanoseconds."""
@@ -86,18 +75,16 @@ class Trace:
         "_digests",
         "_epochs",
         "_events",
-        "_handshake",
-        "_heard",
+        "_facts",
         "_is_closed",
         "_is_joined",
         "_is_open",
         "_is_unread",
         "_latest_ts_ns",
-        "_listener",
-        "_numbers",
         "_on_frame",
         "_order",
         "_previous",
+        "_queue",
         "_requests",
         "_seen",
         "_stray",
@@ -121,8 +108,9 @@ class Trace:
         self._body = body
         self._digests = digests
         self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
-        self._events: list[TraceEvent] = []
-        self._handshake = ObservedHandshake()
+        self._queue = EventQueue()
+        self._events = self._queue.events
+        self._facts = HandshakeFacts()
         self._is_joined: bool | None = None
         self._closes: set[Peer] = set()
         self._is_open: bool | None = False
@@ -134,28 +122,20 @@ class Trace:
         self._seen: set[str] = set()
         self._order = None if is_ordered else FrameOrder(self._budgets.memory, self._missing, self._previous)
         self._latest_ts_ns = 0
-        self._listener: Listener | None = None
-        self._heard = 0
-        self._numbers = {CLIENT: 0, SERVER: 0}
         self._on_frame = on_frame
 
     def listen(self, listener: Listener) -> None:
-        """Show events to `listener` after each frame, while the trace is as that frame has left it.
-
-        So what it sees does not depend on which frames are fed together. Frames are numbered from 1 for each sender,
-        without heartbeats; those that no frame has caused come with no sender, and 0.
-        """
-        self._listener = listener
+        """Show events to `listener` after each frame; see `EventQueue`."""
+        self._queue.listen(listener)
 
     @property
     def memory_used(self) -> int:
         """The bytes that what is open takes, about."""
-        return self._budgets.memory.used + SPAN_COST * self._budgets.spans.used
+        return self._budgets.bytes_used
 
     def feed_protocol_header(self, ts_ns: int) -> None:
         """Take the client's protocol header: nothing came before it. Section 4.2.2."""
-        if self._handshake.greeted_ts_ns is None:
-            self._handshake.greeted_ts_ns = ts_ns
+        self._facts.greet(ts_ns)
         self._is_joined = False
 
     def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int) -> list[TraceEvent]:
@@ -167,14 +147,14 @@ class Trace:
                 self._feed(sender, frame, ts_ns)
             else:
                 self._feed_in_order(self._order, sender, frame, ts_ns)
-        return self._taken()
+        return self._queue.take()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
         """Nothing more is shown of the content that `sender` has begun on a channel, if there is one."""
         channel = self.channels.get(number)
         if channel is not None:
             channel.end_content(sender, ts_ns)
-        return self._taken()
+        return self._queue.take()
 
     def _feed(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
         if self._on_frame is not None:
@@ -186,15 +166,7 @@ class Trace:
                 self._feed_method(sender, frame.method, frame.size, ts_ns)
         except ProtocolError as error:
             self._lose(sender, error.reply_text, ts_ns)
-        if self._listener is not None:
-            self._numbers[sender] += frame.kind != HEARTBEAT
-            if len(self._events) > self._heard:
-                self._show(self._listener, sender, self._numbers[sender])
-
-    def _show(self, listener: Listener, sender: Peer | None, number: int) -> None:
-        events = self._events[self._heard :]
-        self._heard = len(self._events)
-        listener(events, sender, number)
+        self._queue.end_frame(sender, is_heartbeat=frame.kind == HEARTBEAT)
 
     def _feed_in_order(self, order: FrameOrder, sender: Peer, frame: Frame, ts_ns: int) -> None:
         """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
@@ -226,7 +198,7 @@ class Trace:
         if channel is not None:
             channel.end(ts_ns)
             self._forget_channel(channel, number)
-        return self._taken()
+        return self._queue.take()
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Bytes of `sender` are missing, or could not be read as frames."""
@@ -234,7 +206,7 @@ class Trace:
         if self._order is not None and self._order.count:
             self._feed_held(self._order)  # what these are about may have been missed
             self._forget(ts_ns)
-        return self._taken()
+        return self._queue.take()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
         """The connection is over, or what is seen of it: report all that was still open."""
@@ -249,16 +221,7 @@ class Trace:
         if not self._is_closed:
             self._is_closed = True
             self._events.append(ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text=reason, is_open=self._is_open))
-        return self._taken()
-
-    def _taken(self) -> list[TraceEvent]:
-        if self._listener is not None:
-            if len(self._events) > self._heard:
-                self._show(self._listener, None, 0)
-            self._heard = 0
-        events = self._events.copy()  # the list itself is the channels', too
-        self._events.clear()
-        return events
+        return self._queue.take()
 
     def _begin(self, frame: Frame, ts_ns: int) -> None:
         """Take the first frame: without a protocol header before it, only connection.start is the beginning."""
@@ -374,10 +337,10 @@ class Trace:
         self._seen.add(method.name)
         match method:
             case ConnectionStart() | ConnectionStartOk() | ConnectionTuneOk() | ConnectionOpen():
-                self._handshake.learn(method)
+                handshake.learn(self._facts, method)
             case ConnectionOpenOk():
                 self._is_open = True
-                self._events.append(self._handshake.opened(ts_ns))
+                self._events.append(self._facts.opened(ts_ns))
             case ConnectionBlocked():
                 if self._blocked_ts_ns is None:
                     self._blocked_ts_ns = ts_ns
