@@ -371,6 +371,8 @@ class BrokerLimits(Strict, frozen=True):
     """The largest body of a message."""
     consumer_timeout: Seconds | None = 1800.0
     """That a client may hold a message before its channel is closed; null for ever. It is looked once a minute."""
+    dtx_timeout: Annotated[int, duration(ge=0, le=2**31 - 1)] = 60
+    """That a client has to prepare a branch of a distributed transaction, where it sets no timeout; 0 for ever."""
     close_timeout: Seconds = 5.0
     """From SIGTERM to the end, for clients to answer connection.close."""
 

@@ -247,6 +247,11 @@ class AssemblyReader:
         """Has an assembly begun that has not ended?"""
         return bool(self._controls or self._commands)
 
+    @property
+    def partial_command(self) -> Assembly | None:
+        """The command that has begun and not ended, as far as it has come."""
+        return Assembly.received(self._commands) if self._commands else None
+
     def add(self, frame: Frame) -> Assembly | None:
         """The assembly that `frame` completes, if it does.
 

@@ -2,6 +2,7 @@
 
 `proxy_program` is `amqproxy run`, `broker_program` is `amqproxy broker`. Both open `listeners`, and the doors and the
 taps by which they are watched, which are `watchers`; both set up the `interpreter` for serving, and follow `signals`.
+`branch_gauges` count what the integrated broker has of transactions;
 `pump_threads` begins the pumps of a proxy, as many as its cores and its `cpu_quota` allow;
 `thread_time` is what the event loop uses of one.
 They know all other parts, and in which order these begin and end; only `cli` imports them.

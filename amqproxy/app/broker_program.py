@@ -13,6 +13,7 @@ import trio
 
 from amqproxy import __version__
 from amqproxy.app.address_unavailable import AddressUnavailable
+from amqproxy.app.branch_gauges import count_branches
 from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import address_of, announce, contexts_of, open_broker
@@ -128,7 +129,7 @@ def recorded_by_broker(config: RecordConfig) -> RecordConfig:
 
 
 def count_broker(broker: integrated.Broker, metrics: Metrics) -> None:
-    """Have `metrics` show the connections and channels that a broker has, at each scrape."""
+    """Have `metrics` show the connections, channels and branches that a broker has, at each scrape."""
 
     def opened() -> list[ConnectedClient]:
         every = list(broker.connections)  # at once: this is another thread
@@ -136,6 +137,7 @@ def count_broker(broker: integrated.Broker, metrics: Metrics) -> None:
 
     metrics.connections.set_function(lambda: len(opened()))
     metrics.channels.set_function(lambda: sum(len(each.channels) for each in opened()))
+    count_branches(broker, metrics)
     metrics.blocked.set_function(lambda: sum(each.is_blocked for each in opened()))
 
 

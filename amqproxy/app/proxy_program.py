@@ -11,6 +11,7 @@ from pathlib import Path
 
 import trio
 
+from amqproxy.app.branch_gauges import count_branches
 from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import Listeners, address_of, announce, contexts_of, open_broker, open_listeners
@@ -69,6 +70,8 @@ async def run(
         own_listeners: Listeners = []
         if config.upstream == "broker":
             broker, own_listeners = await stack.enter_async_context(open_broker(config.broker, systemd))
+        if broker is not None:
+            count_branches(broker.broker, metrics)
         dial = _dialer(config, broker)
         mirrors, upstreams = _mirrors(config, dial, metrics)
         if config.seed is not None:

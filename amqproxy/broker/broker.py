@@ -28,6 +28,7 @@ from amqproxy.broker.work import Job, WorkQueue
 
 MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0
+DTX_TIMEOUT = 60
 TICKING = 2
 """What it costs of a turn to let a connection do what is due."""
 
@@ -46,7 +47,8 @@ class Broker:
     """Everything that a client can reach.
 
     `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
-    `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed. `memory_limit`
+    `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed, `dtx_timeout` how
+    long (0: for ever) it has to prepare a branch of a distributed transaction, where it sets no time. `memory_limit`
     and `disk_free_limit` (bytes) are compared with the arguments of `measure`. `events` reports all that happens;
     `vhosts`, `users` and `connections` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
     `mechanisms` are those of SASL that are offered. `refused` has the connections that could not log in, as long as
@@ -66,6 +68,7 @@ class Broker:
         memory_limit: int | None = None,
         disk_free_limit: int | None = None,
         consumer_timeout: float | None = CONSUMER_TIMEOUT,
+        dtx_timeout: int = DTX_TIMEOUT,
         log_exchange: bool = False,
         mechanisms: Sequence[str] = sasl.USUAL,
     ) -> None:
@@ -77,6 +80,7 @@ class Broker:
         self.max_message_size = max_message_size
         self.memory_limit = memory_limit
         self.disk_free_limit = disk_free_limit
+        self.dtx_timeout = dtx_timeout
         self.events = EventDispatcher()
         self.work = WorkQueue()
         self.work.failed = lambda error: self.events.fail("unfinished work failed", error)

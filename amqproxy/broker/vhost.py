@@ -70,7 +70,7 @@ class ReplyTarget(Protocol):
 
 class Timed(Protocol):
     """What waits for somewhat of AMQP 0-10 and may have to end without it: a branch of a distributed transaction for
-    its outcome, a session for its client.
+    its outcome, a session for its client; or a browser, for what its queue has.
     """
 
     def tick(self, now: float, /) -> None:
@@ -80,8 +80,19 @@ class Timed(Protocol):
 class Branch(Timed, Protocol):
     """A branch of a distributed transaction."""
 
+    @property
+    def is_prepared(self) -> bool: ...
+
     def discard(self) -> None:
         """Its virtual host is deleted."""
+
+
+class InterruptedMessage(Timed, Protocol):
+    """A message of which a part has come."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of it that are there."""
 
 
 class QueueUser(Protocol):
@@ -126,11 +137,15 @@ class VirtualHost:
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
         self.branches: dict[bytes, Branch] = {}
         self.uncommitted_bytes = 0
-        """About how many bytes of memory transactions of AMQP 0-10 take."""
+        """About how many bytes of memory transactions of AMQP 0-10 take, and messages of which a part has come."""
         self.queue_users: dict[Queue, dict[QueueUser, None]] = {}
         self.locked: dict[str, LockedEntries] = {}
         """By queue, what transactions have locked: for `recovered`, which fills it in."""
         self.timed: Schedule[Timed] = Schedule(sooner)
+        self.interrupted: dict[tuple[str, str], InterruptedMessage] = {}
+        """By the user and the resume-id, those whose rest may still come in another session."""
+        self.detached: dict[Timed, None] = {}
+        """Sessions whose clients are gone and may come back."""
         self.delayed = DelayedMessages(name, sooner)
         self.router = Router(self.exchanges, self.queues, self.delayed)
         self._dead_letters = DeadLetterPublisher(name, self.exchanges, self.router, self.events, self.work)
@@ -173,6 +188,8 @@ class VirtualHost:
             self.work.quantum.left -= 1
             branch.discard()
             yield
+        for message in list(self.interrupted.values()):
+            message.tick(0.0)
         while self.queues:
             queues = list(self.queues.values())
             while queues:

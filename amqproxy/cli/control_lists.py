@@ -1,4 +1,4 @@
-"""What `amqproxy control` lists as tables: connections, channels, consumers, topology, and what is counted."""
+"""What `amqproxy control` lists as tables: connections, channels, transactions and more, and what is counted."""
 
 from __future__ import annotations
 
@@ -80,6 +80,28 @@ def consumers(
         _print(client.ask("consumers", session=session), "consumers", CONSUMERS, json)
 
 
+def transactions(
+    *, vhost: str | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
+) -> None:
+    """Print the branches of distributed transactions that the integrated broker has: their state, and what they hold.
+
+    Parameters
+    ----------
+    vhost
+        Only those of this virtual host.
+    socket
+        The control socket.
+    config
+        The config file that names it.
+    json
+        One JSON object a line for each, instead of a table.
+    """
+    from amqproxy.control.tables import TRANSACTIONS
+
+    with connected(socket, config) as client:
+        _print(client.ask("broker-transactions", vhost=vhost), "transactions", TRANSACTIONS, json)
+
+
 def topology(
     *,
     vhost: str | None = None,
@@ -150,5 +172,5 @@ def _print(response: dict[str, Any], name: str, columns: Iterable[Column], json:
         print(f"amqproxy: {response['left_out']} more are not shown", file=sys.stderr)
 
 
-COMMANDS = (connections, channels, consumers, topology, stats)
+COMMANDS = (connections, channels, consumers, transactions, topology, stats)
 """The subcommands."""

@@ -11,6 +11,7 @@ from typing import Any
 from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.amqp010.session import BrokerSession
+from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.control.client_name import shown_text
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -64,6 +65,23 @@ def served_subscriptions(connection: Amqp010Connection) -> Iterator[Entry]:
                 "prefetch": None,
                 "arguments": None,
             }
+
+
+def branch_entry(branch: TransactionBranch) -> Entry:
+    """A branch of a distributed transaction; its names are in hexadecimal digits."""
+    xid, unit = branch.xid, branch.unit
+    return {
+        "vhost": branch.vhost.name,
+        "format": xid.format,
+        "global_id": (xid.global_id or b"").hex(),
+        "branch_id": (xid.branch_id or b"").hex(),
+        "state": branch.state.name.lower(),
+        "timeout": branch.timeout,
+        "sessions": len(branch.sessions),
+        "published": unit.published,
+        "accepted": unit.accepted,
+        "bytes": unit.bytes_in_memory,
+    }
 
 
 def _session_entry(served: ServedConnection, number: int, session: BrokerSession) -> Entry:

@@ -8,19 +8,26 @@ from typing import Any
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.broker.amqp010.connection import Amqp010Connection
+from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
+from amqproxy.control.amqp010_broker_entries import branch_entry
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.control.held_commands import shown_body
-from amqproxy.control.request import ListBrokerConnections, ListBrokerQueues, ShowBrokerMessages
+from amqproxy.control.request import (
+    ListBrokerConnections,
+    ListBrokerQueues,
+    ListBrokerTransactions,
+    ShowBrokerMessages,
+)
 from amqproxy.control.request_error import RequestError
 from amqproxy.taps.record import json_mapping
 
-BrokerRequest = ListBrokerQueues | ListBrokerConnections | ShowBrokerMessages
+BrokerRequest = ListBrokerQueues | ListBrokerConnections | ListBrokerTransactions | ShowBrokerMessages
 
 Entry = dict[str, Any]
 
@@ -39,6 +46,8 @@ class BrokerControl:
                 return "queues", self._queues(request.vhost)
             case ListBrokerConnections():
                 return "connections", self._connections()
+            case ListBrokerTransactions():
+                return "transactions", self._transactions(request.vhost)
             case ShowBrokerMessages():
                 return "messages", self._messages(request)
 
@@ -48,6 +57,13 @@ class BrokerControl:
                 for queue in list(each.queues.values()):
                     if not queue.is_deleted:
                         yield queue_entry(each, queue)
+
+    def _transactions(self, vhost: str | None) -> Iterator[Entry]:
+        for each in list(self._broker.vhosts.values()):
+            if vhost in (None, each.name):
+                for branch in list(each.branches.values()):
+                    if isinstance(branch, TransactionBranch):
+                        yield branch_entry(branch)
 
     def _connections(self) -> Iterator[Entry | None]:
         for each in list(self._broker.connections):

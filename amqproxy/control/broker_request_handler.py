@@ -30,6 +30,7 @@ from amqproxy.control.request import (
     Hello,
     ListBrokerConnections,
     ListBrokerQueues,
+    ListBrokerTransactions,
     ListChannels,
     ListConnections,
     ListConsumers,
@@ -112,7 +113,7 @@ class BrokerRequestHandler:
                 return ListResponse("topology", self._topology(request.vhost), {"forgotten": 0})
             case ShowStats():
                 return ListResponse("metrics", self._statistics.samples(), {"stats": self._statistics.process()})
-            case ListBrokerQueues() | ListBrokerConnections() | ShowBrokerMessages():
+            case ListBrokerQueues() | ListBrokerConnections() | ListBrokerTransactions() | ShowBrokerMessages():
                 return ListResponse(*self._broker_control.entries(request))
             case CloseSession():
                 self._close(request)

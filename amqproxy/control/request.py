@@ -242,6 +242,12 @@ class ListBrokerConnections(Request, frozen=True, tag="broker-connections"):
     """List the clients of the integrated broker."""
 
 
+class ListBrokerTransactions(Request, frozen=True, tag="broker-transactions"):
+    """List the branches of distributed transactions in the integrated broker, in one virtual host or in all."""
+
+    vhost: str | None = None
+
+
 class ShowBrokerMessages(Request, frozen=True, tag="broker-messages"):
     """Show what waits in a queue of the integrated broker, from the next message on, and leave it there."""
 
@@ -275,6 +281,7 @@ AnyRequest = (
     | Resume
     | ListBrokerQueues
     | ListBrokerConnections
+    | ListBrokerTransactions
     | ShowBrokerMessages
     | StartRecording
     | StopRecording
@@ -289,7 +296,8 @@ REQUESTS: tuple[str, ...] = tuple(each.__struct_config__.tag for each in get_arg
 """The names of all requests."""
 
 BROKER_REQUESTS = frozenset(
-    each.__struct_config__.tag for each in (ListBrokerQueues, ListBrokerConnections, ShowBrokerMessages)
+    each.__struct_config__.tag
+    for each in (ListBrokerQueues, ListBrokerConnections, ListBrokerTransactions, ShowBrokerMessages)
 )
 """Those that only an integrated broker can answer."""
 

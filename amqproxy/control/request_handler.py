@@ -28,6 +28,7 @@ from amqproxy.control.request import (
     Hello,
     ListBrokerConnections,
     ListBrokerQueues,
+    ListBrokerTransactions,
     ListChannels,
     ListConnections,
     ListConsumers,
@@ -200,7 +201,7 @@ class RequestHandler:
             case Resume():
                 session_control.resume(numbered(self._registry.sessions, request.session), request)
                 return {}
-            case ListBrokerQueues() | ListBrokerConnections() | ShowBrokerMessages():
+            case ListBrokerQueues() | ListBrokerConnections() | ListBrokerTransactions() | ShowBrokerMessages():
                 if self._broker_control is None:
                     raise RequestError("not-observable", "this proxy has no integrated broker")
                 return ListResponse(*self._broker_control.entries(request))

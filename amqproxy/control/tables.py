@@ -126,6 +126,20 @@ CONSUMERS = (
 )
 """Of the request `consumers`."""
 
+TRANSACTIONS = (
+    field("vhost", "vhost"),
+    number("format", "format"),
+    field("global id", "global_id"),
+    field("branch id", "branch_id"),
+    field("state", "state"),
+    number("timeout", "timeout"),
+    number("sessions", "sessions"),
+    number("published", "published"),
+    number("accepted", "accepted"),
+    Column("memory", lambda entry: entry["bytes"], size_text, True),
+)
+"""Of the request `broker-transactions`."""
+
 
 def _identity(entry: Entry) -> str:
     if entry["kind"] == "binding":

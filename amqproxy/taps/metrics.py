@@ -131,6 +131,12 @@ class Metrics:
         self.blocked_seconds = Counter(
             "amqproxy_connection_blocked_seconds", "How long connections were blocked, all together.", registry=new
         )
+        self.dtx_branches = Gauge(
+            "amqproxy_dtx_branches",
+            "Branches of distributed transactions in the integrated broker, by their state.",
+            ["state"],
+            registry=new,
+        )
         self.logins_refused = Counter(
             "amqproxy_authentication_failures", "Logins that the broker has refused.", registry=new
         )

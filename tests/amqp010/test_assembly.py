@@ -211,3 +211,20 @@ def test_a_control() -> None:
     assert not assembly.is_command
     assert assembly.index == SessionCompleted.index
     assert repr(assembly) == f"<Assembly {assembly.method!r} channel=1 body=0 bytes>"
+
+
+def test_what_has_come_of_a_command() -> None:
+    reader = AssemblyReader()
+    assert reader.partial_command is None
+    header = Header((DeliveryProperties(routing_key="q"),))
+    *most, last = frames_of(Assembly(1, MessageTransfer("x"), header, b"x" * 100).encode(64))
+    for frame in most:
+        assert reader.add(frame) is None
+    partial = reader.partial_command
+    assert partial is not None
+    assert not partial.is_complete
+    assert (partial.method.destination, partial.header, partial.body) == ("x", header, b"x" * 52)
+    whole = reader.add(last)
+    assert whole is not None
+    assert whole.body == b"x" * 100
+    assert reader.partial_command is None

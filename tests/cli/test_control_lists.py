@@ -48,6 +48,18 @@ def test_connections(amqproxy: Amqproxy, tmp_path: Path) -> None:
     assert line.split()[:4] == ["3", "10.0.0.7:4711", "guest", "/"]
 
 
+def test_transactions(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    branch = {"vhost": "/", "format": 1, "global_id": "67", "branch_id": "62", "state": "prepared", "timeout": 0}
+    branch |= {"sessions": 0, "published": 3, "accepted": 2, "bytes": 2048}
+    with answering(path, encoded({"transactions": [branch]})) as requests:
+        code, out, err = amqproxy("control", "transactions", "--vhost", "/", "--socket", str(path))
+    assert (code, err) == (0, "")
+    assert msgspec.json.decode(requests[0]) == {"request": "broker-transactions", "vhost": "/"}
+    _, line = out.splitlines()
+    assert line.split() == ["/", "1", "67", "62", "prepared", "0", "0", "3", "2", "2.05", "kB"]
+
+
 def test_stats(amqproxy: Amqproxy, tmp_path: Path) -> None:
     path = tmp_path / "control"
     with answering(path, encoded({"stats": PROCESS, "metrics": [SAMPLE]})):

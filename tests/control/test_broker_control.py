@@ -7,6 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from amqproxy.amqp010.commands import DtxEnd, DtxPrepare, DtxSelect, DtxStart, MessageAccept
+from amqproxy.amqp010.results import Xid
+from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicConsume, BasicGet, BasicNack, BasicQos, QueuePurge
 from amqproxy.broker.broker import Broker
 from amqproxy.control.broker_control import BrokerControl
@@ -65,6 +68,36 @@ def test_queues_of_one_virtual_host() -> None:
     asked.broker.add_vhost("other")
     assert asked.ask("queues", vhost="other") == []
     assert len(asked.ask("queues", vhost="/")) == 1
+
+
+def test_transactions() -> None:
+    asked = Asked()
+    client = Client010(asked.broker).open()
+    session = client.session()
+    session.call(DtxSelect())
+    session.transfer(b"before")
+    session.subscribe("q", "d", messages=1)
+    session.call(DtxStart(Xid(4, b"global", b"branch")))
+    session.call(MessageAccept(SequenceSet.of([session.messages[0][0]])))
+    session.transfer(b"after")
+    [branch] = asked.ask("transactions")
+    assert branch.pop("bytes") > 11
+    assert branch == {
+        "vhost": "/",
+        "format": 4,
+        "global_id": b"global".hex(),
+        "branch_id": b"branch".hex(),
+        "state": "active",
+        "timeout": 60,
+        "sessions": 1,
+        "published": 1,
+        "accepted": 1,
+    }
+    session.call(DtxEnd(Xid(4, b"global", b"branch")))
+    session.call(DtxPrepare(Xid(4, b"global", b"branch")))
+    [branch] = asked.ask("transactions", vhost="/")
+    assert (branch["state"], branch["sessions"], branch["accepted"]) == ("prepared", 0, 1)
+    assert asked.ask("transactions", vhost="other") == []
 
 
 def test_a_client() -> None:

@@ -15,7 +15,6 @@ from tests.real.ports import free_port
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 FAILS = {
-    "dtx.DtxTests.test_get_timeout": "a default timeout of 60 s; Broker-J has none either",
     "exchange.ExchangeTests.testHeadersBindNoMatchArg": "bindings without x-match, which as in RabbitMQ want all",
     "message.MessageTests.test_ack": "a mistake of its own",
     "message.MessageTests.test_credit_flow_bytes": "the size of the C++ broker's headers",

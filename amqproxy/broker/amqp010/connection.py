@@ -25,6 +25,7 @@ from amqproxy.amqp010.controls import (
     ConnectionTuneOk,
     SessionAttach,
     SessionAttached,
+    SessionCommandPoint,
     SessionDetach,
     SessionDetached,
 )
@@ -370,6 +371,8 @@ class Amqp010Connection:
             return
         reader = self._assemblies.get(channel)
         if reader is None:
+            if frame.track and not frame.begins_assembly:
+                raise FramingError("the rest of a command where a new one was announced", channel=channel)
             reader = self._assemblies[channel] = AssemblyReader(self.broker.max_message_size)
         assembly = reader.add(frame)
         if not frame.track and channel not in self.sessions:
@@ -510,7 +513,10 @@ class Amqp010Connection:
                 else:
                     self.do(self._detaching_session(session, now), now)
             case _ if session is not None:
+                before = session.next_position
                 session.control(control, now)
+                if session.next_position != before or type(control) is SessionCommandPoint:
+                    self._assemblies.pop(channel, None)  # of a command that had begun, no more comes
             case _ if channel not in self._detaching:
                 self._refuse_command(channel)
 
@@ -573,12 +579,14 @@ class Amqp010Connection:
         ended = self.sessions.get(number)
         if ended is not None and ended is session:
             del self.sessions[number]
-            self._assemblies.pop(number, None)
+            reader = self._assemblies.pop(number, None)
             self._turns.pop(session, None)
             self._failures.pop(session, None)
             assert self.vhost is not None
             if may_come_back and ended.detach(now):
                 return now
+            if reader is not None:
+                ended.publisher.interrupted(reader.partial_command)
             key = self.vhost.name, self.user.name, session.name
             if self.broker.sessions.get(key) is session:
                 del self.broker.sessions[key]

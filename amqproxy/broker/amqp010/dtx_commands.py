@@ -69,6 +69,7 @@ def _start(session: CommandSession, command: DtxStart, position: int, now: float
         if len(vhost.branches) >= MAX_BRANCHES:
             raise ResourceLimitExceeded(f"{MAX_BRANCHES} branches of transactions")
         branch = vhost.branches[key] = TransactionBranch(vhost, xid)
+        branch.set_timeout(session.broker.dtx_timeout, now)
     status = branch.status
     if status == XaStatus.XA_OK:
         branch.sessions[session] = False
@@ -93,26 +94,26 @@ def _end(session: CommandSession, command: DtxEnd, position: int, now: float) ->
         del branch.sessions[session]
         session.branches.pop(branch, None)
     if command.fail:
-        branch.fail()
+        branch.fail(now)
     session.result(position, XaResult(branch.status))
     return False
 
 
 def _prepare(session: CommandSession, command: DtxPrepare, position: int, now: float) -> bool:
     branch = _ended(session, command.xid)
-    if branch.state is BranchState.ACTIVE and _fits(branch):
+    if branch.state is BranchState.ACTIVE and _fits(branch, now):
         session.do(_preparing(session, branch, position, now), now)
         return True
     session.result(position, XaResult(branch.status))
     return False
 
 
-def _fits(branch: TransactionBranch) -> bool:
+def _fits(branch: TransactionBranch, now: float) -> bool:
     """Do its queues take what it publishes? Otherwise it can only be rolled back."""
     try:
         branch.unit.check()
     except ResourceLimitExceeded:
-        branch.fail()
+        branch.fail(now)
         return False
     return True
 
@@ -120,7 +121,6 @@ def _fits(branch: TransactionBranch) -> bool:
 def _preparing(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> Job:
     storage = session.vhost.storage
     if storage is None:
-        branch.set_timeout(0, now)
         branch.prepared()
         _answer(session, position, XaStatus.XA_OK)
         return
@@ -159,7 +159,7 @@ def _commit(session: CommandSession, command: DtxCommit, position: int, now: flo
         raise IllegalState("dtx.commit in one phase of a branch that is prepared")
     if not command.one_phase and branch.state is not BranchState.PREPARED:
         raise IllegalState("dtx.commit in two phases of a branch that is not prepared")
-    if command.one_phase and not _fits(branch):
+    if command.one_phase and not _fits(branch, now):
         return _roll_back(session, branch, position, now)
     session.do(_committing(session, branch, position, now), now)
     return True
@@ -232,7 +232,7 @@ def _get_timeout(session: CommandSession, command: DtxGetTimeout, position: int,
 def _set_timeout(session: CommandSession, command: DtxSetTimeout, position: int, now: float) -> bool:
     branch = _known(session, command.xid)
     if branch.state not in (BranchState.PREPARING, BranchState.PREPARED):
-        branch.set_timeout(command.timeout or 0, now)
+        branch.set_timeout(command.timeout or session.broker.dtx_timeout, now)
     return False
 
 

@@ -10,6 +10,7 @@ from amqproxy.amqp010.commands import (
     MessageFlush,
     MessageReject,
     MessageRelease,
+    MessageResume,
     MessageSetFlowMode,
     MessageStop,
     MessageSubscribe,
@@ -24,7 +25,7 @@ from amqproxy.amqp010.errors import (
     ResourceLocked,
 )
 from amqproxy.amqp010.methods import Command
-from amqproxy.amqp010.results import Acquired
+from amqproxy.amqp010.results import Acquired, MessageResumeResult
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.amqp091.wire import Table
@@ -67,6 +68,7 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     except AccessRefused as error:
         raise ResourceLocked(error.text) from None
     subscription = Subscription(destination, queue, accepts_explicitly=accepts, acquires=acquires)
+    subscription.resume_id, subscription.resume_ttl = command.resume_id, command.resume_ttl
     deliveries.subscriptions[destination] = subscription
     if not acquires:
         subscription.browser = Browser(session, subscription, deliveries)
@@ -198,6 +200,16 @@ def _accepting(session: CommandSession, ids: list[range], now: float) -> Job:
             yield
 
 
+def _resume(session: CommandSession, command: MessageResume, position: int, now: float) -> bool:
+    """Show how much of an interrupted message is there."""
+    destination = command.destination or ""
+    if not command.resume_id:
+        raise IllegalArgument("the resume-id is missing", field_index=1)
+    session.publisher.check_exchange(destination)
+    session.result(position, MessageResumeResult(session.publisher.fragments.resume(destination, command.resume_id)))
+    return False
+
+
 def _acquire(session: CommandSession, command: MessageAcquire, position: int, now: float) -> bool:
     ids = session.ranges(command.transfers or SequenceSet())
     return session.finish(_acquiring(session, ids, position, now), position, now)
@@ -214,6 +226,7 @@ HANDLERS: dict[type[Command], Handler] = {
     MessageReject: _reject,
     MessageRelease: _release,
     MessageAcquire: _acquire,
+    MessageResume: _resume,
     MessageSubscribe: _subscribe,
     MessageCancel: _cancel,
     MessageSetFlowMode: _set_flow_mode,

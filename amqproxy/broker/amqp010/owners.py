@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.methods import Command, Method
@@ -62,7 +63,7 @@ class OwningSession(Protocol):
 
     def complete_range(self, positions: range, /) -> None: ...
 
-    def expects_accept(self, position: int, /) -> None: ...
+    def expects_accept(self, position: int, earlier: CommandIds | None = None, /) -> None: ...
 
     def end_turn(self) -> None: ...
 

@@ -64,7 +64,7 @@ MAX_TIMEOUT = 3600
 """Seconds that a session waits for its client, at most."""
 
 MAX_DETACHED = 1000
-"""Sessions and branches of transactions that may wait so in one virtual host; of more, sessions end at once."""
+"""Sessions that may wait so in one virtual host; of more, they end at once."""
 
 LARGE = 16 * 1024
 """Bytes of a body from which it is not copied into the frames around it."""
@@ -105,6 +105,8 @@ class BrokerSession:
         self._incomplete: dict[int, None] = {}
         self._syncs: deque[int] = deque()
         self._to_accept = CommandIds()
+        self._accepted_along: dict[int, CommandIds] = {}
+        """What else is accepted with a transfer: those before it, of one message."""
         self._accepted = CommandIds()
         self._known: list[tuple[int, int]] = []
         self._sent = 0
@@ -253,6 +255,9 @@ class BrokerSession:
     def _complete(self, positions: range) -> None:
         for accepted in self._to_accept.remove(positions) if self._to_accept else ():
             self._accepted.add(accepted)
+            for position in [each for each in self._accepted_along if each in accepted]:
+                for earlier in self._accepted_along.pop(position):
+                    self._accepted.add(earlier)
         self._completed.add(positions)
         self._has_completed = True
         self.connection.to_end_turn(self)
@@ -269,9 +274,11 @@ class BrokerSession:
         self._syncs.append(position)
         return True
 
-    def expects_accept(self, position: int) -> None:
-        """Accept a transfer once it is complete."""
+    def expects_accept(self, position: int, earlier: CommandIds | None = None) -> None:
+        """Accept a transfer once it is complete, and with it those that brought the parts of its message before."""
         self._to_accept.add(range(position, position + 1))
+        if earlier:
+            self._accepted_along[position] = earlier
 
     def end_turn(self) -> None:
         """Report what was completed."""
@@ -455,8 +462,9 @@ class BrokerSession:
 
     def detach(self, now: float) -> bool:
         """Wait for the client to come back, if it wants that: then True."""
-        if not self.timeout or self.is_over or len(self.vhost.timed) >= MAX_DETACHED:
+        if not self.timeout or self.is_over or len(self.vhost.detached) >= MAX_DETACHED:
             return False
+        self.vhost.detached[self] = None
         self.connection = Detachment(self.connection, self.vhost, self._end_detached)
         self._next = None
         self._is_pointed = False
@@ -466,7 +474,7 @@ class BrokerSession:
 
     def resume(self, connection: OwningConnection, number: int, now: float) -> None:
         """The client is back, on a channel of another connection, and is asked what it has not received."""
-        self.vhost.timed.drop(self)
+        self._wait_no_more()
         self.connection, self.number = connection, number
         for subscription in self.deliveries.subscriptions.values():
             subscription.head = b""
@@ -511,8 +519,12 @@ class BrokerSession:
     def _end_detached(self, now: float) -> None:
         if not self.is_over:
             self.broker.sessions.pop((self.vhost.name, self.user.name, self.name), None)
-            self.vhost.timed.drop(self)
+            self._wait_no_more()
             self.vhost.work.do(self.closing(now), now)
+
+    def _wait_no_more(self) -> None:
+        self.vhost.detached.pop(self, None)
+        self.vhost.timed.drop(self)
 
     def take_over(self, now: float) -> None:
         """Another connection attaches to the session by force: it ends here."""
@@ -521,9 +533,10 @@ class BrokerSession:
     def closing(self, now: float) -> Generator[None, float, float]:
         """The session is over: what it holds goes back, and its subscriptions and queues end; in steps."""
         self.is_over = True
+        self.publisher.fragments.end(now)
         contained = self.vhost.events.contained
         if self.is_distributed:
-            for branch in [each for each in self.branches if each.leave(self)]:
+            for branch in [each for each in self.branches if each.leave(self, now)]:
                 now = yield from branch.unit.giving_back(now)
         elif self.transaction is not None:
             now = yield from self.transaction.rolling_back(self.deliveries, now)

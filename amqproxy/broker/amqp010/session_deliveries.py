@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 
+from msgspec import structs
+
 from amqproxy.amqp010.command_ids import CommandIds
+from amqproxy.amqp010.frame import decode_header
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import PROPERTIES
@@ -89,6 +92,8 @@ class SessionDeliveries(Receiver):
             if entry.queue.takes_back:
                 self._put_back(subscription, consumer, entry, now)
             return
+        if subscription.resume_id is not None:
+            header = _resumable(header, subscription)
         size = len(header) + len(entry.message.body)
         if subscription.size is not None and size > subscription.size and entry.queue.takes_back:
             subscription.needs = size
@@ -114,6 +119,8 @@ class SessionDeliveries(Receiver):
             self._cannot_deliver(subscription, subscription.queue, error)
             return True
         message.forget_properties()
+        if subscription.resume_id is not None:
+            header = _resumable(header, subscription)
         size = len(header) + len(message.body)
         if subscription.size is not None and size > subscription.size:
             subscription.needs = size
@@ -379,3 +386,11 @@ class SessionDeliveries(Receiver):
             if self._quantum.spend(ENDING):
                 now = yield
         return now
+
+
+def _resumable(header: bytes, subscription: Subscription) -> bytes:
+    """A header segment with the resume-id that a subscription asks for."""
+    entries = decode_header(header, 0, len(header))
+    delivery = entries.delivery or DeliveryProperties()
+    wanted = {"resume_id": subscription.resume_id, "resume_ttl": subscription.resume_ttl}
+    return entries.replacing(structs.replace(delivery, **wanted)).encode()

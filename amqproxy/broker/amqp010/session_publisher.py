@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_ids import CommandIds
-from amqproxy.amqp010.commands import MessageReject
+from amqproxy.amqp010.commands import MessageReject, MessageTransfer
 from amqproxy.amqp010.domains import AcceptMode, RejectCode
 from amqproxy.amqp010.errors import (
     InvalidArgument,
     NotAllowed,
     NotFound,
-    NotImplementedByPeer,
+    ProtocolError,
     ResourceLimitExceeded,
     UnauthorizedAccess,
 )
@@ -26,6 +27,7 @@ from amqproxy.amqp091.frame import OVERHEAD
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.broker import firehose
 from amqproxy.broker.access.permissions import WRITE
+from amqproxy.broker.amqp010.fragments import Fragments
 from amqproxy.broker.amqp010.message_conversion import properties_of
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.connection.publish_checks import MAX_EXPIRATION
@@ -93,6 +95,7 @@ class SessionPublisher:
         self._largest = session.broker.max_message_size
         self._cached: CachedTransfer | None = None
         self._is_cacheable = False
+        self.fragments = Fragments(self.vhost, session.user.name, self._largest)
 
     def transfer(self, assembly: Assembly, position: int, now: float) -> bool:
         """Take a message.transfer; False where it is not complete yet."""
@@ -124,19 +127,26 @@ class SessionPublisher:
     def _transfer(self, assembly: Assembly, position: int, now: float) -> bool:
         method = assembly.method
         self._cached = None
-        exchange = self._exchange(method.destination or "", assembly.delivery_properties.routing_key or "")
-        header = assembly.header or NO_HEADER
-        if header.fragment is not None and not (header.fragment.first and header.fragment.last):
-            raise NotImplementedByPeer("messages in fragments")
-        body = assembly.body
+        destination = method.destination or ""
+        header, body, earlier = assembly.header or NO_HEADER, assembly.body, None
+        fragment = header.fragment
+        if fragment is not None and not (fragment.first and fragment.last):
+            part = self.fragments.add(destination, header, body)
+            exchange = self._exchange(destination, part.routing_key)
+            if not fragment.last:
+                part.positions.add(range(position, position + 1))
+                return True
+            header, body, earlier = part.header, self.fragments.finish(destination), part.positions
+        else:
+            exchange = self._exchange(destination, assembly.delivery_properties.routing_key or "")
         message = self._message(exchange, header, body)
         queues = self._route(exchange, message, now)
         if not queues and method.accept_mode == AcceptMode.EXPLICIT and not self._discards(header):
-            self._return(message, position)
+            self._return(message, position, earlier)
             return True
         is_accepted = method.accept_mode == AcceptMode.EXPLICIT
         if is_accepted:
-            self.session.expects_accept(position)
+            self.session.expects_accept(position, earlier)
         if self._is_cacheable and queues and assembly.header is not None:
             generations = self.vhost.generation, self.session.user.generation
             key = message.routing_key
@@ -155,6 +165,12 @@ class SessionPublisher:
             self.enqueue(message, queues, now)
             return not self._is_waiting(position)
         return True
+
+    def check_exchange(self, name: str) -> None:
+        """`ProtocolError` where the client may not publish there, or there is no such exchange."""
+        self.session.user.check(self.vhost.name, WRITE, "exchange", name)
+        if name not in self.vhost.exchanges:
+            raise NotFound(f"there is no exchange '{name}' in the virtual host '{self.vhost.name}'")
 
     def _exchange(self, name: str, routing_key: str) -> Exchange:
         """The exchange that a message is for, if the client may publish there."""
@@ -221,9 +237,19 @@ class SessionPublisher:
                 asking.deliver_reply(message.routing_key, message)
         return queues
 
-    def _return(self, message: Message, position: int) -> None:
-        """Reject a message that no queue is to have."""
-        ids = SequenceSet.of([self.session.id_of(position)], self.session.id_of(position))
+    def interrupted(self, assembly: Assembly | None) -> None:
+        """The client is gone: of a message, of which no more comes, this has come beside whole transfers."""
+        if assembly is None or not assembly.has_body or type(assembly.method) is not MessageTransfer:
+            return
+        header = assembly.header or NO_HEADER
+        with suppress(ProtocolError):
+            self.fragments.add(assembly.method.destination or "", header, assembly.body)
+
+    def _return(self, message: Message, position: int, earlier: CommandIds | None) -> None:
+        """Reject a message that no queue is to have, and all transfers that it came in."""
+        id_of = self.session.id_of
+        before = [(id_of(each.start), id_of(each.stop - 1)) for each in earlier or ()]
+        ids = SequenceSet([*before, (id_of(position), id_of(position))])
         self.session.send(MessageReject(ids, RejectCode.UNROUTABLE, "no queue is bound for it"))
         if self.vhost.events.observers:
             self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.session)

@@ -40,6 +40,8 @@ class Subscription:
         "messages",
         "needs",
         "queue",
+        "resume_id",
+        "resume_ttl",
         "size",
         "window",
     )
@@ -60,6 +62,9 @@ class Subscription:
         self.head = b""
         """The frames before the body of the last transfer, whose header was `header`."""
         self.header = b""
+        self.resume_id: str | None = None
+        self.resume_ttl: int | None = None
+        """What its transfers are to be known by, where they are interrupted."""
         self.consumer: Consumer | None = None
         self.browser: Looking | None = None
         """What sends messages to it that it does not acquire, in place of a consumer."""

@@ -12,6 +12,9 @@ from amqproxy.broker.amqp010.work_unit import WorkUnit
 from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.vhost import VirtualHost
 
+REMEMBERED = 3600.0
+"""Seconds for which a branch that cannot be committed any more waits for its owner to find out."""
+
 
 class BranchState(Enum):
     """What may become of a branch."""
@@ -28,8 +31,9 @@ class BranchState(Enum):
 class TransactionBranch:
     """One branch, named `xid`. `sessions` are those associated with it, and whether each has suspended that.
 
-    `timeout` is in seconds, 0 for none; a branch that is prepared has no time any more: section 10.4 leaves it to its
-    owner alone, and lists it in dtx.recover.
+    `timeout` is in seconds, 0 for none: it runs from dtx.start, or dtx.set-timeout, until the branch is prepared, for
+    what its owner has ended, too. One that is prepared has no time any more: section 10.4 leaves it to its owner alone,
+    and lists it in dtx.recover. One whose time is over is rolled back, and forgotten `REMEMBERED` seconds later.
     """
 
     def __init__(self, vhost: VirtualHost, xid: Xid) -> None:
@@ -39,6 +43,11 @@ class TransactionBranch:
         self.state = BranchState.ACTIVE
         self.timeout = 0
         self.sessions: dict[object, bool] = {}
+
+    @property
+    def is_prepared(self) -> bool:
+        """Does it wait for its outcome, whatever happens?"""
+        return self.state is BranchState.PREPARED
 
     @property
     def is_associated(self) -> bool:
@@ -55,12 +64,14 @@ class TransactionBranch:
         self.timeout = timeout
         self.vhost.timed.set(self, now + timeout if timeout else math.inf)
 
-    def fail(self) -> None:
+    def fail(self, now: float) -> None:
         """Let it be rolled back, whatever its owner wants."""
         if self.state is BranchState.ACTIVE:
             self.state = BranchState.ROLLBACK_ONLY
+            if not self.timeout:
+                self.vhost.timed.set(self, now + REMEMBERED)
 
-    def leave(self, session: object) -> bool:
+    def leave(self, session: object, now: float) -> bool:
         """A session ends: work that it has begun, and not ended, is not to be committed.
 
         True where its work is to be given back now: else what was accepted would wait for an owner that may be gone,
@@ -68,14 +79,19 @@ class TransactionBranch:
         """
         if self.sessions.pop(session, None) is None:
             return False
-        self.fail()
-        return self.state is BranchState.ROLLBACK_ONLY and not self.sessions
+        self.fail(now)
+        return self.status != XaStatus.XA_OK and not self.sessions
 
     def tick(self, now: float) -> None:
-        """Its time is over."""
-        if self.state in (BranchState.ACTIVE, BranchState.ROLLBACK_ONLY):
+        """Its time is over: that to be prepared, or that to be asked about."""
+        if self.state in (BranchState.PREPARING, BranchState.PREPARED):
+            return
+        if self.state is BranchState.TIMED_OUT and not self.sessions:
+            self.forget()
+        else:
             self.state = BranchState.TIMED_OUT
-            self.vhost.work.do(self.unit.giving_back(now), now)
+            self.vhost.timed.set(self, now + REMEMBERED)
+        self.vhost.work.do(self.unit.giving_back(now), now)
 
     def forget(self) -> None:
         """It is complete."""
@@ -95,6 +111,7 @@ class TransactionBranch:
 
     def prepared(self) -> None:
         """It is on the disk, and there again after a restart."""
+        self.vhost.timed.drop(self)
         self.state = BranchState.PREPARED
         self.timeout = 0
 

@@ -62,6 +62,22 @@ class WorkUnit:
     def __bool__(self) -> bool:
         return bool(self._published or self._accepted or self._acceptances)
 
+    @property
+    def accepted(self) -> int:
+        """How many messages are accepted."""
+        parts = [*self._accepted.values(), *(each.entries for each in self._acceptances)]
+        return sum(map(len, parts))
+
+    @property
+    def published(self) -> int:
+        """How many messages are published."""
+        return self._count - self.accepted
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self._memory
+
     def publish(self, message: Message, queues: tuple[Queue, ...]) -> None:
         """Publish it to these with the commit."""
         self._grow(len(message.body), len(message.body))

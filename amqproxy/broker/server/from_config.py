@@ -37,6 +37,7 @@ async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncI
         memory_limit=usual_memory_limit() if limits.memory is None else limits.memory,
         disk_free_limit=limits.disk_free,
         consumer_timeout=limits.consumer_timeout,
+        dtx_timeout=limits.dtx_timeout,
         log_exchange=settings.log_exchange,
         mechanisms=settings.auth_mechanisms,
     )

@@ -28,7 +28,7 @@ from amqproxy.amqp010.methods import Command
 from amqproxy.amqp010.results import Xid
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
-from amqproxy.broker.broker import Broker
+from amqproxy.broker.broker import DTX_TIMEOUT, Broker
 from tests.broker.amqp010.client import Client010, Session010
 
 XID = Xid(4, b"global", b"branch")
@@ -129,6 +129,75 @@ def test_time_that_is_over_rolls_back(session: Session010) -> None:
     assert status(session, DtxEnd(XID)) == XaStatus.XA_RBTIMEOUT
     assert status(session, DtxRollback(XID)) == XaStatus.XA_RBTIMEOUT
     assert count(session) == 0
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_one_that_is_abandoned_is_rolled_back_after_the_usual_time(session: Session010, is_ended: bool) -> None:
+    broker = session.client.broker
+    session.transfer(b"before")
+    other = Client010(broker).open().session(1, b"other")
+    other.call(DtxSelect())
+    other.subscribe("q", "d", messages=1)
+    other.call(DtxStart(XID))
+    assert other.call(DtxGetTimeout(XID)).timeout == DTX_TIMEOUT
+    ((position, _),) = other.messages
+    other.call(MessageAccept(SequenceSet.of([position])))
+    if is_ended:
+        other.call(DtxEnd(XID))
+        other.client.connection.lose(other.client.now)
+    session.client.now += DTX_TIMEOUT - 1
+    session.client.tick()
+    assert count(session) == 0
+    session.client.now += 1
+    session.client.tick()
+    assert count(session) == 1
+    if is_ended:
+        assert status(session, DtxCommit(XID, True)) == XaStatus.XA_RBTIMEOUT
+        assert session.fault(DtxRollback(XID))[0] == 404
+    else:
+        assert status(other, DtxEnd(XID)) == XaStatus.XA_RBTIMEOUT
+        assert count(session) == 1
+
+
+def test_what_a_session_does_in_one_that_was_rolled_back_comes_back_with_its_end(session: Session010) -> None:
+    session.transfer(b"before")
+    other = Client010(session.client.broker).open().session(1, b"other")
+    other.call(DtxSelect())
+    other.call(DtxStart(XID))
+    session.client.now += DTX_TIMEOUT
+    session.client.tick()
+    other.subscribe("q", "d", messages=1)
+    ((position, _),) = other.messages
+    other.call(MessageAccept(SequenceSet.of([position])))
+    assert count(session) == 0
+    other.client.connection.lose(session.client.now)
+    assert count(session) == 1
+    assert status(session, DtxRollback(XID)) == XaStatus.XA_RBTIMEOUT
+
+
+def test_what_is_prepared_waits_for_ever_and_zero_is_the_usual_time(session: Session010) -> None:
+    session.call(DtxStart(XID))
+    session.call(DtxSetTimeout(XID, 5))
+    session.call(DtxSetTimeout(XID, 0))
+    assert session.call(DtxGetTimeout(XID)).timeout == DTX_TIMEOUT
+    session.transfer(b"x")
+    session.call(DtxEnd(XID))
+    assert status(session, DtxPrepare(XID)) == XaStatus.XA_OK
+    session.client.now += 1e6
+    session.client.tick()
+    assert status(session, DtxCommit(XID)) == XaStatus.XA_OK
+    assert count(session) == 1
+
+
+def test_without_a_usual_time_one_waits_for_ever() -> None:
+    session = Client010(Broker(dtx_timeout=0)).open().session()
+    session.declare("q")
+    session.call(DtxSelect())
+    session.call(DtxStart(XID))
+    assert session.call(DtxGetTimeout(XID)).timeout == 0
+    session.client.now += 1e6
+    session.client.tick()
+    assert status(session, DtxEnd(XID)) == XaStatus.XA_OK
 
 
 def test_a_session_that_ends_leaves_a_branch_that_is_only_rolled_back(session: Session010) -> None:

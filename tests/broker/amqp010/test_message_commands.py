@@ -18,7 +18,7 @@ from amqproxy.amqp010.commands import (
     QueueQuery,
 )
 from amqproxy.amqp010.methods import Command
-from amqproxy.amqp010.properties import DeliveryProperties
+from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.broker.broker import Broker
@@ -202,3 +202,13 @@ def test_what_is_refused(session: Session010, command: Command, code: int) -> No
 
 def test_acquire_of_what_is_not_held_acquires_nothing(session: Session010) -> None:
     assert not session.call(MessageAcquire(SequenceSet.of([5]))).transfers
+
+
+def test_transfers_have_the_resume_id_that_their_subscription_asks_for(session: Session010) -> None:
+    session.transfer(b"x", message=MessageProperties(content_type="text/plain"))
+    session.subscribe("q", "d", resume_id="mine", resume_ttl=500, acquire_mode=1)
+    session.subscribe("q", "e", resume_id="other")
+    for (_, message), expected in zip(session.messages, (("mine", 500), ("other", None)), strict=True):
+        delivery = message.delivery_properties
+        assert (delivery.resume_id, delivery.resume_ttl, delivery.routing_key) == (*expected, "q")
+        assert message.properties.content_type == "text/plain"

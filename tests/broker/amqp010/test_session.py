@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import (
     ExecutionSync,
     FileQos,
@@ -12,6 +13,7 @@ from amqproxy.amqp010.commands import (
     MessageFlow,
     MessageReject,
     MessageRelease,
+    MessageTransfer,
     QueueDelete,
     QueueQuery,
     TxCommit,
@@ -20,16 +22,22 @@ from amqproxy.amqp010.commands import (
 )
 from amqproxy.amqp010.controls import (
     SessionAttach,
+    SessionCommandPoint,
     SessionCompleted,
     SessionDetach,
     SessionDetached,
     SessionFlush,
+    SessionGap,
     SessionKnownCompleted,
 )
 from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.methods import Control
+from amqproxy.amqp010.properties import DeliveryProperties, Header
 from amqproxy.amqp010.sequence import MAX_RANGES, SequenceSet
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
+
+LAST_FRAME = 60
 
 
 @pytest.fixture
@@ -138,3 +146,40 @@ def test_completion_of_everything_many_times_over_costs_little(session: Session0
     everything = SequenceSet([(0, 0x7FFF_FFFF)] * MAX_RANGES)
     session.control(SessionCompleted(everything))
     assert len(session.got()) == 200
+
+
+@pytest.mark.parametrize("control", [SessionGap(SequenceSet.of([1])), SessionCommandPoint(2, 0)])
+def test_a_command_that_is_cut_is_not_done_and_the_next_is(session: Session010, control: Control) -> None:
+    session.declare("q")
+    assert session.sent == 1
+    session.client.feed(_transfer(1, b"x" * 100)[:-LAST_FRAME])
+    session.control(control)
+    session.sent = 2
+    session.client.feed(_transfer(1, b"y" * 100))
+    session.sent = 3
+    session.subscribe("q", "d")
+    assert session.got() == [b"y" * 100]
+    assert (1 in session.completed) is isinstance(control, SessionGap)
+
+
+def test_the_rest_of_a_command_that_was_cut_closes_the_connection(session: Session010) -> None:
+    data = _transfer(1, b"x" * 100)
+    other = Client010(session.client.broker).open().session(1, b"other")
+    session.client.feed(data[:-LAST_FRAME])
+    session.control(SessionGap(SequenceSet.of([0])))
+    session.client.feed(data[-LAST_FRAME:])
+    assert session.client.names() == ["session.completed", "connection.close"]
+    other.declare("q")
+
+
+def test_a_gap_that_covers_what_was_done_leaves_it_done(session: Session010) -> None:
+    session.declare("q")
+    session.transfer(b"x")
+    session.control(SessionGap(SequenceSet([(0, 1)])))
+    assert session.call(QueueQuery("q")).message_count == 1
+
+
+def _transfer(channel: int, body: bytes) -> bytes:
+    """Of several frames, of which the last has `LAST_FRAME` bytes."""
+    header = Header((DeliveryProperties(routing_key="q"),))
+    return Assembly(channel, MessageTransfer("", 1, 0), header, body).encode(64)

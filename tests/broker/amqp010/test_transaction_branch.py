@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp010.domains import XaStatus
 from amqproxy.amqp010.results import Xid
-from amqproxy.broker.amqp010.transaction_branch import BranchState, TransactionBranch
+from amqproxy.broker.amqp010.transaction_branch import REMEMBERED, BranchState, TransactionBranch
 from amqproxy.broker.vhost import VirtualHost
 
 XID = Xid(1, b"g", b"b")
@@ -28,13 +28,31 @@ def test_its_time() -> None:
     assert branch.status == XaStatus.XA_RBTIMEOUT
 
 
+def test_one_that_failed_is_forgotten_in_the_end() -> None:
+    vhost = VirtualHost("v")
+    branch = branch_of(vhost)
+    branch.fail(100.0)
+    assert branch.status == XaStatus.XA_RBROLLBACK
+    vhost.tick(100.0 + REMEMBERED)
+    assert branch.status == XaStatus.XA_RBTIMEOUT
+    branch.sessions[session := object()] = False
+    vhost.tick(100.0 + 2 * REMEMBERED)
+    assert vhost.branches != {}, "a session is associated with it"
+    assert branch.leave(session, 100.0)
+    vhost.tick(100.0 + 3 * REMEMBERED)
+    assert vhost.branches == {}
+    assert len(vhost.timed) == 0
+
+
 def test_what_is_prepared_has_no_time_any_more() -> None:
     vhost = VirtualHost("v")
     branch = branch_of(vhost)
     branch.set_timeout(5, 100.0)
+    assert not branch.is_prepared
     branch.prepared()
+    assert len(vhost.timed) == 0
     branch.tick(107.0)
-    assert branch.state is BranchState.PREPARED
+    assert branch.is_prepared
     assert branch.timeout == 0
 
 
@@ -55,13 +73,13 @@ def test_sessions_come_and_go() -> None:
     assert not branch.is_associated
     branch.sessions[second] = False
     assert branch.is_associated
-    assert not branch.leave(object())
+    assert not branch.leave(object(), 100.0)
     assert branch.status == XaStatus.XA_OK
-    assert not branch.leave(first)
+    assert not branch.leave(first, 100.0)
     assert branch.status == XaStatus.XA_RBROLLBACK
     assert list(branch.sessions) == [second]
-    assert branch.leave(second)
-    assert not branch.leave(second)
+    assert branch.leave(second, 100.0)
+    assert not branch.leave(second, 100.0)
 
 
 def test_what_is_prepared_stays_when_a_session_leaves_that_had_suspended_it() -> None:
@@ -69,7 +87,7 @@ def test_what_is_prepared_stays_when_a_session_leaves_that_had_suspended_it() ->
     session = object()
     branch.sessions = {session: True}
     branch.prepared()
-    assert not branch.leave(session)
+    assert not branch.leave(session, 100.0)
     assert branch.state is BranchState.PREPARED
 
 

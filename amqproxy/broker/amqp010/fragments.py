@@ -1,0 +1,136 @@
+"""Messages that a client transfers in several parts, and those of them whose rest may still come. Section 10.2.
+
+Parts are transfers to one destination, one after the other; the first has the properties of the whole. Where they have
+a resume-id, what has come of a message outlives its session for a while: message.resume goes on with it.
+"""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.command_ids import CommandIds
+from amqproxy.amqp010.errors import IllegalState, ResourceLimitExceeded
+from amqproxy.amqp010.properties import FragmentProperties, Header
+from amqproxy.broker.vhost import VirtualHost
+
+MOST_OPEN = 64
+"""Messages of one session of which a part has come."""
+
+USUAL_TTL = 60_000
+MOST_TTL = 3_600_000
+"""Milliseconds for which such a message is kept without its session: where there is no resume-ttl, and at most."""
+
+MOST_KEPT = 1000
+MOST_BYTES = 64 * 1024 * 1024
+"""What is kept so in one virtual host; of more, nothing."""
+
+
+class FragmentedMessage:
+    """A message of which a part has come: its first `size` bytes.
+
+    `positions` are those of its transfers in its session, without the last.
+    """
+
+    def __init__(self, vhost: VirtualHost, header: Header) -> None:
+        self.header = Header(tuple(each for each in header.entries if not isinstance(each, FragmentProperties)))
+        self.positions = CommandIds()
+        self.size = 0
+        self._vhost = vhost
+        self._parts: list[bytes] = []
+        self._key = ("", "")
+
+    @property
+    def routing_key(self) -> str:
+        """Where it is to go."""
+        delivery = self.header.delivery
+        return (delivery and delivery.routing_key) or ""
+
+    def add(self, body: bytes) -> None:
+        """Take what comes next."""
+        self._parts.append(body)
+        self.size += len(body)
+        self._vhost.uncommitted_bytes += len(body)
+
+    def take(self) -> bytes:
+        """All that has come, which it gives away."""
+        body = b"".join(self._parts)
+        self._vhost.uncommitted_bytes -= self.size
+        self._parts, self.size = [], 0
+        return body
+
+    def keep(self, user: str, now: float) -> bool:
+        """Wait for that user's message.resume; False where it cannot."""
+        delivery, kept = self.header.delivery, self._vhost.interrupted
+        if delivery is None or delivery.resume_id is None or len(kept) >= MOST_KEPT:
+            return False
+        if sum(each.size for each in kept.values()) + self.size > MOST_BYTES:
+            return False
+        self._key = user, delivery.resume_id
+        former = kept.pop(self._key, None)
+        if former is not None:
+            former.tick(now)
+        self.positions = CommandIds()
+        kept[self._key] = self
+        ttl = USUAL_TTL if delivery.resume_ttl is None else min(delivery.resume_ttl, MOST_TTL)
+        self._vhost.timed.set(self, now + ttl / 1000)
+        return True
+
+    def go_on(self) -> None:
+        """Its rest is to come."""
+        self._vhost.interrupted.pop(self._key, None)
+        self._vhost.timed.drop(self)
+
+    def tick(self, now: float) -> None:
+        """It has waited long enough."""
+        self.go_on()
+        self.take()
+
+
+class Fragments:
+    """Of one session, whose user is `user`: at most `largest` bytes."""
+
+    def __init__(self, vhost: VirtualHost, user: str, largest: int) -> None:
+        self._vhost = vhost
+        self._user = user
+        self._largest = largest
+        self._open: dict[str, FragmentedMessage] = {}
+
+    def add(self, destination: str, header: Header, body: bytes) -> FragmentedMessage:
+        """Take a part of a message; the message."""
+        fragment = header.fragment
+        is_first = fragment is None or fragment.first
+        message = self._open.get(destination)
+        if is_first:
+            if message is not None:
+                raise IllegalState(f"a message to '{destination}' before the last fragment of the one before it")
+            if len(self._open) >= MOST_OPEN:
+                raise ResourceLimitExceeded(f"more than {MOST_OPEN} messages in fragments at a time")
+            message = self._open[destination] = FragmentedMessage(self._vhost, header)
+        elif message is None:
+            raise IllegalState(f"a fragment of a message to '{destination}' whose first has not come")
+        if sum(each.size for each in self._open.values()) + len(body) > self._largest:
+            raise ResourceLimitExceeded(f"messages in fragments of more than {self._largest} bytes")
+        message.add(body)
+        return message
+
+    def finish(self, destination: str) -> bytes:
+        """The last part has come: the body of the whole."""
+        return self._open.pop(destination).take()
+
+    def resume(self, destination: str, resume_id: str) -> int:
+        """Go on with a message; how many bytes of it are there."""
+        for message in self._open.values():
+            delivery = message.header.delivery
+            if delivery is not None and delivery.resume_id == resume_id:
+                return message.size
+        found = self._vhost.interrupted.get((self._user, resume_id))
+        if not isinstance(found, FragmentedMessage) or destination in self._open:
+            return 0
+        found.go_on()
+        self._open[destination] = found
+        return found.size
+
+    def end(self, now: float) -> None:
+        """The session ends: keep what may be resumed."""
+        while self._open:
+            _, message = self._open.popitem()
+            if not message.keep(self._user, now):
+                message.take()
