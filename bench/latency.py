@@ -1,19 +1,18 @@
 """What a proxy adds to a round trip: one small publish, answered by one basic.ack, on one idle connection.
 
 Where the scheduler puts three processes on a few cores moves these figures more than any proxy does, so they are taken
-twice: as it likes, and with all of them on one core, where only the work counts.
+more than once: as it likes, with all of them on one core, where only the work counts, and with the proxy on a core of
+its own, where waking another core counts too.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median, quantiles
 
 from bench import load, talk
-from bench.peers import Proxy, contenders, listener
+from bench.peers import Placement, Proxy, contenders, listener, placements
 from bench.report import Goal, Row, progress
 
 ROUND_TRIPS = 20_000
@@ -27,18 +26,16 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
     """Rows for the median and the 99th percentile, in microseconds beyond the round trip without a proxy."""
     rounds *= 3  # short ones: it is the placing that differs from one to the next
     times = max(200, int(ROUND_TRIPS * scale / rounds))
-    every = os.sched_getaffinity(0)
     with listener() as listening, contenders(listening.getsockname()[1]) as (proxies, missing):
         yield from missing
-        for cores, where in ((every, "on any core"), ({min(every)}, "on one core")):
-            progress(f"latency: ping-pong {where}")
-            for proxy in proxies:
-                _pin(proxy, cores)
+        for placement in placements():
+            progress(f"latency: ping-pong {placement.name}")
+            placement.put(proxies)
             trips: dict[str, list[list[float]]] = {proxy.name: [] for proxy in proxies}
             for turn in range(rounds):
                 for proxy in proxies if turn % 2 == 0 else reversed(proxies):
-                    trips[proxy.name].append(round_trips(listening, proxy, times, cores))
-            yield from _rows(trips, where)
+                    trips[proxy.name].append(round_trips(listening, proxy, times, placement))
+            yield from _rows(trips, placement.name)
 
 
 def _rows(trips: dict[str, list[list[float]]], where: str) -> Iterator[Row]:
@@ -61,27 +58,20 @@ def added(figures: dict[str, list[float]]) -> dict[str, list[float]]:
     }
 
 
-def round_trips(listening: socket.socket, proxy: Proxy, times: int, cores: set[int]) -> list[float]:
+def round_trips(listening: socket.socket, proxy: Proxy, times: int, placement: Placement) -> list[float]:
     """The seconds of each round trip."""
     acknowledgement = talk.ack()
 
     def broker() -> list[float]:
-        os.sched_setaffinity(0, cores)
+        placement.put_end()
         sock, _ = listening.accept()
         talk.answer(sock, confirms=True)
         return load.pong(sock, len(MESSAGE), acknowledgement, times)
 
     def client() -> list[float]:
-        os.sched_setaffinity(0, cores)
+        placement.put_end()
         sock = talk.connect(proxy.port)
         talk.select_confirms(sock)
         return load.ping(sock, MESSAGE, len(acknowledgement), times)
 
     return load.side_by_side(broker, client)[1]
-
-
-def _pin(proxy: Proxy, cores: set[int]) -> None:
-    """Keep all threads of a proxy on these cores."""
-    if proxy.pid is not None:
-        for task in Path(f"/proc/{proxy.pid}/task").iterdir():
-            os.sched_setaffinity(int(task.name), cores)

@@ -31,6 +31,35 @@ class Proxy(NamedTuple):
     pid: int | None = None
 
 
+class Placement(NamedTuple):
+    """On which cores the two ends run, and on which the proxy between them."""
+
+    name: str
+    ends: set[int]
+    proxy: set[int]
+
+    def put(self, proxies: Sequence[Proxy]) -> None:
+        """Keep all threads of these proxies there."""
+        for each in proxies:
+            if each.pid is not None:
+                for task in Path(f"/proc/{each.pid}/task").iterdir():
+                    os.sched_setaffinity(int(task.name), self.proxy)
+
+    def put_end(self) -> None:
+        """Keep this process, which is one of the ends, there."""
+        os.sched_setaffinity(0, self.ends)
+
+
+def placements() -> list[Placement]:
+    """As the scheduler likes, everything on one core, and, where there are two, the proxy on a core of its own."""
+    every = os.sched_getaffinity(0)
+    one = {min(every)}
+    found = [Placement("on any core", every, every), Placement("on one core", one, one)]
+    if every - one:
+        found.append(Placement("on a core of its own", one, {max(every)}))
+    return found
+
+
 def program(name: str, package: str) -> str:
     """The path of an installed program; `Missing` if it is not."""
     path = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_DIRECTORIES]))

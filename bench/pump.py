@@ -2,6 +2,8 @@
 
 Bulk, a round trip in a closed loop, and round trips at a fixed rate, over one connection and over many: there the price
 is that of waking up. Each message is one small publish, answered by one basic.ack.
+
+What it takes to wake a process is decided by where the scheduler puts it: round trips are measured in each placement.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import psutil
 from bench import load, peers, rabbitmq, relay, talk
 from bench.latency import MESSAGE, MICROSECOND, added, round_trips
 from bench.memory import resident
-from bench.peers import Proxy
+from bench.peers import Placement, Proxy, placements
 from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress
 
 SECTION = "One pump"
@@ -58,26 +60,38 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         one = [each for each in proxies if each not in two]
         yield from _bulk(listening, proxies, rounds, scale)
 
-        progress("pump: closed loop")
-        times = max(200, int(6000 * scale))
-        every = set(range(psutil.cpu_count() or 1))
-        loop = {
-            proxy.name: lambda proxy=proxy: median(round_trips(listening, proxy, times, every)) / MICROSECOND
-            for proxy in one
-        }
-        figures = added(in_turns(loop, rounds))
-        yield Row(SECTION, "closed loop, added", "µs", figures, (HAPROXY,), LESS, less_is_better=True)
-
-        for wanted, most in CONNECTIONS.items():
-            count = min(wanted, _most_connections() - SPARE)
-            progress(f"pump: {RATE:,} a second on {count:,} connections")
-            seconds = max(1.0, 2 * scale, scale * count / RATE)
-            yield from _paced(listening, one, count, min(rounds, most), seconds)
+        for placement in placements():
+            placement.put(one)
+            yield from _round_trips(listening, one, placement, rounds, scale)
+        placements()[0].put(one)
 
         progress(f"pump: {IDLE} idle connections")
         idle = {proxy.name: [resident(listening, proxy, IDLE)] for proxy in one if proxy.pid is not None}
         yield Row(SECTION, "idle connection", "KiB", idle, goal=Goal(6.0, True), less_is_better=True)
     yield from _in_front(min(rounds, 5), scale)
+
+
+def _round_trips(
+    listening: socket.socket, proxies: list[Proxy], placement: Placement, rounds: int, scale: float
+) -> Iterator[Row]:
+    """In a closed loop, then at a fixed rate over more and more connections."""
+    section = f"{SECTION}, round trips {placement.name}"
+    progress(f"pump: closed loop {placement.name}")
+    times = max(200, int(6000 * scale))
+    loop = {
+        proxy.name: lambda proxy=proxy: median(round_trips(listening, proxy, times, placement)) / MICROSECOND
+        for proxy in proxies
+    }
+    figures = added(in_turns(loop, rounds))
+    yield Row(section, "closed loop, added", "µs", figures, (HAPROXY,), LESS, less_is_better=True)
+    for wanted, most in CONNECTIONS.items():
+        count = min(wanted, _most_connections() - SPARE)
+        progress(f"pump: {RATE:,} a second on {count:,} connections {placement.name}")
+        seconds = max(1.0, 2 * scale, scale * count / RATE)
+        trips, costs = _paced(listening, proxies, placement, count, min(rounds, most), seconds)
+        name = f"{RATE:,}/s on {count:,}"
+        yield Row(section, f"{name}, added", "µs", added(trips), (HAPROXY,), LESS, less_is_better=True)
+        yield Row(section, f"{name}, CPU a message", "µs", costs, (HAPROXY,), NO_MORE, less_is_better=True)
 
 
 def _most_connections() -> int:
@@ -141,34 +155,38 @@ def _in_front(rounds: int, scale: float) -> Iterator[Row | str]:
         yield str(lack)
 
 
-def _paced(listening: socket.socket, proxies: list[Proxy], count: int, rounds: int, seconds: float) -> Iterator[Row]:
+def _paced(
+    listening: socket.socket, proxies: list[Proxy], placement: Placement, count: int, rounds: int, seconds: float
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """By proxy, the median round trip and the CPU time a message, both in µs, of each round."""
     trips: dict[str, list[float]] = {proxy.name: [] for proxy in proxies}
     costs: dict[str, list[float]] = {proxy.name: [] for proxy in proxies if proxy.pid is not None}
     for turn in range(rounds):
         for proxy in proxies if turn % 2 == 0 else reversed(proxies):
-            trip, cost = paced(listening, proxy, count, seconds)
+            trip, cost = paced(listening, proxy, count, seconds, placement)
             trips[proxy.name].append(trip / MICROSECOND)
             if proxy.pid is not None:
                 costs[proxy.name].append(cost / MICROSECOND)
-    name = f"{RATE:,}/s on {count:,}"
-    yield Row(SECTION, f"{name}, added", "µs", added(trips), (HAPROXY,), LESS, less_is_better=True)
-    yield Row(SECTION, f"{name}, CPU a message", "µs", costs, (HAPROXY,), NO_MORE, less_is_better=True)
+    return trips, costs
 
 
-def paced(listening: socket.socket, proxy: Proxy, count: int, seconds: float) -> tuple[float, float]:
+def paced(
+    listening: socket.socket, proxy: Proxy, count: int, seconds: float, placement: Placement
+) -> tuple[float, float]:
     """The median of round trips at a fixed rate, over so many connections in turn; the proxy's CPU time for each.
 
     Only of connections that are open and have passed some messages: opening one is another price.
     """
     messages = int(RATE * seconds)
     _, (spent, *trips) = load.side_by_side(
-        partial(_answer_all, listening, count), partial(_send_paced, proxy, count, messages)
+        partial(_answer_all, listening, count, placement), partial(_send_paced, proxy, count, messages, placement)
     )
     return median(trips), spent / messages
 
 
-def _send_paced(proxy: Proxy, count: int, messages: int) -> list[float]:
+def _send_paced(proxy: Proxy, count: int, messages: int, placement: Placement) -> list[float]:
     """The proxy's CPU time, then the times of the round trips."""
+    placement.put_end()
     socks = []
     size = len(talk.ack())
     for _ in range(count):
@@ -204,7 +222,8 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
-def _answer_all(listening: socket.socket, count: int) -> list[float]:
+def _answer_all(listening: socket.socket, count: int, placement: Placement) -> list[float]:
+    placement.put_end()
     selector = selectors.DefaultSelector()
     acknowledgement = talk.ack()
     for _ in range(count):
