@@ -11,6 +11,11 @@ from collections.abc import Iterable, Iterator
 
 from amqproxy.amqp010.sequence import BITS, difference
 
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
 
 def id_of(position: int) -> int:
     """The command id on the wire."""
@@ -69,9 +74,12 @@ class CommandIds:
 
     def add(self, ids: range) -> None:
         """Add all of a range that is not empty."""
+        self.extend(ids.start, ids.stop)
+
+    def extend(self, start: cython.longlong, stop: cython.longlong) -> None:
+        """Add all from `start` on that are before `stop`, which is one at least."""
         starts, stops = self._starts, self._stops
-        start, stop = ids.start, ids.stop
-        last = len(stops) - 1
+        last: cython.Py_ssize_t = len(stops) - 1
         if last >= 0 and start == stops[last]:  # what follows, which is the usual case
             stops[last] = stop
             return
@@ -96,6 +104,19 @@ class CommandIds:
         starts[begin:end] = [each.start for each in kept]
         stops[begin:end] = [each.stop for each in kept]
         return removed
+
+    def move(self, start: cython.longlong, stop: cython.longlong, to: CommandIds) -> None:
+        """Remove what there is from `start` on before `stop`, and add that to another set."""
+        if self._is_only(start, stop):  # the usual case
+            self.clear()
+            to.extend(start, stop)
+            return
+        for removed in self.remove(range(start, stop)):
+            to.add(removed)
+
+    def _is_only(self, start: cython.longlong, stop: cython.longlong) -> cython.bint:
+        """Is this all there is?"""
+        return len(self._starts) == 1 and self._starts[0] == start and self._stops[0] == stop
 
     def has_all(self, ids: range) -> bool:
         """Whether a range is in it as a whole."""

@@ -75,9 +75,14 @@ _TRANSFER = cython.declare(cython.int, commands.MessageTransfer.index)
 
 def encode_frame(flags: int, kind: int, channel: int, payload: bytes) -> bytes:
     """A frame's bytes; its track is that of its type. `OverflowError` where it is too large."""
+    return encode_frame_head(flags, kind, channel, len(payload)) + payload
+
+
+def encode_frame_head(flags: int, kind: int, channel: int, size: int) -> bytes:
+    """What comes before a payload of `size` bytes."""
     track = CONTROL_TRACK if kind == CONTROL else COMMAND_TRACK
-    size = (len(payload) + OVERHEAD).to_bytes(2)
-    return b"%c%c%b\x00%c%b\x00\x00\x00\x00%b" % (flags, kind, size, track, channel.to_bytes(2), payload)
+    size_of_frame = (size + OVERHEAD).to_bytes(2)
+    return b"%c%c%b\x00%c%b\x00\x00\x00\x00" % (flags, kind, size_of_frame, track, channel.to_bytes(2))
 
 
 def encode_segment(flags: int, kind: int, channel: int, payload: bytes, frame_max: int = MAX_FRAME) -> bytes:

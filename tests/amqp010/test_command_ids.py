@@ -55,6 +55,17 @@ def test_it_is_a_set(steps: list[tuple[bool, range]]) -> None:
     assert not ids
 
 
+@given(st.lists(ranges, max_size=20), st.lists(ranges, max_size=20), ranges)
+def test_what_there_is_moves(before: list[range], there: list[range], moved: range) -> None:
+    ids, to = CommandIds.of(before), CommandIds()
+    for each in there:
+        to.extend(each.start, each.stop)
+    plain, target = ({number for each in some for number in each} for some in (before, there))
+    ids.move(moved.start, moved.stop, to)
+    assert {number for each in ids for number in each} == plain - set(moved)
+    assert {number for each in to for number in each} == target | (plain & set(moved))
+
+
 def test_what_follows_makes_one_range() -> None:
     ids = CommandIds()
     for number in range(7, 1007):

@@ -62,7 +62,7 @@ class Browser:
     def _send(self, queue: Queue, now: float) -> bool:
         """Send as much as fits into this turn; is there more?"""
         quantum = self._session.vhost.work.quantum
-        while self._session.may_send and self._subscription.has_credit():
+        while self._session.sender.may_send() and self._subscription.has_credit():
             if not self._found and not self._look(queue, quantum):
                 return False
             peeked = self._found.popleft()

@@ -57,6 +57,11 @@ from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Steps
 from amqproxy.conversion.header_tables import map_of
 
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
 HANDSHAKE_TIME = 10.0
 """Seconds that a client has to open its connection."""
 
@@ -81,6 +86,10 @@ class Stage(Enum):
     OPENING = auto()
     OPEN = auto()
     CLOSING = auto()
+
+
+_OPEN = Stage.OPEN  # these as C sees them
+_TRANSFER = MessageTransfer.index
 
 
 class Amqp010Connection:
@@ -207,26 +216,33 @@ class Amqp010Connection:
 
     def _take(self, frames: list[Frame], now: float) -> None:
         """Do what the frames ask for, in their order, as far as this turn goes: the others are `_unread` then."""
-        quantum = self._quantum
-        place, count = self._place, len(frames)
+        quantum, alarms, assemblies = self._quantum, self.broker.alarms, self._assemblies
+        place: cython.Py_ssize_t = self._place
+        count: cython.Py_ssize_t = len(frames)
+        frame: Frame
         while place < count and not self.is_over:
             if self._is_busy or (quantum.left <= 0 and quantum.is_over()):
                 break
             frame = frames[place]
-            if self.broker.alarms and frame.index == MessageTransfer.index and self._stage is Stage.OPEN:
+            if alarms and frame.index == _TRANSFER and self._stage is _OPEN:
                 self.is_blocked = True
                 break
             place += 1
             quantum.left -= 1
             try:
-                channel = frame.channel
-                reader = self._assemblies.get(channel)
-                if reader is None or channel not in self.sessions or self._stage is not Stage.OPEN:
+                # There is one for each channel with a session, and for no other channel.
+                reader: AssemblyReader | None = assemblies.get(frame.channel)
+                if reader is None or self._stage is not _OPEN:
                     self._receive(frame, now)
                     continue
                 assembly = reader.add(frame)
-                if assembly is not None:
-                    self._take_assembly(assembly, channel, now)
+                if assembly is None:
+                    continue
+                if frame.track:
+                    session: BrokerSession = self.sessions[frame.channel]
+                    session.receive(assembly, now)
+                else:
+                    self._take_control(assembly, now)
             except (ProtocolError, ProtocolError091) as error:
                 self._refuse(frame, error, now)
         if self.is_over:
@@ -379,13 +395,15 @@ class Amqp010Connection:
             del self._assemblies[channel]
             if assembly is None:
                 raise FramingError("a control in several frames, where no session is attached", channel=channel)
-        if assembly is not None:
-            self._take_assembly(assembly, channel, now)
-
-    def _take_assembly(self, assembly: Assembly, channel: int, now: float) -> None:
-        if assembly.is_command:
-            self.sessions[channel].receive(assembly, now)
+        if assembly is None:
             return
+        if frame.track:
+            self.sessions[channel].receive(assembly, now)
+        else:
+            self._take_control(assembly, now)
+
+    def _take_control(self, assembly: Assembly, now: float) -> None:
+        channel = assembly.channel
         control: Control = assembly.method
         if control.class_code == ConnectionClose.class_code:
             if channel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amqproxy.amqp010.command_ids import id_of
 from amqproxy.amqp010.commands import (
     MessageAccept,
     MessageAcquire,
@@ -217,7 +218,7 @@ def _acquire(session: CommandSession, command: MessageAcquire, position: int, no
 
 def _acquiring(session: CommandSession, ids: list[range], position: int, now: float) -> Job:
     found = yield from session.deliveries.acquiring(ids, now)
-    ranges = [(session.id_of(each.start), session.id_of(each.stop - 1)) for each in found]
+    ranges = [(id_of(each.start), id_of(each.stop - 1)) for each in found]
     session.result(position, Acquired(SequenceSet(ranges)))
 
 

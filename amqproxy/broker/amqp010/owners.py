@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.methods import Command, Method
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
-from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.amqp010.completions import Completions
+from amqproxy.broker.amqp010.session_sender import SessionSender
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.clients import ConnectedClient
 from amqproxy.broker.connection.output import OutputBuffer
@@ -46,24 +46,19 @@ class OwningSession(Protocol):
     def place(self) -> Table: ...
 
     @property
-    def may_send(self) -> bool: ...
+    def sender(self) -> SessionSender: ...
+
+    @property
+    def completions(self) -> Completions: ...
 
     @property
     def open_transaction(self) -> Transaction | None: ...
-
-    def id_of(self, position: int, /) -> int: ...
-
-    def send(self, command: Command, /) -> int: ...
-
-    def send_transfer(self, subscription: Subscription, header: bytes, body: bytes, /) -> int: ...
 
     def do(self, job: Job, now: float, /) -> None: ...
 
     def complete(self, position: int, /) -> None: ...
 
     def complete_range(self, positions: range, /) -> None: ...
-
-    def expects_accept(self, position: int, earlier: CommandIds | None = None, /) -> None: ...
 
     def end_turn(self) -> None: ...
 

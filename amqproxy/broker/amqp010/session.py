@@ -6,12 +6,11 @@ for; what is complete is reported at the end of the turn, or once the disk has i
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.command_ids import CommandIds, id_of, position_of
-from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, MessageAccept, MessageTransfer
+from amqproxy.amqp010.command_ids import id_of, position_of
+from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, MessageTransfer
 from amqproxy.amqp010.controls import (
     SessionCommandPoint,
     SessionCompleted,
@@ -24,7 +23,7 @@ from amqproxy.amqp010.controls import (
     SessionRequestTimeout,
     SessionTimeout,
 )
-from amqproxy.amqp010.domains import AcceptMode, AcquireMode, DetachCode
+from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.errors import (
     InternalError,
     NotImplementedByPeer,
@@ -32,30 +31,31 @@ from amqproxy.amqp010.errors import (
     ResourceDeleted,
     Scope,
 )
-from amqproxy.amqp010.frame import BODY, COMMAND, FIRST_SEGMENT, HEADER, LAST_SEGMENT, encode_segment
 from amqproxy.amqp010.methods import Command, Control
-from amqproxy.amqp010.sequence import MAX_RANGES, SequenceSet
+from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import firehose
 from amqproxy.broker.amqp010.commands import HANDLERS
+from amqproxy.broker.amqp010.completions import Completions
 from amqproxy.broker.amqp010.detachment import Detachment
 from amqproxy.broker.amqp010.exceptions import translated
 from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningConnection
-from amqproxy.broker.amqp010.replay import ReplayBuffer, SentCommand
 from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
-from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.amqp010.session_sender import SessionSender
 from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.amqp010.work_unit import WorkUnit
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
 
-MANY_RANGES = 1024
-"""Ranges of completed commands that the client has not confirmed to know of, above which it is asked to."""
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
 
 REMOVING = 16
 """What it costs of a turn to remove a queue."""
@@ -65,9 +65,6 @@ MAX_TIMEOUT = 3600
 
 MAX_DETACHED = 1000
 """Sessions that may wait so in one virtual host; of more, they end at once."""
-
-LARGE = 16 * 1024
-"""Bytes of a body from which it is not copied into the frames around it."""
 
 
 class BrokerSession:
@@ -79,7 +76,6 @@ class BrokerSession:
 
     def __init__(self, name: bytes, number: int, connection: OwningConnection, vhost: VirtualHost) -> None:
         self.name = name
-        self.number = number
         self.connection: OwningConnection = connection
         self.broker = connection.broker
         self.vhost = vhost
@@ -93,29 +89,22 @@ class BrokerSession:
         self.branches: dict[TransactionBranch, None] = {}
         """Those whose work it has begun, and not ended."""
         self.is_distributed = False
-        self.is_over = False
+        self.sender = SessionSender(number, connection.output)
+        self.completions = Completions()
         self.deliveries = SessionDeliveries(self)
         self.publisher = SessionPublisher(self)
+        self.timeout = 0
+        """Seconds for which the session waits for its client, once that is gone."""
         self._journal = None if vhost.storage is None else vhost.storage.journal
         self._next: int | None = None
         self._seen = 0
         """The position behind the last command that was executed."""
-        self._completed = CommandIds()
-        self._has_completed = False
-        self._incomplete: dict[int, None] = {}
-        self._syncs: deque[int] = deque()
-        self._to_accept = CommandIds()
-        self._accepted_along: dict[int, CommandIds] = {}
-        """What else is accepted with a transfer: those before it, of one message."""
-        self._accepted = CommandIds()
-        self._known: list[tuple[int, int]] = []
-        self._sent = 0
-        self._is_pointed = False
-        self.timeout = 0
-        """Seconds for which the session waits for its client, once that is gone."""
-        self._replay = ReplayBuffer()
-        self._awaits_expected = False
         self._place: Table | None = None
+
+    @property
+    def number(self) -> int:
+        """Its channel."""
+        return self.sender.number
 
     @property
     def client(self) -> str:
@@ -141,25 +130,18 @@ class BrokerSession:
         return self._next
 
     @property
-    def may_send(self) -> bool:
-        """Is there room for something more to be sent?"""
-        if self.is_over or self._awaits_expected or not self.connection.output.has_room:
-            return False
-        return not (self.timeout and self._replay.is_full)
+    def is_over(self) -> bool:
+        return self.sender.is_over
 
     @property
     def bytes_kept(self) -> int:
         """Bytes of memory that it takes for its client to come back, beside what a connection's channel takes."""
-        return self._replay.size + (self.deliveries.unacked.bytes_in_memory if self.is_detached else 0)
+        return self.sender.replay.size + (self.deliveries.unacked.bytes_in_memory if self.is_detached else 0)
 
     @property
     def is_detached(self) -> bool:
         """Does it wait for its client to come back?"""
         return isinstance(self.connection, Detachment)
-
-    def id_of(self, position: int) -> int:
-        """The command id on the wire."""
-        return id_of(position)
 
     # --- what comes
 
@@ -171,8 +153,8 @@ class BrokerSession:
             return
         self._next = position + 1
         if position < self._seen:  # sent again, after a connection was lost
-            if position not in self._incomplete:
-                self._complete(range(position, position + 1))
+            if not self.completions.has_begun(position):
+                self._complete_again(position, position + 1)
             return
         self._seen = position + 1
         command: Command = assembly.method
@@ -181,18 +163,18 @@ class BrokerSession:
         except (ProtocolError, ProtocolError091) as error:
             self.fail(error, position, command, now)
 
-    def _execute(self, assembly: Assembly, command: Command, position: int, now: float) -> None:
+    def _execute(self, assembly: Assembly, command: Command, position: cython.longlong, now: float) -> None:
         if type(command) is MessageTransfer:
             if self.publisher.transfer(assembly, position, now):
-                self.complete(position)
+                self._complete(position, position + 1)
             else:
-                self._incomplete[position] = None
+                self.connection.to_end_turn(self)
             return
         self.connection.is_costly()
         handler = HANDLERS.get(type(command))
         if handler is None:
             raise NotImplementedByPeer(command.name)
-        self._incomplete[position] = None
+        self.completions.begin(position)
         if not handler(self, command, position, now):
             self.complete(position)
 
@@ -219,6 +201,10 @@ class BrokerSession:
         if not self.kept(position, *durables):
             self.complete(position)
 
+    def sync(self, position: int) -> bool:
+        """Complete a command once all before it are; True if that is later."""
+        return self.completions.sync(position)
+
     def kept(self, position: int, *durables: bool) -> bool:
         """Complete a command once the disk has it, if all that it concerns is durable. True if that is later."""
         journal = self._journal
@@ -234,124 +220,36 @@ class BrokerSession:
     # --- completion
 
     def complete(self, position: int) -> None:
-        """A command is done."""
-        self.complete_range(range(position, position + 1))
+        """A command is done; that is reported at the end of the turn."""
+        self._complete(position, position + 1)
 
     def complete_range(self, positions: range) -> None:
-        """Commands are done; that is reported at the end of the turn."""
+        """Commands are done."""
+        self._complete(positions.start, positions.stop)
+
+    def _complete(self, start: cython.longlong, stop: cython.longlong) -> None:
         if self.is_over:
             return
-        incomplete = self._incomplete
-        if incomplete:
-            is_small = len(positions) <= len(incomplete)
-            for position in positions if is_small else [each for each in incomplete if each in positions]:
-                incomplete.pop(position, None)
-        self._complete(positions)
-        while self._syncs and not self._is_before(self._syncs[0]):
-            position = self._syncs.popleft()
-            del self._incomplete[position]
-            self._complete(range(position, position + 1))
+        completions = self.completions
+        is_to_report = not completions.is_new
+        completions.complete(start, stop)
+        if is_to_report:
+            self.connection.to_end_turn(self)
 
-    def _complete(self, positions: range) -> None:
-        for accepted in self._to_accept.remove(positions) if self._to_accept else ():
-            self._accepted.add(accepted)
-            for position in [each for each in self._accepted_along if each in accepted]:
-                for earlier in self._accepted_along.pop(position):
-                    self._accepted.add(earlier)
-        self._completed.add(positions)
-        self._has_completed = True
+    def _complete_again(self, start: int, stop: int) -> None:
+        self.completions.complete_again(start, stop)
         self.connection.to_end_turn(self)
-
-    def _is_before(self, position: int) -> bool:
-        """Is a command before this one not complete?"""
-        first = next(iter(self._incomplete), position)
-        return first < position
-
-    def sync(self, position: int) -> bool:
-        """Complete a command once all before it are; True if that is later."""
-        if not self._is_before(position):
-            return False
-        self._syncs.append(position)
-        return True
-
-    def expects_accept(self, position: int, earlier: CommandIds | None = None) -> None:
-        """Accept a transfer once it is complete, and with it those that brought the parts of its message before."""
-        self._to_accept.add(range(position, position + 1))
-        if earlier:
-            self._accepted_along[position] = earlier
 
     def end_turn(self) -> None:
         """Report what was completed."""
         if self.is_over or self.is_detached:
             return
         self.publisher.end_turn()
-        if self._accepted:
-            accepted, self._accepted = list(self._accepted), CommandIds()
-            for start in range(0, len(accepted), MAX_RANGES):
-                self.send(MessageAccept(_set(accepted[start : start + MAX_RANGES])))
-        if self._has_completed:
-            self._has_completed = False
-            self._forget_completed()
-            is_many = self._completed.ranges > MANY_RANGES
-            self._control(SessionCompleted(_set(self._completed), timely_reply=is_many))
-        if self._known:
-            known, self._known = self._known, []
-            for start in range(0, len(known), MAX_RANGES):
-                self._control(SessionKnownCompleted(SequenceSet(known[start : start + MAX_RANGES])))
-
-    def _forget_completed(self) -> None:
-        """Report no more ranges than fit: a client that wants to know of its oldest commands has had the time."""
-        if self._completed.ranges > MAX_RANGES:
-            ranges = list(self._completed)
-            self._completed.remove(range(ranges[0].start, ranges[len(ranges) - MAX_RANGES].start))
-
-    # --- what goes out
-
-    def send(self, command: Command) -> int:
-        """Send a command without content; its position."""
-        position = self._next_sent()
-        if self.timeout:
-            self._replay.keep(position, SentCommand(command.encode()))
-        if not self._awaits_expected:
-            self.connection.send_method(self.number, command)
-        return position
-
-    def _next_sent(self) -> int:
-        if not self._is_pointed and not self._awaits_expected and not self.is_detached:
-            self._is_pointed = True
-            self._control(SessionCommandPoint(id_of(self._sent), 0))
-        position = self._sent
-        self._sent = position + 1
-        return position
-
-    def _control(self, control: Control) -> None:
-        self.connection.send_method(self.number, control)
-
-    def send_transfer(self, subscription: Subscription, header: bytes, body: bytes) -> int:
-        """Send a message to a subscription; the position of the transfer."""
-        position = self._next_sent()
-        number, frame_max = self.number, self.connection.frame_max
-        if not subscription.command:
-            accept = AcceptMode.EXPLICIT if subscription.accepts_explicitly else AcceptMode.NONE
-            acquire = AcquireMode.PRE_ACQUIRED if subscription.acquires else AcquireMode.NOT_ACQUIRED
-            subscription.command = MessageTransfer(subscription.destination, accept, acquire).encode()
-        if self.timeout:
-            self._replay.keep(position, SentCommand(subscription.command, header, body))
-        if not subscription.head or header is not subscription.header:
-            head = encode_segment(FIRST_SEGMENT, COMMAND, number, subscription.command, frame_max)
-            subscription.head = head + encode_segment(0, HEADER, number, header, frame_max)
-            subscription.header = header
-        output, head = self.connection.output, subscription.head
-        if len(body) < LARGE:
-            output.put(head + encode_segment(LAST_SEGMENT, BODY, number, body, frame_max))
-        else:
-            output.put(head)
-            output.put(encode_segment(LAST_SEGMENT, BODY, number, body, frame_max))
-        return position
+        self.completions.report(self.sender)
 
     def result(self, position: int, value: Struct) -> None:
         """Send the result of a command."""
-        self.send(ExecutionResult(id_of(position), value))
+        self.sender.send(ExecutionResult(id_of(position), value))
 
     # --- controls
 
@@ -364,25 +262,25 @@ class BrokerSession:
                 self._next = position_of(control.command_id or 0, self._seen)
             case SessionCompleted():
                 commands = control.commands or SequenceSet()
-                ranges = self._sent_ranges(commands)
-                self._replay.confirmed(ranges)
+                ranges = self.ranges(commands)
+                self.sender.replay.confirmed(ranges)
                 self.deliveries.completed(ranges, now)
-                self._known += commands.ranges
+                self.completions.to_be_known(commands)
                 self.connection.to_end_turn(self)
             case SessionKnownCompleted():
-                for each in self._ranges(control.commands or SequenceSet(), self._seen):
-                    self._completed.remove(each)
+                self.completions.known(self._ranges(control.commands or SequenceSet(), self._seen))
             case SessionFlush():
                 self._flush(control)
             case SessionRequestTimeout():
                 wanted = MAX_TIMEOUT if control.timeout is None else control.timeout
                 self.timeout = min(wanted, MAX_TIMEOUT)
-                self._control(SessionTimeout(self.timeout))
+                self.sender.keeps = self.timeout > 0
+                self.sender.control(SessionTimeout(self.timeout))
             case SessionGap():
                 for each in self._ranges(control.commands or SequenceSet(), self._seen):
                     self._skip(each)
             case SessionConfirmed():
-                self._replay.confirmed(self._sent_ranges(control.commands or SequenceSet()))
+                self.sender.replay.confirmed(self.ranges(control.commands or SequenceSet()))
             case SessionExpected():
                 self._take_expected(control, now)
             case SessionTimeout():
@@ -392,32 +290,24 @@ class BrokerSession:
 
     def _flush(self, flush: SessionFlush) -> None:
         self.publisher.end_turn()
-        self._forget_completed()
         if flush.expected:
             is_new = self._next is None and not self._seen
             next_id = id_of(self._seen if self._next is None else self._next)
-            self._control(SessionExpected(SequenceSet(() if is_new else ((next_id, next_id),))))
-        if flush.confirmed:
-            self._control(SessionConfirmed(_set(self._completed)))
-        if flush.completed:
-            self._has_completed = False
-            self._control(SessionCompleted(_set(self._completed)))
+            self.sender.control(SessionExpected(SequenceSet(() if is_new else ((next_id, next_id),))))
+        self.completions.report_all(self.sender, confirmed=flush.confirmed, completed=flush.completed)
 
     def _skip(self, gap: range) -> None:
         """Commands that will not come count as complete."""
         if self._next is not None and gap.start <= self._next < gap.stop:
             self._next = self._seen = max(gap.stop, self._seen)
-        self._complete(gap)
+        self._complete_again(gap.start, gap.stop)
 
     def ranges(self, commands: SequenceSet) -> list[range]:
         """The positions of transfers that a client refers to."""
-        return self._sent_ranges(commands)
-
-    def _sent_ranges(self, commands: SequenceSet) -> list[range]:
-        return self._ranges(commands, self._sent)
+        return self._ranges(commands, self.sender.position)
 
     def _ranges(self, commands: SequenceSet, near: int) -> list[range]:
-        found = (range(position_of(first, near), position_of(last, near) + 1) for first, last in commands.ranges)
+        found = [range(position_of(first, near), position_of(last, near) + 1) for first, last in commands.ranges]
         return [each for each in found if each]
 
     # --- the end
@@ -434,7 +324,7 @@ class BrokerSession:
             return
         self.end_turn()
         self.connection.log_exception(self.number, error, command)
-        self.send(
+        self.sender.send(
             ExecutionException(
                 error.code,
                 None if position is None else id_of(position),
@@ -445,7 +335,7 @@ class BrokerSession:
                 None,
             )
         )
-        self._control(SessionDetach(self.name))
+        self.sender.control(SessionDetach(self.name))
         self.connection.end_session(self, now)
 
     def fail_soon(self, error: ProtocolError | None = None) -> None:
@@ -467,48 +357,32 @@ class BrokerSession:
         self.vhost.detached[self] = None
         self.connection = Detachment(self.connection, self.vhost, self._end_detached)
         self._next = None
-        self._is_pointed = False
-        self._awaits_expected = False
+        self.sender.detach()
         self.vhost.timed.set(self, now + self.timeout)
         return True
 
     def resume(self, connection: OwningConnection, number: int, now: float) -> None:
         """The client is back, on a channel of another connection, and is asked what it has not received."""
         self._wait_no_more()
-        self.connection, self.number = connection, number
+        self.connection = connection
         for subscription in self.deliveries.subscriptions.values():
             subscription.head = b""
-        self._has_completed = True
+        self.completions.is_new = True
         connection.to_end_turn(self)
-        if self._sent:
-            self._awaits_expected = True
-            self._control(SessionFlush(expected=True))
-        else:
+        if not self.sender.attach(number, connection.output):
             self.deliveries.pump(now)
 
     def _take_expected(self, expected: SessionExpected, now: float) -> None:
-        if not self._awaits_expected:
+        if not self.sender.awaits_expected:
             return
-        positions = self._sent_ranges(expected.commands or SequenceSet())
+        positions = self.ranges(expected.commands or SequenceSet())
         if not positions:  # the client has nothing of the session any more
             self.connection.detached(self, DetachCode.UNKNOWN_IDS, now)
             return
         self.do(self._replaying(positions, now), now)
 
     def _replaying(self, positions: list[range], now: float) -> Job:
-        """Send again what the client has not received, in steps."""
-        following = -1
-        self._is_pointed = True
-        for position, command in self._replay.expected(positions):
-            if position != following:
-                self._control(SessionCommandPoint(id_of(position), 0))
-            following = position + 1
-            self.connection.output.put(command.frames(self.number, self.connection.frame_max))
-            if self.vhost.work.quantum.spend(1):
-                now = yield
-        if following != self._sent:
-            self._control(SessionCommandPoint(id_of(self._sent), 0))
-        self._awaits_expected = False
+        now = yield from self.sender.replaying(positions, self.vhost.work.quantum, now)
         self.deliveries.pump(now)
 
     def tick(self, now: float) -> None:
@@ -532,7 +406,7 @@ class BrokerSession:
 
     def closing(self, now: float) -> Generator[None, float, float]:
         """The session is over: what it holds goes back, and its subscriptions and queues end; in steps."""
-        self.is_over = True
+        self.sender.is_over = True
         self.publisher.fragments.end(now)
         contained = self.vhost.events.contained
         if self.is_distributed:
@@ -554,7 +428,3 @@ class BrokerSession:
             if quantum.spend(REMOVING):
                 now = yield
         return now
-
-
-def _set(ids: Iterable[range]) -> SequenceSet:
-    return SequenceSet([(id_of(each.start), id_of(each.stop - 1)) for each in ids])

@@ -6,24 +6,20 @@ A transfer's delivery tag is the position of its command, plus one: there is no 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import suppress
 
 from msgspec import structs
 
 from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.frame import decode_header
-from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
-from amqproxy.amqp091.errors import PreconditionFailed
-from amqproxy.amqp091.properties import PROPERTIES
+from amqproxy.amqp010.properties import DeliveryProperties
 from amqproxy.broker import firehose
 from amqproxy.broker.amqp010.browser import acquiring
-from amqproxy.broker.amqp010.message_conversion import expiration, structs_of
 from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.amqp010.transfer_headers import TransferHeaders
 from amqproxy.broker.connection.deliveries import by_queue
 from amqproxy.broker.connection.unacked import UnackedDeliveries
-from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import (
     ACK,
     GIVE_BACK,
@@ -35,6 +31,11 @@ from amqproxy.broker.queues.consumer import (
     Receiver,
 )
 from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
 
 MAX_IN_FLIGHT = 65_536
 """Transfers in window mode that the client has not completed, above which it is sent no more."""
@@ -60,6 +61,7 @@ class SessionDeliveries(Receiver):
     def __init__(self, session: OwningSession) -> None:
         super().__init__()
         self.session = session
+        self.sender = session.sender
         self.subscriptions: dict[str, Subscription] = {}
         self.unacked = UnackedDeliveries()
         self.last_tag = 0
@@ -68,25 +70,26 @@ class SessionDeliveries(Receiver):
         self.acquired: dict[int, QueueEntry] = {}
         """Those that have been."""
         self._in_flight: dict[int, tuple[Subscription, int, int]] = {}
-        self._header_key: tuple[bytes, str, str, bool] | None = None
-        self._header = b""
+        self._headers = TransferHeaders()
+        self._vhost = session.vhost
+        self._events = session.vhost.events
         self._quantum = session.vhost.work.quantum
 
     # --- what goes out
 
     def takes(self, consumer: Consumer) -> bool:
         """May the subscription be sent one more message?"""
-        session = self.session
-        if not session.may_send or self.held >= self.global_prefetch or len(self._in_flight) >= MAX_IN_FLIGHT:
+        if not self.sender.may_send() or self.held >= self.global_prefetch or len(self._in_flight) >= MAX_IN_FLIGHT:
             return False
-        subscription = self.subscriptions.get(consumer.tag)
+        subscription: Subscription | None = self.subscriptions.get(consumer.tag)
         return subscription is not None and subscription.consumer is consumer and subscription.has_credit()
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
         """Send a message to a subscription."""
-        subscription = self.subscriptions[consumer.tag]
+        subscription: Subscription = self.subscriptions[consumer.tag]
+        message = entry.message
         try:
-            header = self._header_of(entry.message, entry.header, entry.expires_at, is_redelivered=entry.is_redelivered)
+            header: bytes = self._headers.of(message, entry.header, entry.expires_at, entry.is_redelivered)
         except Exception as error:  # noqa: BLE001
             self._cannot_deliver(subscription, entry.queue, error)
             if entry.queue.takes_back:
@@ -94,27 +97,26 @@ class SessionDeliveries(Receiver):
             return
         if subscription.resume_id is not None:
             header = _resumable(header, subscription)
-        size = len(header) + len(entry.message.body)
+        size: cython.Py_ssize_t = len(header) + len(message.body)
         if subscription.size is not None and size > subscription.size and entry.queue.takes_back:
             subscription.needs = size
             self._put_back(subscription, consumer, entry, now)
             return
-        position = self.session.send_transfer(subscription, header, entry.message.body)
+        position: cython.longlong = self.sender.transfer(subscription, header, message.body)
         self.last_tag = position + 1
         if not consumer.no_ack:
             self.unacked.add(position + 1, entry)
         if subscription.is_window and (subscription.messages is not None or subscription.size is not None):
             self._in_flight[position] = subscription, size, subscription.window
         subscription.spend(size)
-        vhost = self.session.vhost
-        if vhost.events.observers or vhost.is_traced:
+        if self._events.observers or self._vhost.is_traced:
             self._delivered(entry, now)
 
     def browse(self, subscription: Subscription, peeked: PeekedMessage, now: float) -> bool:
         """Send a message that stays in its queue; False where there is not credit enough for it."""
         message = peeked.message
         try:
-            header = self._header_of(message, message.header, peeked.expires_at, is_redelivered=False)
+            header = self._headers.of(message, message.header, peeked.expires_at, False)
         except Exception as error:  # noqa: BLE001
             self._cannot_deliver(subscription, subscription.queue, error)
             return True
@@ -125,7 +127,7 @@ class SessionDeliveries(Receiver):
         if subscription.size is not None and size > subscription.size:
             subscription.needs = size
             return False
-        position = self.session.send_transfer(subscription, header, message.body)
+        position = self.sender.transfer(subscription, header, message.body)
         self.last_tag = position + 1
         self.browsed[position] = subscription.queue, peeked.place, subscription.accepts_explicitly
         if len(self.browsed) > MAX_IN_FLIGHT:
@@ -173,30 +175,6 @@ class SessionDeliveries(Receiver):
         queue.requeue([entry], now)
         entry.is_redelivered = was_redelivered
         queue.hold_no_more(now)
-
-    def _header_of(self, message: Message, content_header: bytes, expires_at: float, *, is_redelivered: bool) -> bytes:
-        """The header segment of a transfer; one as the one before it is known."""
-        key = (content_header, message.exchange, message.routing_key, is_redelivered)
-        if key == self._header_key:
-            return self._header
-        if content_header is message.header:
-            properties = message.properties
-        else:
-            properties = PROPERTIES.of_flagged(content_header, 12, len(content_header))
-        delivery, described, others = structs_of(properties)
-        given = {name: getattr(delivery, name) for name in DeliveryProperties.fields}
-        given |= {"exchange": message.exchange, "routing_key": message.routing_key}
-        given["redelivered"] = is_redelivered or delivery.redelivered
-        is_timed = delivery.ttl is not None
-        if is_timed:
-            given["expiration"] = expiration(expires_at)
-        known = {name: getattr(described, name) for name in MessageProperties.fields}
-        known["content_length"] = len(message.body)
-        structs = (DeliveryProperties(**given), MessageProperties(**known), *others)
-        data = b"".join([each.encode() for each in structs])
-        if not is_timed:
-            self._header_key, self._header = key, data
-        return data
 
     def _cannot_deliver(self, subscription: Subscription, queue: ConsumedQueue, error: Exception) -> None:
         """A message cannot be written, as with properties that are malformed: that costs its receiver's session."""
@@ -274,23 +252,17 @@ class SessionDeliveries(Receiver):
                 continue
             start = max(each.start, self.unacked.oldest - 1)
             stop = min(each.stop, self.last_tag)
-            part: list[QueueEntry] = []
-            for position in range(start, stop):
-                with suppress(PreconditionFailed):
-                    part += self.unacked.settle(position + 1, False)
-                if self._quantum.spend(1) or len(part) >= AT_ONCE:
-                    yield part
-                    part = []
-            if part:
-                yield part
+            for first in range(start, stop, AT_ONCE):
+                last = min(first + AT_ONCE, stop)
+                yield self.unacked.take_range(first + 1, last)
+                self._quantum.left -= (last - first) // LOOKING
 
-    def apply(self, entries: list[QueueEntry], outcome: str, now: float, *, redelivered: bool = True) -> None:
+    def apply(self, entries: list[QueueEntry], outcome: str, now: float, redelivered: bool = True) -> None:
         """Let an outcome be that of these few."""
-        vhost = self.session.vhost
-        if vhost.events.observers:
+        if self._events.observers:
             for entry in entries:
                 details = {"queue": entry.queue, "channel": self.session, "outcome": outcome}
-                vhost.events.report("message.settled", vhost.name, entry.message, **details)
+                self._events.report("message.settled", self._vhost.name, entry.message, **details)
         for queue, mine in by_queue(entries):
             if outcome is ACK:
                 queue.ack(mine, now)

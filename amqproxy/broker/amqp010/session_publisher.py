@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.command_ids import CommandIds
+from amqproxy.amqp010.command_ids import CommandIds, id_of
 from amqproxy.amqp010.commands import MessageReject, MessageTransfer
 from amqproxy.amqp010.domains import AcceptMode, RejectCode
 from amqproxy.amqp010.errors import (
@@ -36,10 +36,17 @@ from amqproxy.broker.message import Message, published
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.batch import DurabilityTicket
 
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
 Queues = tuple[Queue, ...]
 
 AT_ONCE = 64
 """Queues up to which a message is given to all in one turn."""
+
+_AT_ONCE = AT_ONCE  # as C sees it
 
 _SIZE = struct.Struct(">Q")
 
@@ -84,7 +91,9 @@ class SessionPublisher:
 
     def __init__(self, session: OwningSession) -> None:
         self.session = session
+        self.completions = session.completions
         self.vhost = session.vhost
+        self.user = session.user
         self._journal = None if self.vhost.storage is None else self.vhost.storage.journal
         self._ticket = DurabilityTicket()
         self._waiting = CommandIds()
@@ -92,37 +101,45 @@ class SessionPublisher:
         self._known: Header | None = None
         self._properties: Properties = NO_PROPERTIES
         self._content_header = b""
+        self._size = 0
         self._largest = session.broker.max_message_size
         self._cached: CachedTransfer | None = None
         self._is_cacheable = False
         self.fragments = Fragments(self.vhost, session.user.name, self._largest)
 
-    def transfer(self, assembly: Assembly, position: int, now: float) -> bool:
-        """Take a message.transfer; False where it is not complete yet."""
+    def transfer(self, assembly: Assembly, position: cython.longlong, now: float) -> cython.bint:
+        """Take a message.transfer; False where it has begun, and is complete later."""
         cached = self._cached
         if cached is not None and self._is_as(cached, assembly):
-            exchange_name, routing_key, queues = cached.exchange_name, cached.routing_key, cached.queues
-            body = assembly.body
-            if len(body) <= self._largest:
-                known = self._content_header
-                content_header = known[:4] + _SIZE.pack(len(body)) + known[12:]
-                message = published(exchange_name, routing_key, content_header, body, self._properties)
+            body: bytes = assembly.body
+            size: cython.ulonglong = len(body)
+            if size <= self._largest:
+                content_header = self._content_header_of(size)
+                message = published(cached.exchange_name, cached.routing_key, content_header, body, self._properties)
                 if cached.is_accepted:
-                    self.session.expects_accept(position)
-                return self._give(message, queues, position, now)
+                    self.completions.accept(position)
+                return self._give(message, cached.queues, position, now)
         return self._transfer(assembly, position, now)
 
-    def _is_as(self, cached: CachedTransfer, assembly: Assembly) -> bool:
+    def _is_as(self, cached: CachedTransfer, assembly: Assembly) -> cython.bint:
         """Is a transfer as the one before it, but for its body, and nothing has changed since?"""
         vhost = self.vhost
         return (
             assembly.method is cached.method
             and assembly.header is cached.header
             and vhost.generation == cached.generation
-            and self.session.user.generation == cached.user_generation
+            and self.user.generation == cached.user_generation
             and not vhost.is_traced
             and not vhost.events.observers
         )
+
+    def _content_header_of(self, size: cython.ulonglong) -> bytes:
+        """The content header for a body of so many bytes, with the properties that are known."""
+        if size != self._size:
+            known = self._content_header
+            self._content_header = known[:4] + _SIZE.pack(size) + known[12:]
+            self._size = size
+        return self._content_header
 
     def _transfer(self, assembly: Assembly, position: int, now: float) -> bool:
         method = assembly.method
@@ -146,19 +163,20 @@ class SessionPublisher:
             return True
         is_accepted = method.accept_mode == AcceptMode.EXPLICIT
         if is_accepted:
-            self.session.expects_accept(position, earlier)
+            self.completions.accept(position, earlier)
         if self._is_cacheable and queues and assembly.header is not None:
-            generations = self.vhost.generation, self.session.user.generation
+            generations = self.vhost.generation, self.user.generation
             key = message.routing_key
             self._cached = CachedTransfer(method, header, exchange.name, key, queues, is_accepted, *generations)
         return self._give(message, queues, position, now)
 
-    def _give(self, message: Message, queues: Queues, position: int, now: float) -> bool:
-        """Give a message to its queues, or to the transaction; False where it is not complete yet."""
+    def _give(self, message: Message, queues: Queues, position: cython.longlong, now: float) -> cython.bint:
+        """Give a message to its queues, or to the transaction; False where it is complete later."""
         transaction = self.session.open_transaction
         if transaction is not None:
             transaction.publish(message, queues)
-        elif len(queues) > AT_ONCE or len(queues) > self._quantum.step:
+        elif len(queues) > _AT_ONCE or len(queues) > self._quantum.step:
+            self.completions.begin(position)  # before it may be complete
             self.session.do(self._enqueueing_many(message, queues, position, now), now)
             return False
         else:
@@ -168,13 +186,13 @@ class SessionPublisher:
 
     def check_exchange(self, name: str) -> None:
         """`ProtocolError` where the client may not publish there, or there is no such exchange."""
-        self.session.user.check(self.vhost.name, WRITE, "exchange", name)
+        self.user.check(self.vhost.name, WRITE, "exchange", name)
         if name not in self.vhost.exchanges:
             raise NotFound(f"there is no exchange '{name}' in the virtual host '{self.vhost.name}'")
 
     def _exchange(self, name: str, routing_key: str) -> Exchange:
         """The exchange that a message is for, if the client may publish there."""
-        vhost, user = self.vhost, self.session.user
+        vhost, user = self.vhost, self.user
         user.check(vhost.name, WRITE, "exchange", name)
         exchange = vhost.exchanges.get(name)
         if exchange is None:
@@ -193,11 +211,10 @@ class SessionPublisher:
             self._known = None
             properties = properties_of(header.entries)
             self._check(properties)
-            self._content_header = ContentHeader(0, properties).encode()
+            self._content_header, self._size = ContentHeader(0, properties).encode(), 0
             self._check_size(len(self._content_header))
             self._known, self._properties = header, properties
-        known = self._content_header
-        content_header = known[:4] + _SIZE.pack(len(body)) + known[12:]
+        content_header = self._content_header_of(len(body))
         delivery = header.delivery
         key = "" if delivery is None or delivery.routing_key is None else delivery.routing_key
         return published(exchange.name, key, content_header, body, self._properties)
@@ -209,7 +226,7 @@ class SessionPublisher:
             raise ResourceLimitExceeded(f"properties of {size} bytes in 0-9-1, where {largest} fit into a frame")
 
     def _check(self, properties: Properties) -> None:
-        user = self.session.user
+        user = self.user
         if properties.user_id is not None and properties.user_id != user.name and "impersonator" not in user.tags:
             raise UnauthorizedAccess(f"the user-id is '{properties.user_id}' and the client's '{user.name}'")
         if properties.expiration is not None and int(properties.expiration) > MAX_EXPIRATION:
@@ -247,10 +264,9 @@ class SessionPublisher:
 
     def _return(self, message: Message, position: int, earlier: CommandIds | None) -> None:
         """Reject a message that no queue is to have, and all transfers that it came in."""
-        id_of = self.session.id_of
         before = [(id_of(each.start), id_of(each.stop - 1)) for each in earlier or ()]
         ids = SequenceSet([*before, (id_of(position), id_of(position))])
-        self.session.send(MessageReject(ids, RejectCode.UNROUTABLE, "no queue is bound for it"))
+        self.session.sender.send(MessageReject(ids, RejectCode.UNROUTABLE, "no queue is bound for it"))
         if self.vhost.events.observers:
             self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.session)
 
@@ -261,6 +277,7 @@ class SessionPublisher:
         if len(queues) > 1:
             self._quantum.left -= len(queues)
         refusal: Queue | None = None
+        queue: Queue
         for queue in queues:
             if not queue.is_deleted and not queue.publish(message, now, self._ticket):
                 refusal = queue
@@ -281,11 +298,12 @@ class SessionPublisher:
             self.session.complete(position)
         return now
 
-    def _is_waiting(self, position: int) -> bool:
+    def _is_waiting(self, position: cython.longlong) -> cython.bint:
         """Does the last message have to be on the disk before it is complete?"""
-        if not self._ticket.left:
+        if self._journal is None or not self._ticket.left:
             return False
-        self._waiting.add(range(position, position + 1))
+        self.completions.begin(position)
+        self._waiting.extend(position, position + 1)
         return True
 
     def end_turn(self) -> None:

@@ -8,6 +8,11 @@ from amqproxy.amqp010.domains import CreditUnit
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.queues.queue import Queue
 
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
 INFINITE = 0xFFFF_FFFF
 """The value of a message.flow that lifts a limit."""
 
@@ -30,12 +35,14 @@ class Subscription:
     __slots__ = (
         "accepts_explicitly",
         "acquires",
+        "body_size",
         "browser",
         "command",
         "consumer",
         "destination",
         "head",
         "header",
+        "is_body_cut",
         "is_window",
         "messages",
         "needs",
@@ -60,8 +67,11 @@ class Subscription:
         self.command = b""
         """The command that each transfer begins with."""
         self.head = b""
-        """The frames before the body of the last transfer, whose header was `header`."""
+        """What came before the body of the last transfer, which had this `header`, and a body of so many bytes."""
         self.header = b""
+        self.body_size = 0
+        self.is_body_cut = False
+        """Did that body take several frames, so that the head is without that of its frame?"""
         self.resume_id: str | None = None
         self.resume_ttl: int | None = None
         """What its transfers are to be known by, where they are interrupted."""
@@ -69,7 +79,7 @@ class Subscription:
         self.browser: Looking | None = None
         """What sends messages to it that it does not acquire, in place of a consumer."""
 
-    def has_credit(self) -> bool:
+    def has_credit(self) -> cython.bint:
         """Is there credit for one more message?"""
         if self.messages == 0 or self.size == 0:
             return False
@@ -88,7 +98,7 @@ class Subscription:
         self.messages = self.size = 0
         self.window += 1
 
-    def spend(self, size: int) -> None:
+    def spend(self, size: cython.Py_ssize_t) -> None:
         """Take a message of so many bytes from the credit."""
         self.needs = 0
         if self.messages is not None:
@@ -96,7 +106,7 @@ class Subscription:
         if self.size is not None:
             self.size = max(0, self.size - size)
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, size: cython.Py_ssize_t) -> None:
         """A message of so many bytes is completed."""
         if self.messages is not None:
             self.messages += 1

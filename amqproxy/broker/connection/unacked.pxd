@@ -17,6 +17,7 @@ cdef class UnackedDeliveries:
 
     cpdef add(self, unsigned long long tag, QueueEntry entry)
     cpdef list settle(self, unsigned long long tag, bint multiple)
+    cpdef list take_range(self, unsigned long long first, unsigned long long last)
     cpdef list take_all(self)
     cpdef Py_ssize_t most_up_to(self, unsigned long long tag)
     cpdef QueueEntry find(self, unsigned long long tag)

@@ -112,6 +112,33 @@ class UnackedDeliveries:
         self._take_line(place + 1, taken)
         return taken
 
+    def take_range(self, first: cython.ulonglong, last: cython.ulonglong) -> list[QueueEntry]:
+        """Take out what there is of the tags from `first` to `last`, which are not many."""
+        taken: list[QueueEntry] = []
+        entry: QueueEntry | None
+        tag: cython.ulonglong = first
+        while tag <= last and tag < self._first:
+            entry = self._old.pop(tag, None)
+            if entry is not None:
+                taken.append(entry)
+                self.body_bytes -= len(entry.message.body)
+            tag += 1
+        if tag > last:
+            return taken
+        start: cython.Py_ssize_t = tag - self._first
+        end: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, last - self._first) + 1, len(self._line))
+        i: cython.Py_ssize_t
+        for i in range(start, end):
+            entry = self._line[i]
+            if entry is not None:
+                self._line[i] = None
+                taken.append(entry)
+                self._count -= 1
+                self.body_bytes -= len(entry.message.body)
+        if start <= self._start < end:
+            self._start = end
+        return taken
+
     def find(self, tag: cython.ulonglong) -> QueueEntry:
         """What has a tag; 406 for one that is not there."""
         entry: QueueEntry | None = None

@@ -42,7 +42,7 @@ def is_there(session: Session010) -> bool:
 def test_it_takes_nothing_and_sends_nothing(session: Session010) -> None:
     found, detachment = detached(session)
     assert not detachment.output.has_room
-    assert not found.may_send
+    assert not found.sender.may_send()
     detachment.send_method(1, ExecutionSync())
     detachment.is_costly()
     detachment.to_end_turn(found)

@@ -63,6 +63,19 @@ def test_a_publish_is_complete_once_the_disk_has_it(session: Session010, disk: D
     assert session.others == [MessageAccept(SequenceSet.of([kept]))]
 
 
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_so_is_one_that_nothing_comes_after(session: Session010, disk: Disk, is_synced: bool) -> None:
+    declared(session, disk)
+    for _ in range(2):
+        session.call(ExecutionSync())
+        sent = {session.transfer(b"kept", delivery=PERSISTENT)}
+        if is_synced:
+            sent.add(session.send(ExecutionSync()))
+        assert not sent & session.take().completed
+        disk.commit()
+        assert sent <= session.take().completed
+
+
 def test_a_publish_that_is_accepted_before_the_disk_has_it_is_complete(session: Session010, disk: Disk) -> None:
     declared(session, disk)
     session.subscribe("q", "d")

@@ -134,7 +134,7 @@ def test_ranges_are_bounded_however_a_client_cuts_them(session: Session010) -> N
     session.completed = set()
     session.sent = count
     session.call(ExecutionSync())
-    assert session.client.connection.sessions[1]._completed.ranges == MAX_RANGES
+    assert session.client.connection.sessions[1].completions.ranges == MAX_RANGES
     assert MAX_RANGES <= len(session.completed) < count / 2
 
 

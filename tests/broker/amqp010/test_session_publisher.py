@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.commands import MessageReject, MessageTransfer, QueueDeclare
+from amqproxy.amqp010.commands import (
+    ExecutionSync,
+    MessageAccept,
+    MessageReject,
+    MessageTransfer,
+    QueueDeclare,
+    QueueQuery,
+)
 from amqproxy.amqp010.domains import RejectCode
 from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, Header, MessageProperties
 from amqproxy.amqp010.sequence import SequenceSet
@@ -10,6 +17,7 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import BasicConsume, BasicGet, BasicGetOk, BasicPublish
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.users import User
+from amqproxy.broker.amqp010.session_publisher import AT_ONCE
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
 from tests.broker.client import Client
@@ -35,6 +43,18 @@ def test_what_no_queue_takes_is_rejected_where_it_has_to_be_accepted() -> None:
     session.transfer(b"x", accept_mode=0, delivery=properties)
     session.take()
     assert [type(each).__name__ for each in session.others] == ["MessageAccept"]
+
+
+def test_a_message_for_very_many_queues_is_complete_once() -> None:
+    session = attached()
+    for number in range(AT_ONCE + 6):
+        session.declare(f"q{number}")
+        session.bind(f"q{number}", "amq.fanout")
+    command_id = session.transfer(b"x", exchange="amq.fanout", accept_mode=0)
+    assert command_id in session.take().completed
+    assert session.others == [MessageAccept(SequenceSet.of([command_id]))]
+    session.call(ExecutionSync())
+    assert session.call(QueueQuery("q7")).message_count == 1
 
 
 def test_a_queue_that_is_full_refuses() -> None:

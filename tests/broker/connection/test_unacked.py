@@ -53,6 +53,27 @@ def test_unknown(there: list[int], tag: int, multiple: bool) -> None:
     assert len(held) == len(there)
 
 
+@given(
+    st.sets(st.integers(1, 60)),
+    st.lists(st.tuples(st.integers(1, 65), st.integers(0, 12)), max_size=8),
+    st.sets(st.integers(61, 3000), max_size=20),
+)
+def test_take_range(there: set[int], taken: list[tuple[int, int]], later: set[int]) -> None:
+    held = unacked(*sorted(there))
+    left = set(there)
+    for first, count in taken:
+        asked = range(first, first + count)
+        assert tags(held.take_range(first, first + count - 1)) == sorted(left & set(asked))
+        left -= set(asked)
+        assert len(held) == len(left)
+        assert held.oldest == min(left, default=0)
+    for tag in sorted(later):
+        held.add(tag, QueueEntry(QUEUE, message(), tag, NEVER))
+    assert tags(held.take_range(1, 3000)) == sorted(left | later)
+    assert held.body_bytes == 0
+    assert held.oldest == 0
+
+
 def put_back(held: UnackedDeliveries, taken: list[QueueEntry], most: int = 2) -> list[int]:
     """What each step of it has gone through."""
     return list(held.putting_back(taken, most))

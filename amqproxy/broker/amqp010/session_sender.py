@@ -1,0 +1,153 @@
+"""What a session sends: controls, and commands with their numbers, kept for a client that may come back. Section 3.2.
+
+Each command gets a position, which counts on where its id on the wire rolls over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.controls import SessionCommandPoint, SessionFlush
+from amqproxy.amqp010.domains import AcceptMode, AcquireMode
+from amqproxy.amqp010.frame import (
+    BODY,
+    COMMAND,
+    FIRST_SEGMENT,
+    HEADER,
+    LAST_SEGMENT,
+    OVERHEAD,
+    WHOLE_SEGMENT,
+    encode_frame_head,
+    encode_method,
+    encode_segment,
+)
+from amqproxy.amqp010.methods import Command, Control
+from amqproxy.broker.amqp010.replay import ReplayBuffer, SentCommand
+from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.work import Quantum
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+_OVERHEAD = OVERHEAD  # as C sees it
+
+
+class SessionSender:
+    """Of one session, on channel `number`. `output` is None while its client is gone: what is sent then is kept only.
+
+    `position` is that of the next command. Commands are kept in the `replay` while the session `keeps` them: until the
+    client has confirmed them. Once it `is_over`, it may send nothing more by itself.
+    """
+
+    def __init__(self, number: int, output: OutputBuffer) -> None:
+        self.number = number
+        self.output: OutputBuffer | None = output
+        self.position = 0
+        self.is_over = False
+        self.keeps = False
+        self.replay = ReplayBuffer()
+        self.awaits_expected = False
+        """Is the client, which has come back, still to name the commands that it has not received?"""
+        self._is_pointed = False
+
+    def may_send(self) -> bool:
+        """Is there room for something more to be sent?"""
+        output = self.output
+        if output is None or self.is_over or self.awaits_expected or not output.has_room:
+            return False
+        return not (self.keeps and self.replay.is_full)
+
+    def control(self, control: Control) -> None:
+        """Send a control; it is not worth keeping."""
+        output = self.output
+        if output is not None:
+            output.put(encode_method(self.number, control, output.frame_max))
+
+    def send(self, command: Command) -> int:
+        """Send a command without content; its position."""
+        position = self._next()
+        if self.keeps:
+            self.replay.keep(position, SentCommand(command.encode()))
+        output = self.output
+        if output is not None and not self.awaits_expected:
+            output.put(encode_method(self.number, command, output.frame_max))
+        return position
+
+    def _next(self) -> cython.longlong:
+        """The position of a command that is sent now."""
+        if not self._is_pointed and not self.awaits_expected and self.output is not None:
+            self._is_pointed = True
+            self.control(SessionCommandPoint(id_of(self.position), 0))
+        self.position += 1
+        return self.position - 1
+
+    def transfer(self, subscription: Subscription, header: bytes, body: bytes) -> cython.longlong:
+        """Send a message to a subscription, while there `may_send`; the position of the transfer."""
+        position: cython.longlong = self._next()
+        size: cython.Py_ssize_t = len(body)
+        output = self.output
+        assert output is not None
+        if header is not subscription.header or size != subscription.body_size or not subscription.head:
+            self._prepare(subscription, output, header, size)
+        if self.keeps:
+            self.replay.keep(position, SentCommand(subscription.command, header, body))
+        output.put(subscription.head)
+        if not subscription.is_body_cut:
+            output.put(body)
+        else:
+            output.put(encode_segment(LAST_SEGMENT, BODY, self.number, body, output.frame_max))
+        return position
+
+    def _prepare(self, subscription: Subscription, output: OutputBuffer, header: bytes, size: int) -> None:
+        """Make what comes before a body of `size` bytes."""
+        number, frame_max = self.number, output.frame_max
+        if not subscription.command:
+            accept = AcceptMode.EXPLICIT if subscription.accepts_explicitly else AcceptMode.NONE
+            acquire = AcquireMode.PRE_ACQUIRED if subscription.acquires else AcquireMode.NOT_ACQUIRED
+            subscription.command = MessageTransfer(subscription.destination, accept, acquire).encode()
+        head = encode_segment(FIRST_SEGMENT, COMMAND, number, subscription.command, frame_max)
+        head += encode_segment(0, HEADER, number, header, frame_max)
+        subscription.is_body_cut = size + _OVERHEAD > frame_max
+        if not subscription.is_body_cut:
+            head += encode_frame_head(LAST_SEGMENT | WHOLE_SEGMENT, BODY, number, size)
+        subscription.head, subscription.header, subscription.body_size = head, header, size
+
+    # --- a client that is gone, and comes back
+
+    def detach(self) -> None:
+        """The client is gone."""
+        self.output = None
+        self._is_pointed = self.awaits_expected = False
+
+    def attach(self, number: int, output: OutputBuffer) -> bool:
+        """The client is back, and is asked what it has not received; False where nothing was sent to it before."""
+        self.number, self.output = number, output
+        if not self.position:
+            return False
+        self.awaits_expected = True
+        self.control(SessionFlush(expected=True))
+        return True
+
+    def replaying(self, positions: list[range], quantum: Quantum, now: float) -> Generator[None, float, float]:
+        """Send again what the client expects, in steps, until it is gone again."""
+        following = -1
+        self._is_pointed = True
+        for position, command in self.replay.expected(positions):
+            output = self.output
+            if output is None:
+                return now
+            if position != following:
+                self.control(SessionCommandPoint(id_of(position), 0))
+            following = position + 1
+            output.put(command.frames(self.number, output.frame_max))
+            if quantum.spend(1):
+                now = yield
+        if following != self.position:
+            self.control(SessionCommandPoint(id_of(self.position), 0))
+        self.awaits_expected = False
+        return now
