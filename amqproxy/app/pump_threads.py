@@ -35,7 +35,7 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
     else:
         pumps = Pumps(threads, STATEFUL, metrics, **_forced())
         with pumps.started():
-            yield pumps
+            yield pumps if pumps.count else None
 
 
 def default_threads() -> int:

@@ -39,6 +39,9 @@ as it is while a reply is awaited or a channel opens or closes, and where someth
 tap looks at (`--print`, recorder, subscribers, dashboard, OpenTelemetry); a handshake, a drain, a pause; protocols
 that are not read; and all sessions where the integrated broker is the upstream, which shares the event loop anyway.
 
+**A pump that is not there** costs nothing but its help: where the system has no thread, descriptor or memory for one,
+or where its thread ends, the log says so, what it has is taken back, and sessions stay with the event loop.
+
 **No lock on the data path.** Connections go to and fro through pipes: who has read one from a pipe owns it. A pump
 writes it only when no event of its turn is left that could be about it. Its counters are read while it counts.
 

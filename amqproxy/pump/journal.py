@@ -104,7 +104,11 @@ class Journal:
         return end - load(cython.address(self._start)) > self._size // 2
 
     def read(self) -> None:
-        """Give the connections' `note` what has passed on them so far."""
+        """Give the connections' `note` what has passed on them so far.
+
+        All of it, also where one fails: of a connection that is gone after this, nothing may be left. The last failure
+        is raised in the end.
+        """
         start: cython.ulonglong = self._start
         end: cython.ulonglong
         end = load(cython.address(self._end))
@@ -112,6 +116,7 @@ class Journal:
         place: cython.ulonglong
         head: JournalHeadPointer
         connection: PumpedConnection
+        failure: object = None
         while start != end:
             place = (start - base) % self._size
             if self._size - place < cython.sizeof(JournalHead):
@@ -131,7 +136,10 @@ class Journal:
                         head.at * 1e-9,
                         head.is_cut != 0,
                     )
-            finally:
-                start += (cython.sizeof(JournalHead) + head.size + 7) & ~cython.cast(cython.ulonglong, 7)
-                store(cython.address(self._start), start)
+            except BaseException as error:  # noqa: BLE001 - raised below
+                failure = error
+            start += (cython.sizeof(JournalHead) + head.size + 7) & ~cython.cast(cython.ulonglong, 7)
+            store(cython.address(self._start), start)
         store(cython.address(self._start), start)
+        if failure is not None:
+            raise failure

@@ -10,7 +10,7 @@ from amqproxy.pump.pump_message cimport ACKNOWLEDGED, BEGIN, RECALL, RETURNED, S
 from amqproxy.pump.pumped_connection cimport Pumped, PumpedConnection, PumpedPointer
 from amqproxy.pump.relay_loop cimport RelayLoop
 from amqproxy.pump.system_calls cimport (
-    AMQPROXY_HAS_EPOLL, close_descriptor, new_pipe, read_pipe, store, wait_for, write_pipe,
+    AMQPROXY_HAS_EPOLL, close_descriptor, load, new_pipe, read_pipe, store, wait_for, write_pipe,
 )
 
 
@@ -33,3 +33,4 @@ cdef class Pump:
     cdef object _command(self, Pumped *connection, long long kind)
     cdef object _read_returns(self)
     cdef object _finish(self, PumpedConnection connection)
+    cdef bint _turns_itself(self) noexcept

@@ -41,7 +41,8 @@ class Pump:
     completed a larger frame, for `stuck_after` seconds.
 
     All but `run` and `turn` is for one thread, the owner's. With `is_threaded`, another thread calls `run`; else the
-    owner calls `turn` whenever `descriptor` is readable. `OSError` where the system has no descriptors left.
+    owner calls `turn` whenever `descriptor` is readable. Where the thread `has_ended`, connections can still be
+    recalled. `OSError` where the system has no descriptors left, `MemoryError` where it has no memory.
     """
 
     def __init__(
@@ -103,6 +104,11 @@ class Pump:
         """Is `turn` to be called within `STUCK_AFTER` though nothing is readable?"""
         return self._loop.has_stalled
 
+    @property
+    def has_ended(self) -> bool:
+        """Has `run` returned, or is about to?"""
+        return load(cython.address(self._loop.has_ended)) != 0
+
     def take(self, connection: PumpedConnection) -> None:
         """Relay a connection from here on."""
         connection._pumped.frames_left = self._most_frames if self._most_frames else -1
@@ -120,11 +126,11 @@ class Pump:
             self._command(connection._pumped, RECALL)
             # The answer is waited for even if the connection comes sooner: until then, the pump may look at it.
             while not self._is_acked:
-                if not self.is_threaded:
-                    self._loop.turn(0)
-                else:
+                if self._turns_itself():
                     with cython.nogil:
                         wait_for(descriptor, 0, 1000)
+                else:
+                    self._loop.turn(0)
                 self._read_returns()
         self._finish(connection)
 
@@ -180,11 +186,11 @@ class Pump:
             if message.kind == ACKNOWLEDGED:
                 self._is_acked = True
                 continue
-            self.read_journal()
             if message.kind == RETURNED:
                 connection = cython.cast(PumpedConnection, message.connection.object)
                 connection._has_arrived = True
                 self._arrived.append(connection)
+            self.read_journal()
         return None
 
     def read_journal(self) -> None:
@@ -214,11 +220,17 @@ class Pump:
             written = write_pipe(descriptor, cython.address(message), cython.sizeof(PumpMessage))
             if written == cython.sizeof(PumpMessage):
                 return None
-            if not self.is_threaded:
-                self._loop.turn(0)
-            else:  # the pipe is full: the pump empties it soon
+            if self._turns_itself():  # the pipe is full: the pump empties it soon
                 with cython.nogil:
                     wait_for(descriptor, 1, 100)
+            else:
+                self._loop.turn(0)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _turns_itself(self) -> cython.bint:
+        """Is there a thread that turns it?"""
+        return self.is_threaded and not load(cython.address(self._loop.has_ended))
 
     # --- in the pump's thread
 

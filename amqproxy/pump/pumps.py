@@ -12,6 +12,7 @@ from threading import Thread
 import trio
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.log import logger
 from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.return_reasons import REASONS
@@ -34,6 +35,9 @@ RETURNS_A_TURN = 25
 class Pumps:
     """So many `threads`, or with 0 none: then there is one pump, which the event loop runs.
 
+    There are fewer, or none, where the system refuses a thread, a descriptor or memory, or where a thread ends: then
+    the log has a line, and the event loop relays what they would have. `count` is how many there are just now.
+
     Each gives a connection back at the methods that it `keeps` for the session, of each peer: a 1 at the index of each.
     `most_frames` gives it back after so many frames, and then a session offers it again with every `first_chunks`, at
     most `most_chunks`: so tests have connections change hands all the time. To be used from one thread.
@@ -53,25 +57,34 @@ class Pumps:
         self.most_chunks = most_chunks
         self.handed_over = 0
         self._metrics = metrics
-        self._threads: list[Thread] = []
+        self._threads: dict[Pump, Thread] = {}
         self._watched: list[tuple[float, int, Callable[[], float | None]]] = []
         self._numbers = itertools.count()
         self._is_sooner = trio.Event()
-        self._pumps = tuple(
-            Pump(
-                (keeps[CLIENT], keeps[SERVER]),
-                (metrics.tallies[CLIENT], metrics.tallies[SERVER]),
-                LATENCY_BUCKETS,
-                most_frames=most_frames,
-                stuck_after=STUCK_AFTER if threads else 0.0,
-                is_threaded=threads > 0,
-            )
-            for _ in range(max(1, threads))
-        )
+        self._pumps: list[Pump] = []
+        for _ in range(max(1, threads)):
+            try:
+                pump = Pump(
+                    (keeps[CLIENT], keeps[SERVER]),
+                    (metrics.tallies[CLIENT], metrics.tallies[SERVER]),
+                    LATENCY_BUCKETS,
+                    most_frames=most_frames,
+                    stuck_after=STUCK_AFTER if threads else 0.0,
+                    is_threaded=threads > 0,
+                )
+            except (OSError, MemoryError) as error:
+                _report_missing(error)
+            else:
+                self._pumps.append(pump)
         metrics.before_scrape.append(self.collect)
         metrics.pumped.set_function(lambda: self.connections)
-        metrics.pump_threads.set(threads)
+        metrics.pump_threads.set_function(lambda: len(self._threads))
         self._returns = {reason: metrics.pump_returns.labels(name) for reason, name in REASONS.items()}
+
+    @property
+    def count(self) -> int:
+        """How many pumps there are."""
+        return len(self._pumps)
 
     @property
     def connections(self) -> int:
@@ -79,7 +92,7 @@ class Pumps:
         return sum(pump.connections for pump in self._pumps)
 
     def take(self, connection: PumpedConnection) -> Pump:
-        """Relay a connection, until its `returned` is called; the pump that does."""
+        """Relay a connection, until its `returned` is called; the pump that does. There must be one."""
         pump = min(self._pumps, key=lambda each: each.connections)
         pump.take(connection)
         self.handed_over += 1
@@ -111,30 +124,38 @@ class Pumps:
 
     def collect(self) -> None:
         """Add to the metrics what the pumps have counted since; for any thread."""
+        for pump in self._pumps.copy():
+            self._collect_of(pump)
+
+    def _collect_of(self, pump: Pump) -> None:
         latency = self._metrics.latency
-        for pump in self._pumps:
-            counts, total = pump.collect()
-            for place, count in enumerate(counts):
-                latency.counts[place] += count
-            latency.total += total
+        counts, total = pump.collect()
+        for place, count in enumerate(counts):
+            latency.counts[place] += count
+        latency.total += total
 
     # --- from beginning to end
 
     @contextmanager
     def started(self) -> Iterator[None]:
         """Their threads run, until the block ends. Then no connection is with them."""
-        for number, pump in enumerate(self._pumps, 1):
+        for number, pump in enumerate(self._pumps.copy(), 1):
             if pump.is_threaded:
                 thread = Thread(target=pump.run, name=f"pump {number}", daemon=True)
-                thread.start()
-                self._threads.append(thread)
+                try:
+                    thread.start()
+                except (RuntimeError, MemoryError) as error:  # the system has no thread, or no memory for one
+                    _report_missing(error)
+                    self._pumps.remove(pump)
+                else:
+                    self._threads[pump] = thread
         try:
             yield
         finally:
             for pump in self._pumps:
                 pump.recall_all()
                 pump.stop()
-            for thread in self._threads:
+            for thread in self._threads.values():
                 thread.join()
             self._threads.clear()
             self.collect()
@@ -143,7 +164,7 @@ class Pumps:
         """Take back what they give back, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._offer)
-            for pump in self._pumps:
+            for pump in self._pumps.copy():
                 nursery.start_soon(self._serve if pump.is_threaded else self._turn, pump)
 
     async def _offer(self) -> None:
@@ -162,11 +183,21 @@ class Pumps:
                     self._push(now + again, offer)
 
     async def _serve(self, pump: Pump) -> None:
-        while True:
+        while not pump.has_ended:
             with trio.move_on_after(0 if pump.has_returned else READ_EVERY):
                 await trio.lowlevel.wait_readable(pump.returns_descriptor)
             pump.receive_returned(RETURNS_A_TURN)
             pump.read_journal()
+        self._do_without(pump)
+
+    def _do_without(self, pump: Pump) -> None:
+        """A pump's thread has ended, though nothing has stopped it: the event loop relays what it had."""
+        had = pump.connections
+        pump.recall_all()
+        self._collect_of(pump)
+        self._pumps.remove(pump)
+        del self._threads[pump]
+        logger().error("pump ended", connections=had, left=len(self._pumps))
 
     async def _turn(self, pump: Pump) -> None:
         """Run a pump that has no thread."""
@@ -175,6 +206,11 @@ class Pumps:
             pump.turn()
             pump.receive_returned()
             pump.read_journal()
+
+
+def _report_missing(error: Exception) -> None:
+    """A pump cannot be had."""
+    logger().error("a pump less", reason=str(error) or type(error).__name__)
 
 
 def are_available() -> bool:

@@ -23,6 +23,7 @@ cdef class RelayLoop:
     cdef int epoll
     cdef unsigned long long has_called
     cdef int is_stopping
+    cdef unsigned long long has_ended
     cdef int _commands
     cdef int _returns
     cdef FrameScanner _scanner

@@ -89,15 +89,19 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def run(self) -> cython.void:
-        """Relay until asked to stop."""
-        while not self.is_stopping:
-            self.turn(-1)
+        """Relay until asked to stop, or until there is nothing to wait with any more; `has_ended` from then on."""
+        while not self.is_stopping and self.turn(-1) >= 0:
+            pass
+        store(cython.address(self.has_ended), 1)
 
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
     def turn(self, milliseconds: cython.int) -> cython.int:
-        """Relay what can be relayed, once round; wait so long for it, -1: for ever."""
+        """Relay what can be relayed, once round; wait so long for it, -1: for ever.
+
+        Below 0: nothing can be waited for any more.
+        """
         count: cython.int
         i: cython.int
         has_commands: cython.int = False
@@ -112,6 +116,10 @@ class RelayLoop:
         elif self._stalled.first != cython.NULL and milliseconds < 0:
             milliseconds = _STUCK_MS
         count = epoll_wait(self.epoll, self._events, _EVENTS, milliseconds)
+        if count < 0:
+            has_commands = True  # whatever is wrong, what is recalled is given back
+            if errno == EINTR:
+                count = 0
         for i in range(count):
             if self._events[i].data.ptr == cython.NULL:
                 has_commands = True

@@ -2,6 +2,7 @@
 
 import math
 import os
+import threading
 
 import pytest
 from structlog.testing import capture_logs
@@ -58,6 +59,17 @@ def test_there_are_as_many_as_by_default(monkeypatch: pytest.MonkeyPatch) -> Non
     with open_pumps(Config(), Metrics()) as pumps:
         assert pumps is not None
         assert len(pumps._pumps) == 2
+
+
+@pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+def test_none_where_the_system_has_no_thread_and_a_line_says_so() -> None:
+    before = threading.stack_size(1 << 46)  # more than there are addresses
+    try:
+        with capture_logs() as log, open_pumps(Config(threads=1), Metrics()) as pumps:
+            assert pumps is None
+    finally:
+        threading.stack_size(before)
+    assert [line["event"] for line in log] == ["a pump less"]
 
 
 def test_none_where_they_cannot_be_and_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

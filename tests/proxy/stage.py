@@ -164,14 +164,14 @@ class Stage:
         topology: ObservedTopology | None = None,
         tap_budget: TapBudget | None = None,
         brake: TapBrake | None = None,
+        pumps: Pumps | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.metrics = Metrics()
-        self.pumps = (
-            Pumps(0, STATEFUL, self.metrics, most_frames=frames_a_pump, first_chunks=1, most_chunks=1)
-            if frames_a_pump
-            else None
-        )
+        self._has_own_pumps = pumps is None
+        self.pumps = pumps
+        if pumps is None and frames_a_pump:
+            self.pumps = Pumps(0, STATEFUL, self.metrics, most_frames=frames_a_pump, first_chunks=1, most_chunks=1)
         self._tcp = tcp
         self._transport = transport
         client, accepted = connected(tcp=tcp)
@@ -207,6 +207,8 @@ class Stage:
     async def run(self) -> None:
         if self.pumps is None:
             await self.session.run()
+        elif not self._has_own_pumps:
+            await self._run()
         else:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.pumps.run)
@@ -287,12 +289,13 @@ async def staged(
     topology: ObservedTopology | None = None,
     tap_budget: TapBudget | None = None,
     brake: TapBrake | None = None,
+    pumps: Pumps | None = None,
 ) -> AsyncIterator[Stage]:
     """A session that has come as far as the script; it must be over when the block ends, or it is cancelled.
 
-    However it ends, nothing may be left of it.
+    However it ends, nothing may be left of it. It may share `pumps` with others; else it has its own.
     """
-    stage = Stage(limits, tap, dial, tcp, transport, rules, memory, topology, tap_budget, brake)
+    stage = Stage(limits, tap, dial, tcp, transport, rules, memory, topology, tap_budget, brake, pumps)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

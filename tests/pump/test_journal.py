@@ -84,3 +84,27 @@ def test_a_full_journal_is_waited_for_and_nothing_is_lost() -> None:
         until(lambda: len(noted) == len(data), running)
         assert bytes(noted) == data == bytes(wire.seen[1])
         wire.close()
+
+
+def test_all_is_noted_though_one_fails() -> None:
+    noted: list[bytes] = []
+
+    def fail(is_server: bool, data: memoryview, now: float, is_cut: bool) -> None:
+        raise MemoryError("injected")
+
+    pump_ = pump()
+    failing = Wire(pump_, note=fail)
+    other = Wire(pump_, note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
+    for wire in (failing, other):
+        wire.hand_over()
+        wire.client.send(octets(PUBLISH))
+    while not (failing.seen[1] and other.seen[1]):
+        pump_.turn()
+        failing.look()
+        other.look()
+    with pytest.raises(MemoryError, match="injected"):
+        pump_.read_journal()
+    assert noted == [octets(PUBLISH)]
+    pump_.read_journal()
+    for wire in (failing, other):
+        wire.close()

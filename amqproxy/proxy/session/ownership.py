@@ -85,6 +85,7 @@ class Ownership:
     __slots__ = (
         "_changed",
         "_chunks",
+        "_failure",
         "_is_parked",
         "_is_steady",
         "_is_watched",
@@ -124,6 +125,7 @@ class Ownership:
         self._changed = trio.Event()
         self._pumped: PumpedConnection | None = None
         self._pump: Pump | None = None
+        self._failure: Exception | None = None
         self.owner = Owner.RELAYS
 
     def _move(self, event: OwnershipEvent) -> None:
@@ -141,6 +143,8 @@ class Ownership:
         """
         was_away = False
         while True:
+            if self._failure is not None:
+                raise self._failure
             if self._unflushed is not None and peer in self._unflushed:
                 self._unflushed.discard(peer)
                 await self._send_unsent(peer.other)
@@ -194,7 +198,11 @@ class Ownership:
 
     def _may_offer(self, peer: Peer) -> bool:
         """Is it time to, and does the other relay wait for its peer?"""
-        return self._chunks <= 0 and peer.other in self._scopes and self._is_steady()
+        return self._chunks <= 0 and peer.other in self._scopes and self._may_go()
+
+    def _may_go(self) -> bool:
+        """Is there a pump that could take the connection?"""
+        return self._pumps.count > 0 and self._is_steady()
 
     @property
     def _rest(self) -> float:
@@ -212,7 +220,7 @@ class Ownership:
 
     def _offer_if_idle(self) -> float | None:
         seen, self._seen = self._seen, sum(leg.transport.received for leg in self._legs.values())
-        if self.owner is Owner.RELAYS and self._chunks != math.inf and self._scopes and self._is_steady():
+        if self.owner is Owner.RELAYS and self._chunks != math.inf and self._scopes and self._may_go():
             if seen != self._seen or len(self._scopes) < len(_PLACES):
                 return self._rest
             if all(type(leg.transport) is SocketTransport for leg in self._legs.values()):
@@ -223,7 +231,7 @@ class Ownership:
 
     def _answer_offer(self) -> None:
         """Neither relay receives now: hand the connection over, if it still can be."""
-        pumped = self._pumpable() if self._is_steady() else None
+        pumped = self._pumpable() if self._may_go() else None
         if pumped is None:
             self._chunks = self._patience
             self._move(OwnershipEvent.WITHDRAW)
@@ -256,7 +264,10 @@ class Ownership:
         """The pump has given the connection back: all is as if it had been relayed here."""
         pumped, self._pumped, self._pump = self._pumped, None, None
         assert pumped is not None
-        self._accept(pumped)
+        try:
+            self._accept(pumped)
+        except Exception as failure:  # noqa: BLE001 - the relays fail with it: it is no trouble to the others that come back
+            self._failure = failure
         self._move(OwnershipEvent.GIVE_BACK)
 
     def go_on(self, handover: Handover) -> None:

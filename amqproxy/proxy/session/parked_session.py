@@ -8,14 +8,17 @@ from __future__ import annotations
 import socket
 
 import msgspec
+import trio
 
 from amqproxy.amqp091.connection import SILENCE
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.proxy.session.closing import FAILURE
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.packed_leg import PackedLeg, packed_leg, unpack_leg
 from amqproxy.proxy.session.session_meter import SessionMeter
 from amqproxy.proxy.session.session_parts import SessionParts
+from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionState
 from amqproxy.rules.context import Client
@@ -96,10 +99,22 @@ class ParkedSession:
             parts.report.blocked_since,
         )
 
-    def close(self) -> None:
-        """Close both connections at once: there is no session any more that could."""
+    def fail(self, services: SessionServices, number: int, name: str) -> None:
+        """No session can be made of it any more: close both connections at once, and its account as far as possible."""
         for each in self._sockets:
             each.close()
+        report = SessionReport(number, name, services.metrics, None, services.rule_log)
+        with report.contained("session not counted"):
+            packed = _decode(self._packed)
+            report.go_on(len(packed.legs[0].channels), self._blocked_since, _client(packed, number))
+            report.note_failure(FAILURE.code)
+            report.close(trio.current_time())
+        with report.contained("session not counted"):
+            if self.metered is not None:
+                self.metered.close()
+            if self._requests is not None:
+                self.view(services, number, name).observer.end()
+        self._let_go()
 
     def view(self, services: SessionServices, number: int, name: str) -> SessionParts:
         """Parts to look at, as they were when they were made; those of one session at a time are there."""
@@ -131,13 +146,7 @@ class ParkedSession:
     def _new_parts(self, services: SessionServices, number: int, name: str) -> SessionParts:
         """Parts like those, which know all that has passed; the transports are lent to the pump, while it has them."""
         packed = _decode(self._packed)
-        client = Client(
-            session=number,
-            address=packed.address,
-            port=packed.port,
-            listener=packed.listener,
-            upstream=packed.upstream,
-        )
+        client = _client(packed, number)
         transports = [SocketTransport(each) for each in self._sockets]
         parts = SessionParts(services, number, name, transports[0], client)
         parts.life.state = SessionState.RELAYING
@@ -160,3 +169,10 @@ class ParkedSession:
         channels = len(legs[0].connection.channels)
         parts.report.go_on(channels, self._blocked_since, parts.traffic.passage.shown_client)
         return parts
+
+
+def _client(packed: _Packed, number: int) -> Client:
+    """What was known of the client before its first frame."""
+    return Client(
+        session=number, address=packed.address, port=packed.port, listener=packed.listener, upstream=packed.upstream
+    )

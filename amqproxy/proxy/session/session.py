@@ -291,7 +291,7 @@ class Session:
             self._kept_parts, self._nursery = parts, tasks
         except Exception as failure:  # noqa: BLE001 - it is no trouble to the others that come back
             report("session failed", failure, session=self.number)
-            parked.close()
+            parked.fail(self._services, self.number, self.name)
             self.is_over = True
         self._parked = None
         self._resume(self)
