@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from amqproxy.amqp010.controls import ConnectionStartOk
 
+NAME_PROPERTIES = ("clientName", "qpid.client_process")
+"""The client properties in which Qpid's clients say how they are called, the more telling one first."""
+
 
 def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
     """The name that a client logs in with by PLAIN; "" if there is none.

@@ -26,7 +26,8 @@ class CaptureFiles:
     """Captures, read in order, as often as is asked if they are `read_again`: then standard input is kept in a file.
 
     Of a recording of the proxy's, what passed on `leg` is read: "client", "upstream" or "both". TLS sessions are
-    decrypted with the secrets of the file `keylog`, and with those in the captures.
+    decrypted with the secrets of the file `keylog`, and with those in the captures. Connections of 0-10 are of another
+    protocol unless it `reads_amqp010`.
 
     Warnings are printed the first time, and progress each time, with `detail` behind it. `Failure` where a capture
     cannot be read.
@@ -40,6 +41,7 @@ class CaptureFiles:
         read_again: bool = False,
         leg: str = "client",
         keylog: Path | None = None,
+        reads_amqp010: bool = False,
     ) -> None:
         if not files:
             raise Failure(f"{command}: name a capture, or - for standard input", MISUSED)
@@ -51,6 +53,7 @@ class CaptureFiles:
         self._is_read_again = read_again
         self._leg = leg
         self._keylog = keylog
+        self._reads_amqp010 = reads_amqp010
         self.detail: Callable[[], str] = str
         self._kept: BinaryIO | None = None
         self._is_first = True
@@ -86,7 +89,14 @@ class CaptureFiles:
                 notify = self._notify(progress)
                 sources = [self._standard_input() if str(each) == STANDARD_INPUT else each for each in self._files]
                 with second_engine(self._command, notify, self._keylog) as engine:
-                    yield from read_decoded(sources, notify, progress.advance, leg=self._leg, engine=engine)
+                    yield from read_decoded(
+                        sources,
+                        notify,
+                        progress.advance,
+                        leg=self._leg,
+                        engine=engine,
+                        reads_amqp010=self._reads_amqp010,
+                    )
         except CaptureError as error:
             raise Failure(str(error)) from None
         self._is_first = False

@@ -73,12 +73,13 @@ def compare(
     """
     from amqproxy.comparison.command_store import CommandStore
     from amqproxy.comparison.comparison import compared
-    from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+    from amqproxy.message_filter import message_filters_of
+    from amqproxy.rules.engine.command_filter import CommandFilter
 
     if limit < 0:
         raise Failure(f"compare: --limit {limit}: a number of differences is not negative", MISUSED)
     selected = wanted(filter)
-    selector_of = None if selected is None else filters_of(selected)
+    selector_of = None if selected is None else message_filters_of(selected)
     selected_body = 0 if selected is None else CommandFilter.kept_body(selected)
     sources = _Sources(a, b, leg, keylog, replay, speed, timeout)
     try:
@@ -127,7 +128,14 @@ class _Sources:
 
     def _captures(self, file: Path) -> CaptureFiles:
         is_read_again = self._replay is not None
-        return CaptureFiles("compare", [file], read_again=is_read_again, leg=self._leg, keylog=self._keylog)
+        return CaptureFiles(
+            "compare",
+            [file],
+            read_again=is_read_again,
+            leg=self._leg,
+            keylog=self._keylog,
+            reads_amqp010=not is_read_again,
+        )
 
 
 def print_comparison(reports: Iterable[ComparisonReport], *, limit: int, json: bool) -> str:

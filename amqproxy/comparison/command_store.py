@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.comparison.alignment import Item
 from amqproxy.comparison.command_tracer import CommandTracer
 from amqproxy.comparison.latencies import Latencies
 from amqproxy.comparison.traced_command import (
+    CONNECTION,
     Identity,
     Latency,
     Outcome,
@@ -190,7 +192,9 @@ class CommandStore:
         if isinstance(decoded, StreamEnded):
             self._open.pop(stream, None)
             return None
-        if stream in self._open or (isinstance(decoded, DecodedProtocolHeader) and decoded.protocol != NAME):
+        if stream in self._open or (
+            isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (NAME, AMQP010)
+        ):
             return None
         if len(self._begun) >= MAX_CONNECTIONS:
             self.omitted += 1
@@ -269,7 +273,7 @@ class CommandStore:
         """The channels of a connection, in the order in which they were opened; `ref` is for `channel`."""
         query = "SELECT digest, number, id FROM channels WHERE connection = ? ORDER BY id"
         for digest, number, id in self._database.execute(query, (stream,)):
-            yield Item(digest_of((digest, number)), number, bool(number), id)
+            yield Item(digest_of((digest, number)), number, number != CONNECTION, id)
 
     def channel(self, id: int) -> StoredChannel:
         """A channel that `channels` has named."""

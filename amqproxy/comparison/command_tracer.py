@@ -5,31 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
+from amqproxy.amqp010.commands import MessageSubscribe
+from amqproxy.amqp010.commands import QueueDeclare as AMQP010QueueDeclare
+from amqproxy.amqp010.frame import CONTROL
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.login import NAME_PROPERTIES
+from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
     BasicGetOk,
-    Method,
     QueueDeclare,
     QueueDeclareOk,
 )
 from amqproxy.amqp091.properties import NO_PROPERTIES
-from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
 from amqproxy.comparison.normalising import (
     BrokerNames,
     ConsumerNames,
+    is_generated,
     normalised,
+    normalised_client,
     normalised_properties,
     without_numbers,
 )
-from amqproxy.comparison.traced_command import Identity, Latency, Outcome, PlacedCommand, Traced, TracedCommand, Track
+from amqproxy.comparison.request_places import RequestPlaces
+from amqproxy.comparison.traced_command import (
+    CONNECTION,
+    Identity,
+    Latency,
+    Outcome,
+    PlacedCommand,
+    Traced,
+    TracedCommand,
+    Track,
+)
 from amqproxy.taps.message_recorder import NORMAL_CODES, CommandSelector
 from amqproxy.taps.record import json_mapping, json_value
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -53,19 +75,18 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
 )
 from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.transfers import TransferDelivery
 
 KEPT_BODY = 65_536
 """Bytes of each body that are kept, to find where it differs from another; of all of it there is a digest."""
 
-MAX_REQUESTS = 65_536
-"""Requests of one connection whose places are remembered until they are answered."""
+PUBLISH, DELIVERY = "basic.publish", "basic.deliver"
+"""The kinds of latencies of messages, of either protocol."""
 
 _FIRST = 0
 """The place of what begins a track: frames are numbered from 1."""
 
 _CLIENT, _SERVER, _GOT = "client", "server", "got"
-
-_IS_REQUEST = frozenset(REPLIES)
 
 _ANSWERED = frozenset((Settlement.CONFIRMED, Settlement.NACKED, Settlement.COMMITTED, Settlement.ROLLED_BACK))
 _REFUSED = frozenset((Settlement.NACKED, Settlement.REJECTED, Settlement.RECOVERED))
@@ -98,20 +119,22 @@ class CommandTracer:
     ) -> None:
         self._ignored = [path.split(".") for path in ignored]
         self._ignores_bodies = "body" in ignored
-        self._trace = Trace(body=max(KEPT_BODY, selected_body), digests=True, is_ordered=False, on_frame=self._on_frame)
+        self._trace = SessionTrace(
+            body=max(KEPT_BODY, selected_body), digests=True, is_ordered=False, on_frame=self._on_frame
+        )
         self._trace.listen(self._on_events)
         self._selector = selector
         self._names = BrokerNames()
         self._channels: dict[int, _Channel] = {}
-        self._counts = {CLIENT: 0, SERVER: 0}
-        self._requests: dict[int, tuple[int, Method]] = {}
+        self._requests = RequestPlaces()
+        self._counts = self._requests.counts
         self._traced: list[Traced] = []
 
     def feed(self, decoded: Decoded) -> list[Traced]:
         """Take what was decoded next."""
         match decoded:
-            case DecodedFrames():
-                self._trace.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns)
+            case DecodedFrames() | DecodedAMQP010Frames():
+                self._trace.feed_noted(Peer(decoded.sender), decoded.frames, decoded.ts_ns)
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:
                     self._trace.feed_protocol_header(decoded.ts_ns)
@@ -122,22 +145,17 @@ class CommandTracer:
         traced, self._traced = self._traced, []
         return traced
 
-    def _on_frame(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
-        """Number the frames of each peer, and so the requests: their outcome comes with their answers."""
-        if frame.kind == HEARTBEAT:
+    def _on_frame(self, sender: Peer, frame: Frame | AMQP010Frame, ts_ns: int) -> None:
+        method = self._requests.take(sender, frame)
+        if method is None:
             return
-        self._counts[sender] += 1
-        if frame.kind != METHOD:
-            return
-        try:
-            method: Method = frame.method
-        except ProtocolError:
-            return
-        if self._selector is not None and not frame.channel:
+        if self._selector is not None and _shows_client(frame):
             self._selector.learn(sender, frame)
-        if method.name in _IS_REQUEST and len(self._requests) < MAX_REQUESTS:
-            # The trace gives back the very method that it was given, which is kept here meanwhile.
-            self._requests[id(method)] = (self._counts[sender], method)
+        # The client chooses these names of 0-10; the broker may use them before it completes the command.
+        if isinstance(method, MessageSubscribe):
+            self._channel(frame.channel).consumers.begin(method.destination or "")
+        elif isinstance(method, AMQP010QueueDeclare) and method.queue and is_generated(method):
+            self._names.learn_queue(method.queue, frame.channel)
 
     def _on_events(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
         for event in events:
@@ -152,11 +170,8 @@ class CommandTracer:
         return channel
 
     def _track(self, event: TraceEvent, name: str) -> Track:
-        return Track(event.channel, self._channel(event.channel).life, name)
-
-    def _place_of(self, request: CommandMethod, sender: Peer) -> int:
-        found = self._requests.pop(id(request), None)
-        return self._counts[sender] if found is None else found[0]
+        number = _number(event)
+        return Track(number, self._channel(number).life, name)
 
     def _add(
         self,
@@ -212,8 +227,7 @@ class CommandTracer:
         )
 
     def _normalised(self, event: TraceEvent, method: CommandMethod) -> dict[str, Any]:
-        assert isinstance(method, Method), "only frames of 0-9-1 are traced"
-        return normalised(method, self._names, self._channel(event.channel).consumers)
+        return normalised(method, self._names, self._channel(_number(event)).consumers)
 
     def _content_fields(self, event: MessagePublished | MessageDelivered | MessageReturned) -> dict[str, Any]:
         fields = self._normalised(event, event.method)
@@ -243,7 +257,7 @@ class CommandTracer:
         for span in event.spans:
             self._traced.append(Outcome(track, span.first, span.last, fields))
             if event.outcome in _ANSWERED:
-                self._add_latency("basic.publish", event.ts_ns - span.ts_ns, span.count)
+                self._add_latency(PUBLISH, event.ts_ns - span.ts_ns, span.count)
 
     def _on_returned(self, event: MessageReturned) -> None:
         method = event.method
@@ -272,8 +286,8 @@ class CommandTracer:
             fields["outcome"] = "auto-acked"
         is_get = isinstance(method, BasicGetOk)
         name = _GOT
-        if isinstance(method, BasicDeliver):
-            name = self._channel(event.channel).consumers.find(method.consumer_tag)
+        if isinstance(method, BasicDeliver | TransferDelivery):
+            name = self._channel(_number(event)).consumers.find(method.consumer_tag)
         self._add(
             event,
             name,
@@ -295,28 +309,28 @@ class CommandTracer:
         for span in event.spans:
             self._traced.append(Outcome(self._track_of(event, span), span.first, span.last, fields))
             if event.outcome is Settlement.ACKED:
-                self._add_latency("basic.deliver", event.ts_ns - span.ts_ns, span.count)
+                self._add_latency(DELIVERY, event.ts_ns - span.ts_ns, span.count)
 
     def _track_of(self, event: TraceEvent, span: Span) -> Track:
         tag = span.consumer_tag
-        return self._track(event, _GOT if tag is None else self._channel(event.channel).consumers.find(tag))
+        return self._track(event, _GOT if tag is None else self._channel(_number(event)).consumers.find(tag))
 
     # --- requests
 
     def _on_answered(self, event: RequestAnswered) -> None:
         request, reply = event.request, event.reply
-        place = self._counts[event.sender] if request is None else self._place_of(request, event.sender)
+        place = self._counts[event.sender] if request is None else self._requests.place_of(request, event.sender)
         if isinstance(reply, QueueDeclareOk) and isinstance(request, QueueDeclare) and not request.queue:
             self._names.learn_queue(reply.queue, event.channel)
         elif isinstance(reply, BasicConsumeOk):
-            self._channel(event.channel).consumers.begin(reply.consumer_tag)
+            self._channel(_number(event)).consumers.begin(reply.consumer_tag)
         if not self._is_selected(event, event.sender, request or reply):
             return
         fields: dict[str, Any] = {"outcome": "answered"}
         if request is not None:
             fields["arguments"] = self._normalised(event, request)
             if isinstance(request, BasicConsume):
-                fields["arguments"]["consumer_tag"] = self._channel(event.channel).consumers.find(
+                fields["arguments"]["consumer_tag"] = self._channel(_number(event)).consumers.find(
                     reply.consumer_tag if isinstance(reply, BasicConsumeOk) else request.consumer_tag
                 )
         fields["reply"] = reply.name
@@ -331,10 +345,10 @@ class CommandTracer:
 
     def _on_request(self, event: RequestSent | RequestUnanswered) -> None:
         request = event.request
-        place = self._place_of(request, event.sender)
+        place = self._requests.place_of(request, event.sender)
         is_unanswered = isinstance(event, RequestUnanswered)
         if isinstance(request, BasicConsume) and not is_unanswered:
-            self._channel(event.channel).consumers.begin(request.consumer_tag)
+            self._channel(_number(event)).consumers.begin(request.consumer_tag)
         if not self._is_selected(event, event.sender, request):
             return
         fields = {
@@ -349,10 +363,10 @@ class CommandTracer:
 
     def _on_opened(self, event: ConnectionOpened) -> None:
         properties = event.client_properties or {}
-        name = properties.get("connection_name")
+        names = [properties.get(key) for key in ("connection_name", *NAME_PROPERTIES)]
         self._traced.append(
             Identity(
-                name if isinstance(name, str) else "",
+                next((name for name in names if isinstance(name, str) and name), ""),
                 str(json_value(event.user or "")),
                 str(json_value(event.virtual_host or "")),
             )
@@ -368,14 +382,14 @@ class CommandTracer:
             "channel_max": event.channel_max,
             "frame_max": event.frame_max,
             "heartbeat": event.heartbeat,
-            "client_properties": properties.copy(),
+            "client_properties": normalised_client(properties),
             "server_capabilities": (event.server_properties or {}).get("capabilities"),
         }
         fields = {name: value for name, value in fields.items() if value is not None}
         self._add(event, _CLIENT, _FIRST, "connection", fields)
 
     def _on_channel_opened(self, event: ChannelOpened) -> None:
-        channel = self._channel(event.channel)
+        channel = self._channel(_number(event))
         if channel.is_ended:
             channel.life += 1
             channel.is_ended = False
@@ -386,7 +400,7 @@ class CommandTracer:
 
     def _on_closed(self, event: ConnectionClosed | ChannelClosed) -> None:
         if isinstance(event, ChannelClosed):
-            self._channel(event.channel).is_ended = True
+            self._channel(_number(event)).is_ended = True
         if self._selector is not None and event.code in NORMAL_CODES:
             return
         fields: dict[str, Any] = {"outcome": "closed", "reason": self._reason(event.text)}
@@ -396,7 +410,7 @@ class CommandTracer:
             fields["arguments"] = self._normalised(event, event.cause)
         name = _CLIENT if event.by is CLIENT else _SERVER
         place = self._counts[event.by or SERVER]
-        type = "channel" if event.channel else "connection"
+        type = "channel" if isinstance(event, ChannelClosed) else "connection"
         self._add(event, name, place, type, fields, method=event.method)
 
     def _on_blocked(self, event: BlockingStarted) -> None:
@@ -414,6 +428,17 @@ class CommandTracer:
         else:
             name = _CLIENT if event.sender is CLIENT else _SERVER
             self._add(event, name, self._counts[event.sender], "error", {"outcome": "unknown", "reason": event.reason})
+
+
+def _number(event: TraceEvent) -> int:
+    """The channel of an event; that of the connection itself."""
+    channel = event.on_channel
+    return CONNECTION if channel is None else channel
+
+
+def _shows_client(frame: Frame | AMQP010Frame) -> bool:
+    """Is it of the connection itself?"""
+    return frame.kind == CONTROL if isinstance(frame, AMQP010Frame) else frame.kind == METHOD and not frame.channel
 
 
 def _remove(fields: dict[str, Any], path: list[str]) -> None:

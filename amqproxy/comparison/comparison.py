@@ -13,7 +13,7 @@ from amqproxy.comparison.command_store import CommandStore, StoredChannel, Store
 from amqproxy.comparison.connection_pairs import ConnectionPair, connection_pairs
 from amqproxy.comparison.difference import Change, Difference, DifferenceKind, Place, body_changes, changes
 from amqproxy.comparison.latencies import Latencies
-from amqproxy.comparison.traced_command import TracedCommand
+from amqproxy.comparison.traced_command import CONNECTION, TracedCommand
 from amqproxy.taps.record import encoded
 from amqproxy.taps.text import value_text
 
@@ -207,8 +207,13 @@ def _captured_changes(before: TracedCommand, after: TracedCommand) -> list[Chang
     return found
 
 
-def _place(connection: StoredConnection, ts_ns: int, channel: int = 0) -> Place:
-    return Place(ts_ns=ts_ns, stream=connection.stream, connection=connection.connection, channel=channel or None)
+def _place(connection: StoredConnection, ts_ns: int, channel: int = CONNECTION) -> Place:
+    return Place(
+        ts_ns=ts_ns,
+        stream=connection.stream,
+        connection=connection.connection,
+        channel=None if channel == CONNECTION else channel,
+    )
 
 
 def _connection_text(connection: StoredConnection) -> str:
@@ -220,7 +225,8 @@ def _connection_text(connection: StoredConnection) -> str:
 def _missing_channel(
     kind: DifferenceKind, channel: StoredChannel, a: Place | None = None, b: Place | None = None
 ) -> Difference:
-    what = f"channel {channel.number}, {_commands(channel.commands)}"
+    name = "the connection itself" if channel.number == CONNECTION else f"channel {channel.number}"
+    what = f"{name}, {_commands(channel.commands)}"
     return Difference(kind=kind, type="channel", what=what, a=a, b=b)
 
 

@@ -80,7 +80,7 @@ def _side(name: str, connection: ComparedConnection | None) -> str:
 def difference_lines(difference: Difference, *, is_coloured: bool = False) -> Iterator[str]:
     """A difference, and a line for each of its changes."""
     place = difference.a or difference.b
-    channel = f"ch {place.channel}" if place is not None and place.channel else ""
+    channel = f"ch {place.channel}" if place is not None and place.channel is not None else ""
     time = "" if place is None else clock(place.ts_ns)
     line = f"  {_SIGNS[difference.kind]} {time} {channel:<7} {difference.what}  ({difference.kind})"
     yield f"{_COLOURS.get(difference.kind, YELLOW)}{line}{RESET}" if is_coloured else line

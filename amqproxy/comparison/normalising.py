@@ -13,19 +13,39 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, Method
-from amqproxy.taps.record import arguments
+from amqproxy.amqp010.commands import QueueDeclare
+from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk
+from amqproxy.taps.method_arguments import method_arguments
+from amqproxy.taps.record import json_value
+from amqproxy.taps.trace.events import CommandMethod
+from amqproxy.taps.trace.transfers import TransferBase, TransferDelivery
 
 MAX_NAMES = 4096
 """Names that the broker made up for one connection, and consumers of one channel, that are numbered: the first ones."""
 
-TAGS = frozenset(("delivery_tag",))
-"""Arguments that are left out: what they refer to shows in what became of the message."""
+TAGS = frozenset(("delivery_tag", "command_id", "commands", "transfers"))
+"""Arguments that are left out: what they refer to shows in what became of the message, or of the command."""
 
-_MADE_UP = re.compile(r"amq\.gen-[\w.+/=-]+|amq\.ctag-[\w.+/=-]+|amq\.rabbitmq\.reply-to\.[\w.+/=-]+")
-"""Names as brokers make them up: RabbitMQ's, and those of others that follow it."""
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_MADE_UP = re.compile(
+    r"amq\.gen-[\w.+/=-]+|amq\.ctag-[\w.+/=-]+|amq\.rabbitmq\.reply-to\.[\w.+/=-]+"
+    rf"|TempQueue{_UUID}|tmp_{_UUID}"
+)
+"""Names as brokers make them up: RabbitMQ's, and those of others that follow it; and as Qpid's JMS client does."""
+
+_SIGNS = ("amq.", "TempQueue", "tmp_")
+"""One of these is in each such name."""
+
+_HAS_UUID = re.compile(_UUID, re.IGNORECASE)
 
 
+def is_generated(declare: QueueDeclare) -> bool:
+    """Has the client made up the name of its queue? In 0-10 it does what for 0-9-1 the broker does."""
+    return declare.exclusive and _HAS_UUID.search(declare.queue or "") is not None
+
+
+_NUMBERS_OF_PROCESSES = ("qpid.client_pid", "qpid.client_ppid")
 _NUMBERS_OF_THE_RUN = re.compile(r"(?<=unknown delivery tag )\d+|<[0-9.]+>")
 """Tags, and Erlang's names of processes, in reply texts."""
 
@@ -55,7 +75,7 @@ class BrokerNames:
         found = self._by_name.get(text)
         if found is not None:
             return found
-        return _MADE_UP.sub(self._stand_in, text) if "amq." in text else text
+        return _MADE_UP.sub(self._stand_in, text) if any(sign in text for sign in _SIGNS) else text
 
     def value(self, value: Any) -> Any:
         """The same for all the texts in a value as JSON has it, but not for names of fields."""
@@ -98,18 +118,33 @@ class ConsumerNames:
         return self._by_tag.get(tag, "<consumer>")
 
 
-def normalised(method: Method, names: BrokerNames, consumers: ConsumerNames) -> dict[str, Any]:
+def normalised(method: CommandMethod, names: BrokerNames, consumers: ConsumerNames) -> dict[str, Any]:
     """A method's fields as JSON can hold them, without tags and made-up names; secrets are masked."""
-    found = {name: value for name, value in arguments(method).items() if name not in TAGS}
-    tag = found.get("consumer_tag")
-    if isinstance(tag, str):
-        found["consumer_tag"] = consumers.find(tag)
-    if isinstance(method, BasicGetOk):
-        del found["message_count"]
-    if isinstance(method, BasicDeliver):
-        del found["consumer_tag"]  # each consumer's deliveries are compared by themselves
+    found = {name: value for name, value in method_arguments(method).items() if name not in TAGS}
+    if isinstance(method, TransferBase):
+        found.pop("destination", None)  # the exchange, or the consumer, whose deliveries are compared by themselves
+        found |= {"exchange": json_value(method.exchange), "routing_key": json_value(method.routing_key)}
+        if isinstance(method, TransferDelivery):
+            found["redelivered"] = method.redelivered
+    elif isinstance(method, AMQP010Method):
+        destination = found.get("destination")
+        if isinstance(destination, str):
+            found["destination"] = consumers.find(destination)
+    else:
+        tag = found.get("consumer_tag")
+        if isinstance(tag, str):
+            found["consumer_tag"] = consumers.find(tag)
+        if isinstance(method, BasicGetOk):
+            del found["message_count"]
+        if isinstance(method, BasicDeliver):
+            del found["consumer_tag"]  # each consumer's deliveries are compared by themselves
     result: dict[str, Any] = names.value(found)
     return result
+
+
+def normalised_client(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """What a client says of itself, without the numbers of its processes."""
+    return {name: value for name, value in properties.items() if name not in _NUMBERS_OF_PROCESSES}
 
 
 def normalised_properties(properties: Mapping[str, Any], names: BrokerNames) -> dict[str, Any]:

@@ -13,6 +13,10 @@ _NAMES = ("queue", "exchange", "routing_key", "destination", "source", "consumer
 """Arguments that say what a command is about."""
 
 
+CONNECTION = -1
+"""In place of a channel's number: the connection itself."""
+
+
 class Track(NamedTuple):
     """What has an order of its own on a connection, so that it is compared by itself.
 

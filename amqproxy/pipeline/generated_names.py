@@ -16,7 +16,7 @@ _GENERATED = (
     (r"((?<![^.])(?:amq|spring)\.gen-)[A-Za-z0-9_-]{8,}$", "$1", "a" * 22),
     (r"^(amq\.rabbitmq\.reply-to\.).*$", "$1", "a"),
     (
-        r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![0-9A-Fa-f])",
+        r"(?:(?<![0-9A-Fa-f])|(?<=^TempQueue))[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![0-9A-Fa-f])",
         "",
         "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa",
     ),

@@ -21,6 +21,10 @@ Frames: TypeAlias = Sequence[Frame] | Sequence[AMQP010Frame]
 """Frames of one protocol."""
 
 
+OnAnyFrame: TypeAlias = Callable[[Peer, Frame | AMQP010Frame, int], None]
+"""Takes a frame of a sender, and its time, in nanoseconds."""
+
+
 class SessionTrace:
     """A trace that takes frames of either protocol, with what rules did to the command that they belong to.
 
@@ -28,11 +32,14 @@ class SessionTrace:
     be fed. The options are those of `Trace`.
     """
 
-    __slots__ = ("_amqp010", "_amqp091", "_greeted_ts_ns", "_is_known", "_listener", "_options")
+    __slots__ = ("_amqp010", "_amqp091", "_greeted_ts_ns", "_is_known", "_listener", "_on_frame", "_options")
 
-    def __init__(self, *, body: int = 0, digests: bool = False, is_ordered: bool = True) -> None:
+    def __init__(
+        self, *, body: int = 0, digests: bool = False, is_ordered: bool = True, on_frame: OnAnyFrame | None = None
+    ) -> None:
         self._options = (body, digests, is_ordered)
-        self._amqp091 = Trace(body=body, digests=digests, is_ordered=is_ordered)
+        self._on_frame = on_frame
+        self._amqp091 = Trace(body=body, digests=digests, is_ordered=is_ordered, on_frame=on_frame)
         self._amqp010: AMQP010Trace | None = None
         self._is_known = False
         self._greeted_ts_ns: int | None = None
@@ -77,7 +84,7 @@ class SessionTrace:
 
     def _trace_amqp010(self) -> None:
         body, digests, is_ordered = self._options
-        self._amqp010 = AMQP010Trace(body=body, digests=digests, is_ordered=is_ordered)
+        self._amqp010 = AMQP010Trace(body=body, digests=digests, is_ordered=is_ordered, on_frame=self._on_frame)
         if self._greeted_ts_ns is not None:
             self._amqp010.feed_protocol_header(self._greeted_ts_ns)
         if self._listener is not None:

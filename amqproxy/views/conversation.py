@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from amqproxy.amqp010.controls import ConnectionStartOk as AMQP010StartOk
 from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.login import NAME_PROPERTIES
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD
@@ -125,15 +126,11 @@ class Conversation:
         return f"no connection is {self._text}: there are{there}{more}"
 
 
-_GIVEN_NAMES = ("clientName", "qpid.client_process")
-"""The client properties of 0-10 in which Qpid's clients say how they are called."""
-
-
 def given_name(method: ConnectionStartOk | AMQP010StartOk) -> str:
     """The name that the client gives its connection; "" where it gives none."""
     if isinstance(method, AMQP010StartOk):
         given = method.client_properties or Map()
-        names = [given.get(name) for name in _GIVEN_NAMES]
+        names = [given.get(name) for name in NAME_PROPERTIES]
         return next((name for name in names if isinstance(name, str) and name), "")
     name = method.client_properties.values_by_name.get("connection_name")
     if isinstance(name, bytes):

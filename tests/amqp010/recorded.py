@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER
-from amqproxy.capture.files import read_packets
+from amqproxy.capture.decode import CaptureReading, read_decoded
+from amqproxy.capture.decoded import Decoded
+from amqproxy.capture.files import files_of, read_packets
 from amqproxy.capture.packets import Dissector, TCPSegment
+from amqproxy.capture.pcap import Packet
 from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.stream_events import Data, Opened
 
@@ -25,11 +28,42 @@ QPIDD = "qpidd1.40__qpidpy-010-types"
 JMS = tuple(f"brokerj9.2__jms-010-{what}" for what in ("types", "tx", "request-reply", "errors"))
 NEGOTIATIONS = ("qpidd1.40__version-negotiation", "brokerj9.2__version-negotiation")
 SESSIONS = (QPIDD, *JMS)
+NAMES = (*SESSIONS, *NEGOTIATIONS)
 
 
 def captures() -> list[Path]:
     """All of them."""
-    return [path for name in (*SESSIONS, *NEGOTIATIONS) for path in FOLDER.glob(f"{name}.pcap*")]
+    return [capture(name) for name in NAMES]
+
+
+def capture(name: str) -> Path:
+    (path,) = FOLDER.glob(f"{name}.pcap*")
+    return path
+
+
+def decoded(name: str) -> list[Decoded]:
+    """What a capture decodes to."""
+    return list(read_decoded(capture(name), reads_amqp010=True))
+
+
+class Piece:
+    """Some packets of a capture, in place of a file."""
+
+    source = "piece"
+
+    def __init__(self, packets: Sequence[Packet]) -> None:
+        self._packets = packets
+
+    def packets(self, *listeners: object) -> Iterator[Packet]:
+        return iter(self._packets)
+
+
+def decoded_from(name: str, part: float) -> list[Decoded]:
+    """What is decoded of a capture that begins so late."""
+    packets = list(files_of(capture(name))[0].packets())
+    reading = CaptureReading("piece", reads_amqp010=True)
+    piece: Any = Piece(packets[int(len(packets) * part) :])
+    return [*reading.decoded(piece), *reading.finish()]
 
 
 class Direction(NamedTuple):
@@ -49,12 +83,11 @@ def directions(name: str, shuffle: Random | None = None) -> list[Direction]:
 
     With `shuffle`, packets overtake others, as far as they do behind a busy router: a connection's first ones do not.
     """
-    (path,) = FOLDER.glob(f"{name}.pcap*")
     dissector, reassembler = Dissector(), Reassembler()
     ports: dict[int, tuple[int, int]] = {}
     pieces: dict[tuple[int, int], list[bytes]] = defaultdict(list)
     events = []
-    segments = [segment for packet in read_packets(path) if (segment := dissector.segment(packet)) is not None]
+    segments = [segment for packet in read_packets(capture(name)) if (segment := dissector.segment(packet)) is not None]
     if shuffle is not None:
         segments = _overtaking(segments, shuffle)
     for segment in segments:

@@ -1,34 +1,26 @@
 """Recorded connections of 0-10, decoded from their captures: each frame that was sent, with its command's id."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import pytest
 
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.conversation import Conversation
-from amqproxy.capture.decode import CaptureReading, read_decoded
+from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedProtocolHeader, SkippedBytes, records_of
 from amqproxy.capture.endpoints import Endpoint
-from amqproxy.capture.files import files_of
 from amqproxy.capture.json_lines import JSONLines
-from amqproxy.capture.pcap import Packet
 from amqproxy.capture.stream_events import Opened, StreamEnd
 from amqproxy.peer import CLIENT, SERVER
 from tests.amqp010 import recorded
 from tests.capture.building import address
 
 
-def decoded(name: str) -> list[Decoded]:
-    (path,) = recorded.FOLDER.glob(f"{name}.pcap*")
-    return list(read_decoded(path, reads_amqp010=True))
-
-
 @pytest.mark.parametrize("name", recorded.SESSIONS)
 def test_every_frame_is_there(name: str) -> None:
     found: dict[tuple[int, str], list[bytes]] = {}
-    for each in decoded(name):
+    for each in recorded.decoded(name):
         if isinstance(each, DecodedAMQP010Frames):
             found.setdefault((each.stream, each.sender), []).extend(frame.raw for frame in each.frames)
         assert not isinstance(each, SkippedBytes)
@@ -42,7 +34,7 @@ def test_every_frame_is_there(name: str) -> None:
 def test_commands_are_numbered_as_their_peers_number_them() -> None:
     numbers: dict[tuple[str, int], list[int | None]] = {}
     completed: dict[tuple[str, int], int] = {}
-    for each in decoded(recorded.QPIDD):
+    for each in recorded.decoded(recorded.QPIDD):
         for record in records_of(each):
             place = (record.sender, record.channel or 0)
             if record.type == "command":
@@ -58,13 +50,13 @@ def test_commands_are_numbered_as_their_peers_number_them() -> None:
 
 
 def test_other_headers_are_answered_with_the_servers_own() -> None:
-    headers = [each for each in decoded(recorded.NEGOTIATIONS[0]) if isinstance(each, DecodedProtocolHeader)]
+    headers = [each for each in recorded.decoded(recorded.NEGOTIATIONS[0]) if isinstance(each, DecodedProtocolHeader)]
     assert {each.protocol for each in headers if each.sender == SERVER} == {"0-10"}
     assert len({each.protocol for each in headers if each.sender == CLIENT}) > 3
 
 
 def test_lines_of_json_are_those_of_records() -> None:
-    passed = decoded(recorded.QPIDD)
+    passed = recorded.decoded(recorded.QPIDD)
     lines = JSONLines(body=10)
     for each in passed:
         lines.add(each)
@@ -74,33 +66,12 @@ def test_lines_of_json_are_those_of_records() -> None:
 
 
 def test_without_being_asked_for_it_is_counted_as_another_protocol() -> None:
-    (path,) = recorded.FOLDER.glob(f"{recorded.QPIDD}.pcap*")
+    path = recorded.capture(recorded.QPIDD)
     reasons = [each.reason for each in read_decoded(path) if isinstance(each, SkippedBytes)]
     assert reasons == ["0-10 is not decoded", "0-10 is not decoded"]
 
 
 # --- joined in their middle
-
-
-class Piece:
-    """Some packets of a capture, in place of a file."""
-
-    source = "piece"
-
-    def __init__(self, packets: Sequence[Packet]) -> None:
-        self._packets = packets
-
-    def packets(self, *listeners: object) -> Iterator[Packet]:
-        return iter(self._packets)
-
-
-def decoded_from(name: str, part: float) -> list[Decoded]:
-    """What is decoded of a capture that begins so late."""
-    (path,) = recorded.FOLDER.glob(f"{name}.pcap*")
-    packets = list(files_of(path)[0].packets())
-    reading = CaptureReading("piece", reads_amqp010=True)
-    piece: Any = Piece(packets[int(len(packets) * part) :])
-    return [*reading.decoded(piece), *reading.finish()]
 
 
 def raws(passed: Iterable[Decoded]) -> list[tuple[str, str, bytes]]:
@@ -115,7 +86,7 @@ def raws(passed: Iterable[Decoded]) -> list[tuple[str, str, bytes]]:
 @pytest.mark.parametrize("part", [0.15, 0.4, 0.65, 0.9])
 @pytest.mark.parametrize("name", recorded.SESSIONS)
 def test_without_a_beginning_frames_are_still_those_of_0_10(name: str, part: float) -> None:
-    whole, joined = raws(decoded(name)), raws(decoded_from(name, part))
+    whole, joined = raws(recorded.decoded(name)), raws(recorded.decoded_from(name, part))
     assert len(joined) > len(whole) * (1 - part) / 2
     for connection, sender in {each[:2] for each in joined}:
         found = [raw for *place, raw in joined if place == [connection, sender]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import (
     ComparisonReport,
@@ -27,9 +29,12 @@ from amqproxy.comparison.comparison import (
     compared,
 )
 from amqproxy.comparison.difference import Change, Difference, DifferenceKind
+from amqproxy.message_filter import message_filters_of
+from amqproxy.rules.matching.filters import compiled
+from tests.amqp010 import recorded
 from tests.capture import golden
 
-CAPTURES = golden.captures()
+CAPTURES = [*golden.captures(), *recorded.captures()]
 NAMES = [path.name.partition(".pcap")[0] for path in CAPTURES]
 SAME = [
     ("consume-large", "consume-large.shuffled"),
@@ -45,6 +50,10 @@ def capture(name: str) -> Path:
     return CAPTURES[NAMES.index(name)]
 
 
+def read(path: Path) -> Iterator[Decoded]:
+    return read_decoded(path, reads_amqp010=True)
+
+
 def reports(a: Iterable[Decoded], b: Iterable[Decoded], **options: Any) -> list[ComparisonReport]:
     with closing(CommandStore(**options)) as one, closing(CommandStore(**options)) as other:
         one.load(a)
@@ -57,12 +66,12 @@ def differences(a: Iterable[Decoded], b: Iterable[Decoded], **options: Any) -> l
 
 
 def of_files(a: str, b: str) -> list[Difference]:
-    return differences(read_decoded(capture(a)), read_decoded(capture(b)))
+    return differences(read(capture(a)), read(capture(b)))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_differs_from_itself(name: str) -> None:
-    found = reports(read_decoded(capture(name)), read_decoded(capture(name)))
+    found = reports(read(capture(name)), read(capture(name)))
     summary = found[-1]
     assert isinstance(summary, ComparisonSummary)
     assert summary.is_same
@@ -132,7 +141,7 @@ def mutated(decoded: list[Decoded], new: dict[tuple[int, int], list[bytes]]) -> 
     return result
 
 
-LARGE = list(read_decoded(capture("consume-large")))
+LARGE = list(read(capture("consume-large")))
 PUBLISHES = publishes(LARGE)
 
 
@@ -197,7 +206,7 @@ def test_a_publish_that_moved() -> None:
 
 
 def test_what_became_of_a_publish_is_compared() -> None:
-    confirms = list(read_decoded(capture("confirms")))
+    confirms = list(read(capture("confirms")))
     new: dict[tuple[int, int], list[bytes]] = {}
     for number, each in enumerate(confirms):
         if isinstance(each, DecodedFrames) and each.sender == "server":
@@ -232,3 +241,104 @@ def test_bodies_that_were_not_captured_whole() -> None:
     assert len(found) == 3
     assert {change.field for each in found for change in each.changes} == {"captured"}
     assert of_files("consume-large.snapped", "consume-large.snapped") == []
+
+
+# --- of 0-10
+
+
+def replaced(decoded: list[Decoded], old: bytes, new: bytes) -> list[Decoded]:
+    """With other frames in place of the one of 0-10 that has `old` in it."""
+    result: list[Decoded] = []
+    count = 0
+    for each in decoded:
+        if isinstance(each, DecodedAMQP010Frames):
+            frames = [AMQP010Frame(frame.raw.replace(old, new)) if old in frame.raw else frame for frame in each.frames]
+            count += sum(old in frame.raw for frame in each.frames)
+            each = msgspec.structs.replace(each, frames=frames)
+        result.append(each)
+    assert count == 1
+    return result
+
+
+TYPES = recorded.decoded(recorded.QPIDD)
+ACCEPT_4 = b"\4\2\1\1\1\0\0\x08" + bytes(3) + b"\4" + bytes(3) + b"\4"
+
+
+def test_what_became_of_a_transfer_is_compared() -> None:
+    (found,) = differences(TYPES, replaced(TYPES, ACCEPT_4, b"\4\4" + ACCEPT_4[2:]))
+    assert (found.kind, found.type) == (DifferenceKind.CHANGED, "deliver")
+    assert found.changes == (
+        Change(field="outcome", before="acked", after="recovered"),
+        Change(field="requeue", before=msgspec.UNSET, after=True),
+    )
+
+
+def test_a_property_of_a_transfer_that_changed() -> None:
+    (found,) = differences(TYPES, replaced(TYPES, b"\1\x86\xa0\0\0", b"\1\x86\xa1\0\0"))
+    assert (found.kind, found.type) == (DifferenceKind.CHANGED, "publish")
+    assert found.changes == (Change(field="properties.ttl", before=100_000, after=100_001),)
+
+
+def without_command(decoded: list[Decoded], wanted: int) -> list[Decoded]:
+    """Without the command that a client has sent with this id on channel 1, whose ids go on."""
+    result: list[Decoded] = []
+    for each in decoded:
+        if isinstance(each, DecodedAMQP010Frames) and each.sender == "client":
+            kept = [
+                (frame, number)
+                for frame, number in zip(each.frames, each.command_ids, strict=True)
+                if frame.channel != 1 or number != wanted
+            ]
+            if not kept:
+                continue
+            frames, numbers = zip(*kept, strict=True)
+            each = msgspec.structs.replace(each, frames=frames, command_ids=numbers)
+        result.append(each)
+    return result
+
+
+def test_a_command_of_a_session_that_is_missing() -> None:
+    missing = without_command(TYPES, 5)  # exchange.bound, whose result names another command then
+    found = differences(TYPES, missing)
+    assert found[0].kind is DifferenceKind.MISSING
+    assert (found[0].method, found[0].a and found[0].a.channel) == ("exchange.bound", 1)
+
+
+def test_a_filter_chooses_commands_of_0_10() -> None:
+    options = {"selector_of": message_filters_of(compiled("method == 'message.transfer' && sender == 'client'"))}
+    with closing(CommandStore(**options)) as store:
+        store.load(TYPES)
+        (connection,) = store.connections
+        types = [
+            store.command(item.ref).type
+            for channel in store.channels(connection.stream)
+            for track in store.tracks(channel.ref).values()
+            for item in store.items(track)
+        ]
+    assert set(types) == {"publish", "channel"}, "and what ended with an error"
+    assert types.count("publish") > 5
+
+
+def test_names_that_clients_of_0_10_make_up_are_not_compared() -> None:
+    decoded = recorded.decoded("brokerj9.2__jms-010-request-reply")
+    names = {name for each in decoded for name in _TEMPORARY.findall(_raw(each))}
+    assert len(names) > 1
+    other: list[Decoded] = []
+    for each in decoded:
+        if isinstance(each, DecodedAMQP010Frames):
+            frames = [AMQP010Frame(_TEMPORARY.sub(_another, frame.raw)) for frame in each.frames]
+            each = msgspec.structs.replace(each, frames=frames)
+        other.append(each)
+    assert differences(decoded, other) == []
+
+
+_TEMPORARY = re.compile(rb"(?<=TempQueue)[0-9a-f-]{36}|(?<=tmp_)[0-9a-f_-]{36}")
+_MIRRORED = bytes.maketrans(b"0123456789abcdef", b"fedcba9876543210")
+
+
+def _another(match: re.Match[bytes]) -> bytes:
+    return match[0].translate(_MIRRORED)
+
+
+def _raw(decoded: Decoded) -> bytes:
+    return b"".join(frame.raw for frame in decoded.frames) if isinstance(decoded, DecodedAMQP010Frames) else b""

@@ -48,7 +48,7 @@ CERTAIN_DIGITS = 6
 _GENERATED = re.compile(
     r"(?P<server>(?<![^.])(?:amq|spring)\.gen-)(?:[A-Za-z0-9_-]{8,})?$"
     r"|(?P<reply>^amq\.rabbitmq\.reply-to\.).*$"
-    r"|(?P<uuid>(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![0-9A-Fa-f]))"
+    r"|(?P<uuid>(?:(?<![0-9A-Fa-f])|(?<=^TempQueue))[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![0-9A-Fa-f]))"
     r"|(?P<hex>(?<![0-9A-Za-z])(?=[A-Fa-f]*[0-9])(?=[0-9]*[A-Fa-f])[0-9A-Fa-f]{16,}(?![0-9A-Za-z]))"
     r"|(?P<number>[0-9]+)",
     re.DOTALL,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from amqproxy.amqp010.assembly import AssemblyReader
@@ -45,6 +45,10 @@ _START = ConnectionStart.index
 
 SESSION_COST = 4096
 """Bytes that a session is counted as; beyond the budget, sessions are not followed."""
+
+
+OnAMQP010Frame = Callable[[Peer, Frame, int], None]
+"""Takes a frame of a sender, and its time, in nanoseconds."""
 
 
 class ChannelSessions:
@@ -107,6 +111,7 @@ class AMQP010Trace:
         "_is_open",
         "_is_unread",
         "_latest_ts_ns",
+        "_on_frame",
         "_queue",
         "channels",
     )
@@ -119,6 +124,7 @@ class AMQP010Trace:
         max_spans: int = MAX_SPANS,
         max_memory: int = MAX_MEMORY,
         is_ordered: bool = True,
+        on_frame: OnAMQP010Frame | None = None,
     ) -> None:
         self.channels: dict[int, AttachmentTrace] = {}
         self._by_channel: dict[int, ChannelSessions] = {}
@@ -137,6 +143,7 @@ class AMQP010Trace:
         self._is_unread = False
         self._held = None if is_ordered else HeldFrames(self._budgets.memory, self._is_early)
         self._latest_ts_ns = 0
+        self._on_frame = on_frame
 
     def listen(self, listener: Listener) -> None:
         """Show events to `listener` after each frame; see `EventQueue`."""
@@ -200,6 +207,8 @@ class AMQP010Trace:
     # --- frames
 
     def _feed(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        if self._on_frame is not None:
+            self._on_frame(sender, frame, ts_ns)
         try:
             if frame.kind == CONTROL:
                 self._feed_control_frame(sender, frame, ts_ns)
