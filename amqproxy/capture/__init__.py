@@ -22,6 +22,7 @@ A file is read in steps, and each step is a function of the one before:
     command_gatherer  frames → commands, of one connection
     arrow           `Decoded` → Arrow record batches; needs pyarrow
       frame_columns   rows as columns, from the bytes of frames                        (may be compiled)
+      amqp010_row     what frames of AMQP 0-10 have in them
     filtering       `Decoded` → `Decoded`     only the commands that a filter matches
     dry_run         `Decoded` → what rules would have done to it
 

@@ -94,10 +94,8 @@ class AMQP010Resync:
         if error is None:
             return b""
         begin, refused = reader.offset, reader.refused
-        offset = begin if error.offset is None else error.offset
-        fault = UnreadableBytes(ts_ns, error.reply_text, offset, code=int(error.code), channel=error.channel)
+        fault = UnreadableBytes(ts_ns, error.reply_text, begin, code=int(error.code), channel=error.channel)
         self._lose_place(fault)
-        self._fault.offset = offset
         self._since = begin
         is_frame = len(refused) >= OVERHEAD and frame_size_at(refused, 0) > 0
         if is_frame and begin != self._refused_at:  # only out of order

@@ -28,6 +28,7 @@ from amqproxy.capture.frame_columns import (
     Column,
     FrameColumns,
 )
+from amqproxy.taps.amqp010_record import FLAGS
 
 try:
     import pyarrow as pa
@@ -48,6 +49,7 @@ _DICTIONARIES: dict[str, tuple[str, ...] | None] = {
     "class": CLASS_NAMES,
     "method": METHOD_NAMES,
     "verdict": None,
+    "flags": FLAGS,
 }
 """The columns that are encoded by a dictionary: which, or None where each batch has its own."""
 

@@ -18,11 +18,14 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp091.frame import Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
+from amqproxy.capture.amqp010_row import row_of
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, records_of
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
@@ -50,7 +53,7 @@ KINDS = {
     "channel": INT32,
     "type": INT8,
     "class": INT8,
-    "method": INT8,
+    "method": INT32,
     "size": INT64,
     "exchange": TEXT,
     "routing_key": TEXT,
@@ -85,6 +88,8 @@ KINDS = {
     "verdict": INT32,
     "rules": TEXT,
     "tags": TEXT,
+    "command_id": INT64,
+    "flags": INT8,
     "arguments": TEXT,
     "body": BYTES,
 }
@@ -131,8 +136,9 @@ def property_column(name: str) -> str:
 
 SENDERS = ("client", "server")
 LEGS = ("client", "upstream")
-FRAME_TYPES = (*TYPES.values(), "protocol-header", "error")
-METHOD_NAMES = tuple(cls.name for cls in BY_INDEX)
+FRAME_TYPES = (*TYPES.values(), "protocol-header", "error", "control", "command")
+METHOD_NAMES = tuple(dict.fromkeys([cls.name for cls in BY_INDEX] + [cls.name for cls in AMQP010_METHODS]))
+"""The methods of 0-9-1 by their indexes, then those of 0-10 that have other names."""
 CLASS_NAMES = tuple(dict.fromkeys(name.partition(".")[0] for name in METHOD_NAMES))
 
 _INDEX_OF = cython.declare(bytes, index_table())
@@ -543,7 +549,7 @@ class FrameColumns:
             ):
                 return self._erase(text_bytes)
             self._class._put_8_bits(row, _class_of(index))
-            self._method._put_8_bits(row, index)
+            self._method._put_32(row, index)
         elif kind == 2:
             if payload < 14 or payload > _MAX_PAYLOAD or not self._properties(data, start + 19, end - 1):
                 return self._erase(text_bytes)
@@ -714,13 +720,15 @@ class FrameColumns:
 
     def _add_records(self, passed: Decoded) -> None:
         leg = passed.leg
-        frames: Iterable[Frame | None] = passed.frames if isinstance(passed, DecodedFrames) else [None]
+        frames: Iterable[Frame | AMQP010Frame | None] = (
+            passed.frames if isinstance(passed, DecodedFrames | DecodedAMQP010Frames) else [None]
+        )
         for record, frame in zip(records_of(passed), frames, strict=False):
             self._add_record(record, leg, frame)
             self._first = self.row + 1
             self._next_row()
 
-    def _add_record(self, record: Record, leg: str, frame: Frame | None) -> None:
+    def _add_record(self, record: Record, leg: str, frame: Frame | AMQP010Frame | None) -> None:
         values: dict[str, Any] = {
             "stream": record.stream,
             "channel": record.channel,
@@ -740,9 +748,13 @@ class FrameColumns:
         if record.method is not None:
             values["class"] = CLASS_NAMES.index(record.method.partition(".")[0])
             values["method"] = METHOD_NAMES.index(record.method)
-            values |= {name: value for name, value in (record.arguments or {}).items() if name in _OF_ARGUMENTS}
-            if self._has_arguments:
+            if self._has_arguments and record.arguments is not None:
                 values["arguments"] = encoded(record.arguments)
+        if isinstance(frame, AMQP010Frame):
+            values |= {"command_id": record.command_id, "flags": frame.flags}
+            values |= row_of(frame, record.sender, record.command_id)
+        elif record.method is not None:
+            values |= {name: value for name, value in (record.arguments or {}).items() if name in _OF_ARGUMENTS}
         elif record.properties is not None:
             values["body_size"] = (record.arguments or {})["body_size"]
             values |= {property_column(name): value for name, value in record.properties.items()}

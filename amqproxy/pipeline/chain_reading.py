@@ -47,7 +47,6 @@ class ChainReading:
         leg: str = "client",
         engine_of: Callable[[OnWarning], SecondEngine] | None = None,
         share: Share | None = None,
-        reads_amqp010: bool = False,
     ) -> None:
         self.chain = chain
         self.file: str | None = None
@@ -57,7 +56,7 @@ class ChainReading:
         self._ended: list[int] = []
         warn = self._warn
         engine = None if engine_of is None else engine_of(warn)
-        self._reading = CaptureReading(chain, warn, leg=leg, engine=engine, share=share, reads_amqp010=reads_amqp010)
+        self._reading = CaptureReading(chain, warn, leg=leg, engine=engine, share=share, reads_amqp010=True)
         self._outer = {"warn": warn, "share": share} if share is not None else {"warn": warn}
         self.written_by = written_by("0/1" if share is None else f"{share.number}/{share.shares}")
         """What the state of this reading, and of what is made of it, begins with."""

@@ -172,5 +172,5 @@ def event_batches(
 
     `options` are as in `EventReading`.
     """
-    reading = ChainReading(chain or name_of(sources), leg=leg, reads_amqp010=True)
+    reading = ChainReading(chain or name_of(sources), leg=leg)
     yield from EventReading(reading, body=body, rows=rows, **options).batches(files_of(sources))

@@ -279,7 +279,7 @@ def frames_of(part: CapturePart, options: SourceOptions, **batches: Any) -> Iter
 def _events_of(part: CapturePart, options: SourceOptions, state: ChainState | None) -> Iterator[pa.RecordBatch]:
     share = Share(part.share, part.shares) if part.shares > 1 else None
     with ExitStack() as stack:
-        reading = _reading(stack, part, options, share, reads_amqp010=True)
+        reading = _reading(stack, part, options, share)
         events = EventReading(
             reading,
             body=options.body,
@@ -294,11 +294,9 @@ def _events_of(part: CapturePart, options: SourceOptions, state: ChainState | No
             yield from events.state_batches()
 
 
-def _reading(
-    stack: ExitStack, part: CapturePart, options: SourceOptions, share: Share | None, *, reads_amqp010: bool = False
-) -> ChainReading:
+def _reading(stack: ExitStack, part: CapturePart, options: SourceOptions, share: Share | None) -> ChainReading:
     engine_of = None if share is not None or options.is_carrying else partial(_engine, stack, options.keylog)
-    return ChainReading(part.chain, leg=options.leg, engine_of=engine_of, share=share, reads_amqp010=reads_amqp010)
+    return ChainReading(part.chain, leg=options.leg, engine_of=engine_of, share=share)
 
 
 def _file(file: str) -> CaptureFile:

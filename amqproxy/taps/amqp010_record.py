@@ -24,7 +24,11 @@ from amqproxy.taps.record import MASK, SECRETS, Record, excerpt, json_mapping, j
 
 TYPES = {each: each.name.lower() for each in SegmentType}
 
-_FLAGS = ((8, "B"), (4, "E"), (2, "b"), (1, "e"))
+_LETTERS = ((8, "B"), (4, "E"), (2, "b"), (1, "e"))
+
+FLAGS = tuple("".join([letter for bit, letter in _LETTERS if bits & bit]) for bits in range(16))
+"""A frame's place by its flags: B and E in the first and the last segment, b and e if it is the first and the last
+frame of that."""
 
 
 def record_amqp010_frame(
@@ -52,7 +56,7 @@ def record_amqp010_frame(
         channel=frame.channel,
         type=TYPES[SegmentType(frame.kind)],
         size=frame.size,
-        flags=flags_of(frame),
+        flags=FLAGS[frame.flags],
         command_id=command_id,
     )
     if note is not NOTHING:
@@ -78,11 +82,6 @@ def record_amqp010_frame(
         record.code, record.reason, record.offset = int(error.code), error.reply_text, error.offset
         record.lost = frame.size
     return record
-
-
-def flags_of(frame: Frame) -> str:
-    """A frame's place: B and E in the first and the last segment, b and e if it is the first and the last frame."""
-    return "".join([letter for bit, letter in _FLAGS if frame.flags & bit])
 
 
 def arguments(method: Method) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.frame import BODY, Frame, encode_frame
 from amqproxy.capture.arrow import record_batches, schema
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded, records_of
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded, records_of
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
+from tests.amqp010 import recorded
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "arrow.md"
@@ -57,24 +58,74 @@ def told(value: Any) -> Any:
     return value
 
 
+ARGUMENTS_OF_0_10 = {
+    "binding_key": "routing_key",
+    "destination": "consumer_tag",
+    "error_code": "reply_code",
+    "code": "reply_code",
+    "description": "reply_text",
+    "text": "reply_text",
+}
+
+
+def arguments_of_0_10(line: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Under the names that the columns have."""
+    found = {ARGUMENTS_OF_0_10.get(name, name): value for name, value in arguments.items()}
+    if line["method"] == "message.transfer":
+        if line["from"] == "client":
+            found["exchange"] = found.pop("consumer_tag", "")
+        else:
+            found["delivery_tag"] = line.get("command_id")
+    elif line["method"] in ("message.accept", "message.reject", "message.release"):
+        found["delivery_tag"] = arguments["transfers"][-1][1]
+        found["multiple"] = arguments["transfers"] != [[found["delivery_tag"]] * 2]
+    return found
+
+
+def properties_of_0_10(line: dict[str, Any]) -> dict[str, Any]:
+    """What a header says, by the columns, with the headers as they are."""
+    given = line.get("properties", {})
+    same = ("delivery_mode", "priority", "content_type", "content_encoding", "correlation_id", "user_id", "app_id")
+    row = {name: given.get(name) for name in (*same, "message_id", "exchange", "routing_key")}
+    headers = given.get("application_headers")
+    row |= {"headers": headers, "message_type": (headers or {}).get("x-jms-type")}
+    row |= {"body_size": given.get("content_length"), "expiration": str(given["ttl"]) if "ttl" in given else None}
+    stamp = given.get("timestamp")
+    row["message_timestamp"] = stamp // 1000 if stamp is not None and stamp > 10**11 else stamp
+    row["reply_to"] = given["reply_to"].get("routing_key", "") if "reply_to" in given else None
+    delivery = ("exchange", "routing_key", "priority", "delivery_mode", "ttl", "redelivered", "timestamp")
+    if line["from"] == "server" and any(name in given for name in delivery):
+        row["redelivered"] = given.get("redelivered", False)
+    return row
+
+
 def rows_of(passed: list[Decoded], body: int) -> list[dict[str, Any]]:
     """What the rows have to be, by way of the lines of JSON."""
     rows = []
     for each in passed:
-        sent = [frame.known_payload for frame in each.frames] if isinstance(each, DecodedFrames) else [b""]
+        is_frames = isinstance(each, DecodedFrames | DecodedAMQP010Frames)
+        sent = [frame.known_payload for frame in each.frames] if is_frames else [b""]
         for record, payload in zip(records_of(each, has_both_legs=True), sent, strict=False):
             line = json.loads(record.to_json())
             arguments, properties = line.get("arguments") or {}, line.get("properties") or {}
-            is_method = "method" in line
+            is_method, is_0_10 = "method" in line, isinstance(each, DecodedAMQP010Frames)
+            has_arguments = is_method and "arguments" in line
+            shown = arguments
+            if is_0_10:
+                shown = arguments_of_0_10(line, arguments) if has_arguments else {}
             row = {name: told(line.get(name)) for name in OF_RECORD}
             row["class"] = line["method"].partition(".")[0] if is_method else None
-            row |= {name: told(arguments.get(name)) if is_method else None for name in OF_ARGUMENTS}
-            row |= {name: told(properties.get(key)) for name, key in OF_PROPERTIES.items()}
+            row |= {name: told(shown.get(name)) if is_method else None for name in OF_ARGUMENTS}
+            row |= {name: None if is_0_10 else told(properties.get(key)) for name, key in OF_PROPERTIES.items()}
             row["headers"] = properties.get("headers")
             row["body_size"] = told(arguments.get("body_size"))
             row |= {"sender": line["from"], "leg": line.get("leg"), "verdict": line.get("verdict")}
             row |= {"rules": line.get("rules"), "tags": line.get("tags")}
-            row["arguments"] = arguments if is_method else None
+            row["arguments"] = arguments if has_arguments else None
+            row |= {name: line.get(name) for name in ("command_id", "flags")}
+            if is_0_10 and line["type"] == "header":
+                of_header = properties_of_0_10(line)
+                row |= {name: value if name == "headers" else told(value) for name, value in of_header.items()}
             row["ts_ns"] = told(line["ts_ns"])
             row["time"] = None if row["ts_ns"] is None else row["ts_ns"] // 1000
             row["body"] = payload[:body] if line["type"] == "body" and body else None
@@ -105,9 +156,9 @@ def check(passed: list[Decoded], body: int = 0, rows: int = 65_536, *, dictionar
         assert one == other
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*CAPTURES, *recorded.captures()], ids=lambda path: path.name)
 def test_every_capture_gives_the_rows_of_its_lines(path: Path) -> None:
-    passed = list(read_decoded([path], leg=BOTH_LEGS))
+    passed = list(read_decoded([path], leg=BOTH_LEGS, reads_amqp010=True))
     check(passed, body=9)
     check(passed, rows=7, dictionaries=False)
 

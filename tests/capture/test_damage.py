@@ -13,18 +13,27 @@ from typing import NamedTuple
 
 import pytest
 
+from amqproxy.amqp010.frame import OVERHEAD as AMQP010_OVERHEAD
 from amqproxy.amqp091.frame import OVERHEAD
 from amqproxy.capture.decode import Decoder, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+)
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.packets import FIN, RST, SYN, Dissector, TCPSegment
 from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.stream_events import Event
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
+from tests.amqp010 import recorded
 from tests.capture import golden, shared_captures
 from tests.capture.mutate_captures import Segments, change, cut, halves, stamped
 
-LOSSLESS = [path for path in golden.captures() if path.name.count(".") == 1] + shared_captures.files()
+CAPTURES = [*golden.captures(), *recorded.captures(), *shared_captures.files(recorded.NAMES)]
+LOSSLESS = [path for path in CAPTURES if path.parent != golden.FOLDER or path.name.count(".") == 1]
 """Captures in which nothing is missing: what is lost of them, the damage took."""
 LARGE = 120_000
 """Bytes of payload that are not cut into single ones."""
@@ -50,14 +59,19 @@ def pieces_of(passed: Iterable[Decoded]) -> dict[Direction, list[Piece]]:
     """What each direction comes to, in order; what another connection on the same ports sent comes behind it."""
     found: dict[Direction, list[Piece]] = {}
     for each in passed:
-        if isinstance(each, DecodedFrames | DecodedProtocolHeader | SkippedBytes):
+        if isinstance(each, DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes):
             pieces = found.setdefault((f"{each.stream} {each.connection}", each.sender), [])
             pieces += _pieces(each, pieces)
     return found
 
 
-def _pieces(each: DecodedFrames | DecodedProtocolHeader | SkippedBytes, before: list[Piece]) -> Iterator[Piece]:
-    if isinstance(each, DecodedFrames):
+def _pieces(
+    each: DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes, before: list[Piece]
+) -> Iterator[Piece]:
+    if isinstance(each, DecodedAMQP010Frames):
+        for one in each.frames:
+            yield Piece(one.offset, one.size + AMQP010_OVERHEAD, one.raw, one.lost)
+    elif isinstance(each, DecodedFrames):
         for frame in each.frames:
             yield Piece(frame.offset, frame.size + OVERHEAD, frame.raw, frame.lost)
     elif isinstance(each, SkippedBytes):
@@ -68,7 +82,7 @@ def _pieces(each: DecodedFrames | DecodedProtocolHeader | SkippedBytes, before: 
 
 
 def decoded(segments: Iterable[TCPSegment]) -> Iterator[Decoded]:
-    reassembler, decoder = Reassembler(), Decoder()
+    reassembler, decoder = Reassembler(), Decoder(reads_amqp010=True)
 
     def passed(events: list[Event]) -> Iterator[Decoded]:
         for event in events:
@@ -253,15 +267,15 @@ def _start(segments: Segments, rest: Segments, client: bytes, place: Direction) 
     return (late[0].seq - begin) & 0xFFFFFFFF
 
 
-@pytest.mark.parametrize("path", golden.captures() + shared_captures.files(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_a_file_that_is_cut_in_a_record(path: Path) -> None:
     """What came before is there, as it is in the whole, and then a warning."""
     data = path.read_bytes()
-    expected = pieces_of(read_decoded(path))
+    expected = pieces_of(read_decoded(path, reads_amqp010=True))
     for at in sorted(chance_for(path).sample(range(300, len(data)), 8)):
         notices: list[CaptureWarning] = []
         try:
-            found = pieces_of(read_decoded(io.BytesIO(data[:at]), notices.append))
+            found = pieces_of(read_decoded(io.BytesIO(data[:at]), notices.append, reads_amqp010=True))
         except CaptureError:
             pytest.fail(f"cut at {at}, it is an error")
         kinds = {notice.kind for notice in notices} - {WarningKind.IGNORED, WarningKind.FRAGMENTS}

@@ -19,6 +19,7 @@ from amqproxy.pipeline.frame_table import stage_frames
 from amqproxy.pipeline.ledger import Ledger
 from amqproxy.pipeline.schema import FRAMES
 from amqproxy.pipeline.tables import Tables
+from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
 from tests.pipeline.rotated import entries_of, recorded
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.once
 
-CAPTURES = [str(path) for path in (*golden.captures(), *shared_captures.files())]
+CAPTURES = [str(path) for path in (*golden.captures(), *amqp010.captures(), *shared_captures.files(amqp010.NAMES))]
 
 
 def written(spark: SparkSession, path: Path, files: list[str], **options: Any) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from amqproxy.pipeline.chains import chains, find
 from amqproxy.pipeline.event_columns import SCHEMA
 from amqproxy.pipeline.event_reading import event_batches
 from amqproxy.pipeline.source import CapturePart, options_of, partitions_of, parts_of, read_part, states_of
+from tests.amqp010 import recorded
 from tests.capture import golden, shared_captures
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.once
 
-CAPTURES = [*golden.captures(), *shared_captures.files()]
+CAPTURES = [*golden.captures(), *recorded.captures(), *shared_captures.files(recorded.NAMES)]
 FILES = [str(path) for path in CAPTURES]
 
 
@@ -80,7 +81,7 @@ def test_frames_of_all_captures_are_those_of_decode(amqp: Any) -> None:
             if line["type"] == "header":
                 assert row["body_size"] == line["arguments"]["body_size"]
     for path in CAPTURES:
-        batches = record_batches(read_decoded(path), arguments=True, dictionaries=False)
+        batches = record_batches(read_decoded(path, reads_amqp010=True), arguments=True, dictionaries=False)
         expected = [row for batch in batches for row in batch.to_pylist()]
         found = sorted(rows.get(str(path), []), key=lambda row: row["row"])
         assert [{name: row[name] for name in each} for row, each in zip(found, expected, strict=True)] == expected

@@ -48,7 +48,7 @@ def one_run(
     pieces: Sequence[Piece], states: dict[str | None, list[bytes]] | None = None, *, is_end: bool = False
 ) -> tuple[list[Row], dict[str | None, list[bytes]]]:
     """The events of a run, and what it carries over."""
-    reading = EventReading(ChainReading("chain", reads_amqp010=True), body=8)
+    reading = EventReading(ChainReading("chain"), body=8)
     if states is not None:
         reading.resume(states)
     batches = list(reading.batches(pieces, is_end=is_end))  # type: ignore[arg-type]

@@ -1,0 +1,112 @@
+"""A frame of AMQP 0-10 as the values of a row of frames, under the names that 0-9-1 has for the same.
+
+A transfer's exchange is a client's destination, and a server's is in the header; a subscription's destination is the
+consumer tag; a command id stands where 0-9-1 has a delivery tag.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.amqp010.commands import MessageAccept, MessageReject, MessageRelease, MessageTransfer
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import BODY, HEADER, Frame
+from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.properties import Header
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.record import encoded
+from amqproxy.taps.trace.transfers import TransferProperties
+
+ARGUMENT_COLUMNS = {
+    "exchange": "exchange",
+    "routing_key": "routing_key",
+    "binding_key": "routing_key",
+    "queue": "queue",
+    "consumer_tag": "consumer_tag",
+    "destination": "consumer_tag",
+    "delivery_tag": "delivery_tag",
+    "multiple": "multiple",
+    "redelivered": "redelivered",
+    "requeue": "requeue",
+    "mandatory": "mandatory",
+    "reply_code": "reply_code",
+    "error_code": "reply_code",
+    "code": "reply_code",
+    "reply_text": "reply_text",
+    "description": "reply_text",
+    "text": "reply_text",
+}
+"""The column of each argument that has one."""
+
+SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
+"""Commands that settle transfers, which they name as a set of command ids."""
+
+PROPERTY_COLUMNS = {
+    "content_type": "content_type",
+    "content_encoding": "content_encoding",
+    "delivery_mode": "delivery_mode",
+    "priority": "priority",
+    "correlation_id": "correlation_id",
+    "reply_to": "reply_to",
+    "expiration": "expiration",
+    "message_id": "message_id",
+    "message_timestamp": "timestamp",
+    "message_type": "type",
+    "user_id": "user_id",
+    "app_id": "app_id",
+}
+"""Of each column the property, as `TransferProperties` has it."""
+
+
+def row_of(frame: Frame, sender: str, command_id: int | None) -> dict[str, Any]:
+    """What a frame has in columns of arguments and properties; nothing where it is malformed, or holds only a piece."""
+    if frame.kind == BODY or not frame.is_whole_segment:
+        return {}
+    try:
+        value = frame.value
+    except ProtocolError:
+        return {}
+    row = _header_row(value, sender) if frame.kind == HEADER else _method_row(value, sender, command_id)
+    return {name: _shown(each) if isinstance(each, str) else each for name, each in row.items()}
+
+
+def _shown(text: str) -> str:
+    """A text with those bytes escaped that are not UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half of a pair of UTF-16
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _method_row(method: Method, sender: str, command_id: int | None) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, field in method.spoken:
+        column = ARGUMENT_COLUMNS.get(name)
+        if column is not None and (value := getattr(method, field)) is not None:
+            row[column] = value
+    if isinstance(method, MessageTransfer):
+        if sender == CLIENT:
+            row["exchange"] = row.pop("consumer_tag", "")
+        else:
+            row["delivery_tag"] = command_id
+    elif isinstance(method, SETTLEMENTS) and method.transfers is not None and method.transfers.ranges:
+        ranges = method.transfers.ranges
+        row["delivery_tag"] = ranges[-1][1]
+        row["multiple"] = len(ranges) > 1 or ranges[0][0] != ranges[0][1]
+    return row
+
+
+def _header_row(header: Header, sender: str) -> dict[str, Any]:
+    properties = TransferProperties(header)
+    row = {column: getattr(properties, name) for column, name in PROPERTY_COLUMNS.items()}
+    if properties.headers is not None:
+        row["headers"] = encoded(plain(properties.headers))
+    delivery, message = header.delivery, header.message
+    if delivery is not None:
+        row["exchange"], row["routing_key"] = delivery.exchange, delivery.routing_key
+        if sender == SERVER:
+            row["redelivered"] = delivery.redelivered
+    if message is not None:
+        row["body_size"] = message.content_length
+    return row
