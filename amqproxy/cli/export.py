@@ -131,7 +131,7 @@ def export(
         selected=" ".join(f"{option} {shlex.quote(value)}" for option, value in given.items() if value is not None),
     )
     conversation = None if follow is None else Conversation(follow)
-    with CaptureFiles("export", files, leg=leg) as captures:
+    with CaptureFiles("export", files, leg=leg, reads_amqp010=True) as captures:
         selection = Selection(conversation, time_window(start, end))
         pieces = _EXPORTS[chosen](options, selection, captures.names, to)
         _write(pieces(captures.decoded()), to, captures, conversation, force=force)
@@ -291,10 +291,10 @@ def _pcapng(options: ExportOptions, selection: Selection, names: list[str], to: 
 def _asyncapi(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
     from amqproxy.export.asyncapi import asyncapi
     from amqproxy.export.observed_channels import ObservedChannels
-    from amqproxy.rules.engine.command_filter import filters_of
+    from amqproxy.message_filter import message_filters_of
 
     selected = wanted(options.filter)
-    observed = ObservedChannels(None if selected is None else filters_of(selected), selection.shows)
+    observed = ObservedChannels(None if selected is None else message_filters_of(selected), selection.shows)
 
     def pieces(decoded: Iterable[Decoded]) -> Iterator[bytes]:
         import yaml

@@ -59,13 +59,13 @@ def asyncapi(observed: ObservedChannels, captures: Sequence[str]) -> dict[str, A
         "channels": {},
         "operations": {},
     }
-    server_ids: dict[tuple[str, str], str] = {}
+    server_ids: dict[tuple[str, str, str], str] = {}
     for address, shape, facts in observed.channels():
-        for host in sorted(facts.servers):
-            key = (host, address.vhost)
+        for host, protocol in sorted(facts.servers):
+            key = (host, protocol, address.vhost)
             if key not in server_ids:
                 server_ids[key] = servers.new(f"{host}{'' if address.vhost == '/' else f'-{address.vhost}'}")
-                document["servers"][server_ids[key]] = _server(host, address.vhost)
+                document["servers"][server_ids[key]] = _server(*key)
         channel_id = channels.new(_readable(address, shape))
         message_ids = _message_ids(facts)
         document["channels"][channel_id] = _channel(observed, address, shape, facts, message_ids, server_ids)
@@ -101,8 +101,8 @@ def _description(observed: ObservedChannels) -> str:
     return f"{text} {counted(left_out, 'message')} {many} left out, {why}."
 
 
-def _server(host: str, vhost: str) -> dict[str, Any]:
-    server = {"host": host, "protocol": "amqp", "protocolVersion": "0-9-1", "description": f"Virtual host `{vhost}`."}
+def _server(host: str, protocol: str, vhost: str) -> dict[str, Any]:
+    server = {"host": host, "protocol": "amqp", "protocolVersion": protocol, "description": f"Virtual host `{vhost}`."}
     return server if vhost == "/" else server | {"pathname": f"/{_quoted(vhost)}"}
 
 
@@ -115,7 +115,7 @@ def _channel(
     shape: Shape,
     facts: ChannelFacts,
     message_ids: dict[tuple[str, str, str], str],
-    server_ids: dict[tuple[str, str], str],
+    server_ids: dict[tuple[str, str, str], str],
 ) -> dict[str, Any]:
     text, parameters = _address(shape)
     channel: dict[str, Any] = {"address": text or None}
@@ -124,7 +124,7 @@ def _channel(
     )
     if facts.servers:
         channel["servers"] = [
-            {"$ref": f"#/servers/{server_ids[host, address.vhost]}"} for host in sorted(facts.servers)
+            {"$ref": f"#/servers/{server_ids[*server, address.vhost]}"} for server in sorted(facts.servers)
         ]
     if facts.messages:
         channel["messages"] = {message_ids[kind]: _message(kind, each) for kind, each in facts.messages.items()}

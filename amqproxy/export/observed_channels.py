@@ -12,28 +12,45 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010.commands import ExchangeBind
+from amqproxy.amqp010.frame import CONTROL
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.login import NAME_PROPERTIES
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
+from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import (
     ExchangeDeclare,
     QueueBind,
     QueueDeclare,
     QueueDeclareOk,
 )
+from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
 from amqproxy.export.examples import example_of
 from amqproxy.export.name_family import NameFamily
 from amqproxy.export.payload_schema import NodeBudget, PayloadSchema
 from amqproxy.rules.matching.generated_names import Shape, shape_of
 from amqproxy.rules.matching.operations import DIRECT_REPLY_TO
+from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.message_recorder import CommandSelector, SelectorOf
 from amqproxy.taps.record import encoded, json_value
 from amqproxy.taps.session_trace import SessionTrace
+from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import (
     ConnectionOpened,
     MessageDelivered,
     MessageProperties,
     MessagePublished,
+    Method,
     RequestAnswered,
     RequestSent,
     TraceEvent,
@@ -70,6 +87,10 @@ KEPT_BODY = 64 * 1024
 """Bytes of the largest body that is looked into."""
 
 
+_PROPERTIES = Properties.__struct_fields__
+"""By these names, also of 0-10."""
+
+
 class Address(msgspec.Struct, frozen=True, order=True):
     """Where messages go: to an exchange, or to the queue that is their routing key. `is_queue` is whether it is one."""
 
@@ -95,13 +116,12 @@ class MessageShape:
     def learn(self, properties: MessageProperties, size: int, body: bytes) -> None:
         """Take one more message; a body that is not whole, or too large, is not looked into."""
         self.count += 1
-        present = properties.present()
-        self.properties.update(present.keys())
+        self.properties.update(each for each in _PROPERTIES if getattr(properties, each) is not None)
         headers: dict[str, Any] = {}
+        given = properties.headers
         if self.headers.count < MAX_SAMPLES:
-            given = present.get("headers", present.get("application_headers"))
             if given is not None:
-                headers = msgspec.json.decode(encoded(json_value(given)))
+                headers = _json(given)
             self.headers.learn(headers)
         if len(body) != size:
             self.unread += 1
@@ -111,12 +131,8 @@ class MessageShape:
         if not body:
             return
         value = self._value(body, is_said_to_be_json="json" in (properties.content_type or "").casefold())
-        if self.example is None and size <= MAX_EXAMPLE and self._has_small(present.get("headers")):
+        if self.example is None and size <= MAX_EXAMPLE and _is_small(given):
             self.example = (example_of(headers), None if value is None else example_of(value))
-
-    @staticmethod
-    def _has_small(headers: Any) -> bool:
-        return headers is None or len(headers.octets) <= MAX_EXAMPLE
 
     def _value(self, body: bytes, *, is_said_to_be_json: bool) -> Any:
         """The body as JSON, or as text; None where it is neither. Once one is not JSON, none is.
@@ -181,14 +197,16 @@ class OperationFacts:
 
 
 class ChannelFacts:
-    """What is known of one channel. Operations are by what is done, "send" or "receive", and by whom."""
+    """What is known of one channel. Operations are by what is done, "send" or "receive", and by whom; servers have the
+    protocol that was spoken with them.
+    """
 
     def __init__(self) -> None:
         self.messages: dict[tuple[str, str, str], MessageShape] = {}
         self.operations: dict[tuple[str, Application], OperationFacts] = {}
         self.bindings: dict[str, dict[str, Any]] = {}
         self.declared: dict[str, set[bool]] = {}
-        self.servers: set[str] = set()
+        self.servers: set[tuple[str, str]] = set()
         self.left_out = 0
 
     def add(self, other: ChannelFacts) -> None:
@@ -242,7 +260,7 @@ class ObservedChannels:
         observed = self._observed.get(decoded.stream)
         if observed is None:
             if isinstance(decoded, StreamEnded) or (
-                isinstance(decoded, DecodedProtocolHeader) and decoded.protocol != NAME
+                isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (NAME, AMQP010)
             ):
                 return
             selector = self._selector_of(decoded.stream, decoded.connection) if self._selector_of else None
@@ -297,6 +315,7 @@ class _Observed:
     def __init__(self, channels: ObservedChannels, connection: str, selector: CommandSelector | None) -> None:
         self._all = channels
         self._server = connection.partition("-")[2]
+        self._protocol = NAME
         self._trace = SessionTrace(body=KEPT_BODY, is_ordered=False)
         self._selector = selector
         self._vhost = "/"
@@ -307,11 +326,13 @@ class _Observed:
     def feed(self, decoded: Decoded) -> None:
         events: list[TraceEvent] = []
         match decoded:
-            case DecodedFrames():
+            case DecodedFrames() | DecodedAMQP010Frames():
+                self._protocol = AMQP010 if isinstance(decoded, DecodedAMQP010Frames) else NAME
                 sender = Peer(decoded.sender)
                 if self._selector is not None:
                     for frame in decoded.frames:
-                        self._selector.learn(sender, frame)
+                        if not isinstance(frame, AMQP010Frame) or frame.kind == CONTROL:
+                            self._selector.learn(sender, frame)
                 self._tags = decoded.note.tags
                 events = self._trace.feed_noted(sender, decoded.frames, decoded.ts_ns, decoded.note)
             case DecodedProtocolHeader():
@@ -328,7 +349,7 @@ class _Observed:
 
     def _on_opened(self, event: ConnectionOpened) -> None:
         properties = event.client_properties or {}
-        names = [properties.get(key) for key in ("connection_name", "product")]
+        names = [properties.get(key) for key in ("connection_name", *NAME_PROPERTIES, "product")]
         name = next((str(each) for each in names if isinstance(each, str) and each), "")
         self._vhost, self._who = _text(event.virtual_host or "/"), Application(_text(event.user or ""), name)
 
@@ -344,21 +365,22 @@ class _Observed:
             self._last_queues[event.channel] = event.request.queue
         self._carry_out(event.channel, event.request)
 
-    def _carry_out(self, channel: int, request: object) -> None:
-        match request:
+    def _carry_out(self, channel: int, request: Method) -> None:
+        asked = equivalent(request)
+        match asked:
             case ExchangeDeclare():
-                self._all.declare(self._vhost, request, request.exchange)
+                self._all.declare(self._vhost, asked, asked.exchange)
             case QueueDeclare():
-                self._all.declare(self._vhost, request, request.queue or self._last_queues.get(channel, ""))
+                self._all.declare(self._vhost, asked, asked.queue or self._last_queues.get(channel, ""))
             case QueueBind():
-                self._bind(request, request.queue or self._last_queues.get(channel, ""))
+                given = request.arguments if isinstance(request, QueueBind | ExchangeBind) else None
+                self._bind(asked, asked.queue or self._last_queues.get(channel, ""), _json(given or {}))
             case _:
                 pass
 
-    def _bind(self, request: QueueBind, queue: str) -> None:
+    def _bind(self, request: QueueBind, queue: str, arguments: Any) -> None:
         facts = self._all.queue(self._vhost, queue) if queue else None
         if facts is not None:
-            arguments = msgspec.json.decode(encoded(json_value(request.arguments)))
             binding: dict[str, Any] = {"exchange": _text(request.exchange), "routingKey": _text(request.routing_key)}
             if arguments:
                 binding["arguments"] = example_of(arguments)
@@ -410,7 +432,7 @@ class _Observed:
             self._all.left_out += 1
             return None
         if len(facts.servers) < MAX_SERVERS:
-            facts.servers.add(self._server)
+            facts.servers.add((self._server, self._protocol))
         properties = event.properties
         kind = tuple(
             _text(each or "") for each in (properties.content_type, properties.content_encoding, properties.type)
@@ -439,6 +461,15 @@ class _Observed:
 def _queue(name: str) -> str:
     """The queue, or the pseudo-queue that all direct replies go to."""
     return DIRECT_REPLY_TO if name.startswith(DIRECT_REPLY_TO) else name
+
+
+def _json(table: Any) -> Any:
+    """A table of headers or arguments, of either protocol, as JSON has it."""
+    return msgspec.json.decode(encoded(plain(table) if isinstance(table, Map) else json_value(table)))
+
+
+def _is_small(headers: Any) -> bool:
+    return headers is None or len(headers.encoded if isinstance(headers, Map) else headers.octets) <= MAX_EXAMPLE
 
 
 def _text(name: str) -> str:

@@ -10,9 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 
+from amqproxy.amqp010.controls import ConnectionStart as AMQP010Start
+from amqproxy.amqp010.frame import OVERHEAD as AMQP010_OVERHEAD
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.capture.amqp010_secrets import amqp010_masked, amqp010_masked_rubbish
 from amqproxy.capture.decoded import (
     Decoded,
     DecodedAMQP010Frames,
@@ -78,8 +83,6 @@ class ExportedPackets:
         """The packets of what is selected."""
         for each in decoded:
             connection = self._connections.get(each.stream)
-            if isinstance(each, DecodedAMQP010Frames):
-                continue
             if isinstance(each, StreamEnded):
                 if connection is not None:
                     yield from connection.end(each.ts_ns, each.reason)
@@ -96,6 +99,8 @@ def _is_beginning(decoded: Decoded) -> bool:
     """Is this what a connection begins with?"""
     if isinstance(decoded, DecodedProtocolHeader):
         return True
+    if isinstance(decoded, DecodedAMQP010Frames):
+        return decoded.frames[0].index == AMQP010Start.index
     if not isinstance(decoded, DecodedFrames):
         return False
     first = decoded.frames[0]
@@ -117,6 +122,8 @@ class _Connection:
                 f"{self._tcp.client}-{self._tcp.server}",
                 session=first.connection,
                 is_tls=False,
+                is_amqp010=isinstance(first, DecodedAMQP010Frames)
+                or (isinstance(first, DecodedProtocolHeader | SkippedBytes) and first.protocol == AMQP010),
             ),
         )
 
@@ -124,7 +131,9 @@ class _Connection:
         for end, header in self._tcp.handshake():
             yield self._packet(ts_ns, end, header)
 
-    def write(self, decoded: DecodedFrames | DecodedProtocolHeader | SkippedBytes) -> Iterator[bytes]:
+    def write(
+        self, decoded: DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes
+    ) -> Iterator[bytes]:
         end = CLIENT_END if decoded.sender == CLIENT else SERVER_END
         ts_ns = decoded.ts_ns
         match decoded:
@@ -132,13 +141,19 @@ class _Connection:
                 comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
                 for data, missing in _pieces(decoded.frames):
                     yield from self._send(ts_ns, end, masked(data), missing, comments)
+            case DecodedAMQP010Frames():
+                comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
+                for data, missing in _amqp010_pieces(decoded.frames):
+                    if decoded.sender == CLIENT:
+                        data = amqp010_masked(data)
+                    yield from self._send(ts_ns, end, data, missing, comments)
             case DecodedProtocolHeader():
                 yield from self._send(ts_ns, end, decoded.data)
             case SkippedBytes(code=int(code), lost=0) if decoded.data:  # as a recording had it
                 violation = violation_comment(decoded.sender, code, decoded.reason, decoded.channel, decoded.offset)
-                yield from self._send(ts_ns, end, masked_rubbish(decoded.data), comments=(violation,))
+                yield from self._send(ts_ns, end, _masked_rubbish(decoded), comments=(violation,))
             case SkippedBytes() if decoded.data and len(decoded.data) == decoded.lost:
-                yield from self._send(ts_ns, end, masked_rubbish(decoded.data))
+                yield from self._send(ts_ns, end, _masked_rubbish(decoded))
             case SkippedBytes():
                 self._tcp.skip(end, decoded.lost)
                 self._lost[end] = self._lost.get(end, 0) + decoded.lost
@@ -199,3 +214,22 @@ def _pieces(frames: Sequence[Frame]) -> Iterator[tuple[bytes, int]]:
             gathered.append(frame.raw)
     if gathered:
         yield b"".join(gathered), 0
+
+
+def _amqp010_pieces(frames: Sequence[AMQP010Frame]) -> Iterator[tuple[bytes, int]]:
+    """The same of frames of 0-10, which end with their payload."""
+    gathered: list[bytes] = []
+    for frame in frames:
+        if frame.lost:
+            gathered.append(frame.raw[: AMQP010_OVERHEAD + frame.size - frame.lost])
+            yield b"".join(gathered), frame.lost
+            gathered = []
+        else:
+            gathered.append(frame.raw)
+    if gathered:
+        yield b"".join(gathered), 0
+
+
+def _masked_rubbish(skipped: SkippedBytes) -> bytes:
+    mask = amqp010_masked_rubbish if skipped.protocol == AMQP010 else masked_rubbish
+    return mask(skipped.data)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from amqproxy.amqp010.controls import SessionCommandPoint
+from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp091.frame import BODY, HEADER
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
 
@@ -18,24 +20,34 @@ Shows = Callable[[int, int | None], bool]
 def whole_commands(decoded: Iterable[Decoded], shows: Shows, by: Filter | None = None) -> Iterator[Decoded]:
     """What is selected, and the ends of all streams. Content whose method was not seen is selected by itself.
 
-    With a filter, only the commands for which it holds: nothing of what could not be read.
+    With a filter, only the commands for which it holds: nothing of what could not be read, and no session.command-point
+    of 0-10. Without it the ids of commands are unknown to readers; with it they would be wrong.
     """
     if by is None:
         return _whole(decoded, shows)
-    return _whole((each for each in filtered(decoded, by) if not isinstance(each, SkippedBytes)), shows)
+    chosen = (each for each in filtered(decoded, by) if not isinstance(each, SkippedBytes))
+    return _whole(_without_points(chosen), shows)
+
+
+_Chosen = dict[tuple[str, int, bool], bool]
+"""Whether what each peer has begun on a channel is selected; of 0-10, on the track of controls, or on the other."""
 
 
 def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
-    chosen: dict[int, dict[tuple[str, int], bool]] = {}
+    chosen: dict[int, _Chosen] = {}
     for each in decoded:
         if isinstance(each, StreamEnded):
             chosen.pop(each.stream, None)
             yield each
+        elif isinstance(each, DecodedAMQP010Frames):
+            found = _of_whole_assemblies(each, chosen.setdefault(each.stream, {}), shows)
+            if found is not None:
+                yield found
         elif isinstance(each, DecodedFrames):
             methods = chosen.setdefault(each.stream, {})
             frames = []
             for frame in each.frames:
-                place = (each.sender, frame.channel)
+                place = (each.sender, frame.channel, False)
                 if frame.kind in (HEADER, BODY):
                     is_shown = methods.get(place)
                     is_shown = shows(each.ts_ns, frame.channel) if is_shown is None else is_shown
@@ -49,3 +61,33 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
                 yield msgspec.structs.replace(each, frames=frames)
         elif shows(each.ts_ns, getattr(each, "channel", None)):
             yield each
+
+
+def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
+    for each in decoded:
+        if isinstance(each, DecodedAMQP010Frames):
+            found = _chosen(each, [frame.index != SessionCommandPoint.index for frame in each.frames])
+            if found is not None:
+                yield found
+        else:
+            yield each
+
+
+def _of_whole_assemblies(decoded: DecodedAMQP010Frames, chosen: _Chosen, shows: Shows) -> DecodedAMQP010Frames | None:
+    """What is selected of frames of 0-10, if anything is."""
+    are_shown = []
+    for frame in decoded.frames:
+        place = (decoded.sender, frame.channel, frame.kind == CONTROL)
+        if frame.begins_assembly or place not in chosen:
+            chosen[place] = shows(decoded.ts_ns, frame.channel)
+        are_shown.append(chosen[place])
+    return _chosen(decoded, are_shown)
+
+
+def _chosen(decoded: DecodedAMQP010Frames, are_shown: Sequence[bool]) -> DecodedAMQP010Frames | None:
+    """Those of the frames that are shown, if any are."""
+    if all(are_shown):
+        return decoded
+    frames = [frame for frame, is_shown in zip(decoded.frames, are_shown, strict=True) if is_shown]
+    numbers = [number for number, is_shown in zip(decoded.command_ids, are_shown, strict=True) if is_shown]
+    return msgspec.structs.replace(decoded, frames=frames, command_ids=numbers) if frames else None

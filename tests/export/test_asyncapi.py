@@ -31,6 +31,7 @@ from amqproxy.capture.decoded import Decoded
 from amqproxy.export import observed_channels
 from amqproxy.export.asyncapi import asyncapi
 from amqproxy.export.observed_channels import ObservedChannels
+from tests.amqp010 import recorded
 from tests.capture import golden, shared_captures
 from tests.export.dialogue import Dialogue
 
@@ -76,10 +77,12 @@ def references(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "path", [*golden.captures(), *shared_captures.files()], ids=lambda path: path.name.partition(".pcap")[0]
+    "path",
+    [*golden.captures(), *recorded.captures(), *shared_captures.files(recorded.NAMES)],
+    ids=lambda path: path.name.partition(".pcap")[0],
 )
 def test_the_document_of_a_capture_is_valid(path: Path) -> None:
-    document(read_decoded(path))
+    document(read_decoded(path, reads_amqp010=True))
 
 
 def test_a_service_is_described() -> None:

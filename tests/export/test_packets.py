@@ -23,6 +23,7 @@ from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import json_mapping
+from tests.amqp010 import recorded
 from tests.capture import golden, shared_captures
 from tests.export.dialogue import STEP_NS, Dialogue
 from tests.real.require import require
@@ -32,6 +33,7 @@ SPEAKS_0_9_1 = ("elastic", "deepflow", "rabbitmq3.10__pika")
 CAPTURES = [
     *(path for path in golden.captures() if not any(each in path.name for each in DAMAGED)),
     *(path for path in shared_captures.files() if path.name.startswith(SPEAKS_0_9_1)),
+    *map(recorded.capture, recorded.SESSIONS),
 ]
 FILTERS = [
     "method.startsWith('basic.')",
@@ -52,7 +54,11 @@ def exported(decoded: Iterable[Decoded], expression: str = "", shows: Shows = la
 
 
 def reread(data: bytes, leg: str = "client") -> list[Decoded]:
-    return list(read_decoded(io.BytesIO(data), leg=leg))
+    return list(read_decoded(io.BytesIO(data), leg=leg, reads_amqp010=True))
+
+
+def read(path: Path) -> list[Decoded]:
+    return list(read_decoded(path, reads_amqp010=True))
 
 
 def records(decoded: Iterable[Decoded]) -> list[dict[str, Any]]:
@@ -73,7 +79,7 @@ def ids(path: Path) -> str:
 
 @pytest.mark.parametrize("path", CAPTURES, ids=ids)
 def test_the_export_of_a_capture_decodes_to_the_same(path: Path) -> None:
-    original = list(read_decoded(path))
+    original = read(path)
     again = reread(exported(original))
     assert records(again) == records(original)
     messages = [
@@ -85,13 +91,16 @@ def test_the_export_of_a_capture_decodes_to_the_same(path: Path) -> None:
 
 @pytest.mark.parametrize("expression", FILTERS)
 def test_the_export_of_a_selection_decodes_to_the_selection(expression: str) -> None:
-    """But for what could not be read, and for offsets: there are fewer bytes before what is malformed."""
+    """But for what could not be read, for offsets, as there are fewer bytes before what is malformed, and for ids of
+    commands, which would be others.
+    """
     for path in CAPTURES:
-        chosen = filtered(read_decoded(path), compiled(expression))
-        wanted = [each for each in chosen if not isinstance(each, SkippedBytes)]
-        again = reread(exported(read_decoded(path), expression))
-        assert [_without(each, "offset") for each in records(again)] == [
-            _without(each, "offset") for each in records(wanted)
+        decoded = read(path)
+        chosen = records(each for each in filtered(decoded, compiled(expression)) if not isinstance(each, SkippedBytes))
+        wanted = [each for each in chosen if each.get("method") != "session.command-point"]
+        again = records(reread(exported(decoded, expression)))
+        assert [_without(each, "offset") for each in again] == [
+            _without(each, "offset", "command_id") for each in wanted
         ], path
 
 
@@ -106,8 +115,25 @@ def test_what_is_missing_is_missing_in_the_export(name: str) -> None:
     assert lost[1] == (lost[0][1:] if name == "joined-midway" else lost[0])
 
 
-def _without(record: dict[str, Any], left_out: str) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name != left_out}
+@pytest.mark.parametrize("part", [0.15, 0.4, 0.9])
+@pytest.mark.parametrize("name", recorded.SESSIONS)
+def test_what_was_joined_midway_is_so_in_the_export(name: str, part: float) -> None:
+    original = recorded.decoded_from(name, part)
+    again = reread(exported(original))
+    frames = [[each for each in records(one) if each["type"] != "error"] for one in (original, again)]
+    assert frames[0] == frames[1]
+
+
+def test_one_session_of_several_is_exported_with_the_ids_of_its_commands() -> None:
+    original = recorded.decoded(recorded.QPIDD)
+    again = reread(exported(original, shows=lambda ts_ns, channel: channel == 2))
+    wanted = [each for each in records(original) if each["type"] != "protocol-header" and each["channel"] == 2]
+    assert records(again) == wanted
+    assert any("command_id" in each for each in wanted)
+
+
+def _without(record: dict[str, Any], *left_out: str) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in left_out}
 
 
 def test_a_command_is_never_cut_by_time() -> None:
@@ -165,6 +191,8 @@ def test_logins_are_not_exported() -> None:
         data = exported(read_decoded(path))
         assert b"\0guest\0guest" not in data
         assert b"\0guest\0wrong" not in data
+    for path in recorded.captures():
+        assert b"\0guest\0guest" not in exported(read(path))
     assert b"\0app\0secret" not in exported(Dialogue().end())
     assert b"\0app\0******" in exported(Dialogue().end())
 

@@ -11,12 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from amqproxy.amqp091.methods import BasicAck
-from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import records_of
 from amqproxy.capture.observed import observed
 from amqproxy.export import parquet
 from amqproxy.taps.observer import ObserverSettings
+from tests.amqp010 import recorded
 from tests.capture import golden
 from tests.export.dialogue import Dialogue
+
+CAPTURES = [*golden.captures(), *recorded.captures()]
 
 
 def table(pieces: Iterable[bytes]) -> list[dict[str, Any]]:
@@ -28,22 +32,23 @@ def table(pieces: Iterable[bytes]) -> list[dict[str, Any]]:
 
 
 def test_frames_are_those_of_the_records() -> None:
-    for path in golden.captures():
-        rows = table(parquet.frames(read_decoded(path)))
-        records = list(read_records(path))
+    for path in CAPTURES:
+        decoded = list(read_decoded(path, reads_amqp010=True))
+        rows = table(parquet.frames(decoded))
+        records = [record for each in decoded for record in records_of(each)]
         assert [(row["ts_ns"], row["type"], row["method"], row["size"]) for row in rows] == [
             (each.ts_ns, each.type, each.method, each.size) for each in records
         ]
         for row, each in zip(rows, records, strict=True):
-            if each.arguments is not None and each.type == "method":
+            if each.arguments is not None and each.type != "header":
                 assert msgspec.json.decode(row["arguments"]) == msgspec.json.decode(msgspec.json.encode(each.arguments))
 
 
 @pytest.mark.parametrize(("messages", "findings"), [(True, False), (False, True), (True, True)])
 def test_messages_and_findings_are_those_of_the_reports(messages: bool, findings: bool) -> None:
     settings = ObserverSettings(messages=messages, findings=findings, body=20)
-    for path in golden.captures():
-        reports = list(observed(read_decoded(path), settings))
+    for path in CAPTURES:
+        reports = list(observed(read_decoded(path, reads_amqp010=True), settings))
         rows = table(parquet.reports(reports, messages=messages, findings=findings, body=True))
         assert len(rows) == len(reports)
         for row, each in zip(rows, reports, strict=True):
