@@ -114,6 +114,17 @@ class Channel:
             error.command_id = id_of(position)
             raise
 
+    def join(self, sender: Peer, command_id: int | None, *, is_mid_command: bool) -> None:
+        """Follow the commands of `sender` from here on, the next of which has this id, if that is known.
+
+        Of those before, nothing is known any more; the rest of one that is under way is skipped.
+        """
+        self._is_unread[sender] = is_mid_command
+        self._positions[sender] = None
+        session = self.sessions[sender]
+        if session is not None:
+            session.join(sender, command_id)
+
     def _skip_rest(self, sender: Peer, frame: Frame, session: Session | None) -> bool:
         """Take a frame of a command that cannot be read: one to be discarded, or one that began on another channel."""
         if not self._is_unread[sender] and session is not None:

@@ -30,12 +30,13 @@ def position_of(command_id: int, near: int) -> int:
 class CommandIds:
     """Positions as ranges that do not touch each other, in their order.
 
-    A session's commands mostly are one range, whatever their number.
+    A session's commands mostly are one range, whatever their number. `count` is how many positions there are.
     """
 
-    __slots__ = ("_starts", "_stops")
+    __slots__ = ("_starts", "_stops", "count")
 
     def __init__(self) -> None:
+        self.count = 0
         self._starts: list[int] = []
         self._stops: list[int] = []
 
@@ -82,10 +83,13 @@ class CommandIds:
         last: cython.Py_ssize_t = len(stops) - 1
         if last >= 0 and start == stops[last]:  # what follows, which is the usual case
             stops[last] = stop
+            self.count += stop - start
             return
         begin, end = bisect_left(stops, start), bisect_right(starts, stop)
         if begin < end:
             start, stop = min(start, starts[begin]), max(stop, stops[end - 1])
+            self.count -= sum(stops[begin:end]) - sum(starts[begin:end])
+        self.count += stop - start
         starts[begin:end] = [start]
         stops[begin:end] = [stop]
 
@@ -103,6 +107,7 @@ class CommandIds:
         kept = [each for each in (before, after) if each]
         starts[begin:end] = [each.start for each in kept]
         stops[begin:end] = [each.stop for each in kept]
+        self.count -= sum([each.stop - each.start for each in removed])
         return removed
 
     def move(self, start: cython.longlong, stop: cython.longlong, to: CommandIds) -> None:
@@ -128,5 +133,6 @@ class CommandIds:
         return bisect_right(self._stops, ids.start) < bisect_left(self._starts, ids.stop)
 
     def clear(self) -> None:
+        self.count = 0
         self._starts.clear()
         self._stops.clear()

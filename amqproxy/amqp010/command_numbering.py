@@ -42,6 +42,14 @@ class CommandNumbering:
             self._current[channel] = number
         return self._current.pop(channel, None) if frame.ends_assembly else self._current.get(channel)
 
+    def following(self, channel: int) -> int | None:
+        """The id of the command that begins next on a channel, where it is known."""
+        return self._next.get(channel)
+
+    def current(self, channel: int) -> int | None:
+        """The id of the command that is under way on a channel, where it is known."""
+        return self._current.get(channel)
+
     def forget(self) -> None:
         """Frames are missing: no id is known from here on."""
         self._next.clear()

@@ -310,6 +310,10 @@ class Connection:
         """Note that bytes came from `sender` at `now` (seconds, of any steady clock)."""
         self._heard[sender] = now
 
+    def heard(self, sender: Peer, now: float) -> float:
+        """When bytes came from `sender` last; `now` if that is not known."""
+        return self._heard.get(sender, now)
+
     def is_heartbeat_due(self, sender: Peer, now: float) -> bool:
         """Should `sender` send a heartbeat now? Yes, if it has been silent for half an interval."""
         return self._silence(sender, now) >= self.heartbeat / 2 > 0

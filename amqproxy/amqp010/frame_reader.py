@@ -194,6 +194,13 @@ class FrameReader:
         return bool(self._state & 0x7F) or any(state & 0x7F for state in self._states.values())
 
     @property
+    def open_tracks(self) -> set[tuple[int, int]]:
+        """The tracks whose assembly has begun and not ended: each by its channel and its number there."""
+        states = dict(self._states)
+        states[self._track] = self._state
+        return {(track >> 1, track & 1) for track, state in states.items() if track >= 0 and state & 0x7F}
+
+    @property
     def held(self) -> bytes:
         """The bytes held because the frame that they begin is not whole yet."""
         return b"" if self._tail is None else bytes(self._tail)

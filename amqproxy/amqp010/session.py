@@ -120,6 +120,18 @@ class Session:
             self._requested_timeouts[peer].clear()
             self._expecting[peer] = 0
 
+    def join(self, sender: Peer, command_id: int | None) -> None:
+        """Follow the commands of `sender` from here on, the next of which has this id; nothing is known of others."""
+        self.streams[sender] = stream = CommandStream()
+        stream.next = command_id
+        self.transfers[sender] = Transfers()
+        self._ending[sender] = {}
+        if sender is CLIENT:
+            self.subscriptions = {}
+            self.transaction = Transaction()
+        else:
+            self.limits = {}
+
     # --- controls
 
     def control(self, sender: Peer, control: Control) -> None:

@@ -24,7 +24,6 @@ def amqp010_connection(traffic: AMQP010Traffic) -> Entry:
     meters = [traffic.metered.attachment(number) for number in sessions]
     return {
         "protocol": NAME,
-        "state": str(connection.state),
         "mechanism": "" if connection.client is None else shown_text(connection.client.mechanism or ""),
         "product_version": shown_text(properties.get("version") or properties.get("qpid.client_version", "")),
         "name": client_name(properties),
@@ -33,7 +32,6 @@ def amqp010_connection(traffic: AMQP010Traffic) -> Entry:
         "heartbeat": connection.heartbeat,
         "blocked": False,
         "channels": len(sessions),
-        "paused_channels": [],
         "consumers": sum(len(each.consumers) for each in meters if each is not None),
         "bytes": {str(peer): traffic.legs[peer].transport.received for peer in Peer},
     }
@@ -41,11 +39,12 @@ def amqp010_connection(traffic: AMQP010Traffic) -> Entry:
 
 def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
     """The sessions that the client is attached to. What is not counted is None."""
+    paused = traffic.paused_channels
     for number, name in traffic.sessions.items():
         meter = traffic.metered.attachment(number)
         yield {
             "channel": number,
-            "state": "open",
+            "state": "paused" if number in paused else "open",
             "mode": "tx" if meter is not None and meter.is_transactional else "normal",
             "prefetch": 0,
             "global_prefetch": 0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.control.request import CloseSession, Pause, Resume
 from amqproxy.control.request_error import RequestError
 from amqproxy.proxy.session.session import Session
@@ -44,6 +43,5 @@ def _check_open(session: Session) -> None:
 
 def _check_channel(session: Session, number: int) -> None:
     _check_open(session)
-    channels = [session.legs[peer].connection.channels.get(number) for peer in (CLIENT, SERVER)]
-    if not all(channel is not None and channel.takes_frames for channel in channels):
+    if not session.has_open_channel(number):
         raise RequestError("no-channel", f"session {session.number} has no open channel {number}")

@@ -12,9 +12,10 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame, encode_method, every_frame
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk, Method
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.amqp091.transitions import ConnectionState, Peer
+from amqproxy.amqp091.transitions import CONNECTION_CLOSING, ConnectionState, Peer
 from amqproxy.config import Limits
 from amqproxy.proxy.watched_connection import WatchedConnection
+from amqproxy.proxy.watched_leg import WatchedLeg
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
 
@@ -23,9 +24,6 @@ TAKES_CLOSE = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
 
 QUANTUM_FRAMES = 64
 """Frames that are looked at before the time is."""
-
-HEARTBEAT_LEEWAY = 2.0
-"""Seconds by which the other peer may notice sooner than we do that one is silent: each looks when it does."""
 
 _CLOSED_BY = {Peer.CLIENT: ConnectionState.CLOSED_BY_CLIENT, Peer.SERVER: ConnectionState.CLOSED_BY_SERVER}
 _CLOSE_OK = encode_method(0, ConnectionCloseOk())
@@ -37,58 +35,45 @@ class OwnFrames(Protocol):
     def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Frame]) -> None: ...
 
 
-class Leg:
+class Leg(WatchedLeg[Connection]):
     """The transport to `peer`, and the `Connection` in which we play the other part.
 
     `report`, if there is one, records how we close the connection.
     """
 
-    __slots__ = ("_received", "connection", "peer", "reader", "report", "transport")
+    __slots__ = ("reader", "report")
 
     def __init__(
         self, peer: Peer, transport: Transport, connection: Connection, report: OwnFrames | None = None
     ) -> None:
-        self.peer = peer
+        super().__init__(peer, transport, connection)
         self.report = report
-        self.transport = transport
-        self.connection = connection
         self.reader = connection.readers[peer]
-        self._received = -1
-
-    @property
-    def name(self) -> str:
-        """What the log calls the peer."""
-        return "client" if self.peer is Peer.CLIENT else "upstream"
 
     @property
     def takes_close(self) -> bool:
         """Would the peer understand a connection.close of ours now?"""
         return self.connection.state in TAKES_CLOSE
 
-    def missed_heartbeats(self, now: float, leeway: float = 0.0) -> str:
-        """Why the peer counts as gone since it sends nothing, or will within `leeway` seconds; "" when it does not.
+    @property
+    def is_open(self) -> bool:
+        """Is the connection past its handshake, and neither peer closing it?"""
+        return self.connection.state is ConnectionState.OPEN
 
-        A peer that is not being read from, because earlier data is still being sent on, is not silent. To be asked at
-        intervals: what a peer has sent counts as received when this is asked the next time.
-        """
-        heartbeat = self.connection.heartbeat
-        if not heartbeat:
-            return ""
-        before, self._received = self._received, self.transport.received
-        if self._received != before or not self.transport.is_listening:
-            self.connection.note_received(self.peer, now)
-        elif self.connection.is_silent(self.peer, now + min(leeway, heartbeat)):
-            return f"missed its heartbeats, of which there is one in {heartbeat} s"
-        return ""
+    @property
+    def is_closing(self) -> bool:
+        """Is either peer closing the connection, or is it closed?"""
+        return self.connection.state in CONNECTION_CLOSING
 
-    def heard(self, now: float) -> float:
-        """When the peer was heard last, as far as that is known; `now` where it may be since that was asked last."""
-        return self.connection.heard(self.peer, now) if self._received == self.transport.received else now
+    @property
+    def has_crossed(self) -> bool:
+        """Have both closed the connection, and neither answered?"""
+        return self.connection.state is ConnectionState.CLOSED_BY_BOTH
 
-    def note_heard(self, at: float) -> None:
-        """The last that has been received came at that time."""
-        self._received = self.transport.received
-        self.connection.note_received(self.peer, at)
+    @property
+    def is_closed(self) -> bool:
+        """Have all that were sent connection.close answered it?"""
+        return self.connection.state is ConnectionState.CLOSED
 
     async def turn_away(self, timeout: float) -> None:
         """Answer a client of another protocol with the header that we take, and let it close the connection."""

@@ -13,6 +13,7 @@ import trio
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.config import Limits
+from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.sessions import for_each
@@ -73,17 +74,17 @@ class Watchdog:
         if session.is_paused and session.client.transport.has_hung_up():
             session.resume(by="since the client has hung up")
         if session.owes_heartbeats:
-            upstream = session.legs[SERVER].connection
+            upstream = session.watched_legs[SERVER].connection
             if upstream.is_heartbeat_due(CLIENT, now):
                 upstream.note_received(CLIENT, now)
                 session.send_heartbeat()
-        for peer, leg in session.legs.items():
+        for peer, leg in session.watched_legs.items():
             reason = leg.missed_heartbeats(now) or self._stalled_reason((session.number, peer), leg, now)
             if reason:
                 session.disconnect(peer, reason)
                 break
 
-    def _stalled_reason(self, key: tuple[int, Peer], leg: Leg, now: float) -> str:
+    def _stalled_reason(self, key: tuple[int, Peer], leg: Leg | AMQP010Leg, now: float) -> str:
         """Why a peer counts as gone that takes nothing; "" when it does not."""
         if not leg.transport.is_sending:
             return ""
@@ -93,7 +94,7 @@ class Watchdog:
         timeout = self._send_timeout(leg)
         return f"has taken nothing for {timeout:g} s" if now - self._stalled[key][1] >= timeout else ""
 
-    def _send_timeout(self, leg: Leg) -> float:
+    def _send_timeout(self, leg: Leg | AMQP010Leg) -> float:
         """Under an alarm, RabbitMQ takes nothing from publishers while that lasts; but its heartbeats still come."""
         if leg.peer is not SERVER:
             return self._limits.send_timeout

@@ -45,6 +45,7 @@ def test_it_is_a_set(steps: list[tuple[bool, range]]) -> None:
             plain -= set(numbers)
         assert [number for each in ids for number in each] == sorted(plain)
         assert bool(ids) == bool(plain)
+        assert ids.count == len(plain)
         assert ids.first == min(plain, default=None)
         assert ids.has_all(numbers) == (set(numbers) <= plain)
         assert ids.has_any(numbers) == bool(set(numbers) & plain)
@@ -53,6 +54,7 @@ def test_it_is_a_set(steps: list[tuple[bool, range]]) -> None:
         assert ids.ranges == sum(number - 1 not in plain for number in plain), "ranges do not touch"
     ids.clear()
     assert not ids
+    assert ids.count == 0
 
 
 @given(st.lists(ranges, max_size=20), st.lists(ranges, max_size=20), ranges)

@@ -12,18 +12,25 @@ import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from amqproxy.amqp010.controls import ConnectionClose as Close010
+from amqproxy.amqp010.controls import ConnectionHeartbeat
+from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionTuneOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.config import Limits
 from amqproxy.proxy import watchdog
 from amqproxy.rules.engine.evaluator import RuleSet
+from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES
+from tests.proxy.amqp010_script import method as method010
+from tests.proxy.amqp010_stage import play
 from tests.proxy.stage import HANDSHAKE, Actor, Stage, staged
 from tests.rules.scene import rule
 from tests.transcripts.words import method, octets, words
 
 HEARTBEAT = 60
 GONE = 2 * HEARTBEAT
+BEAT = method010(ConnectionHeartbeat(), 0)
 
 
 async def keep_talking(stage: Stage, *, client: bool, broker: bool, seconds: float) -> None:
@@ -68,6 +75,74 @@ async def test_a_silent_broker(limits: Limits, nursery: trio.Nursery, autojump_c
         assert stage.count("upstream_failures_total", reason="lost") == 1
         seen = await stage.client.sees()
         assert seen.endswith("connection.close 320, EOF")
+
+
+@pytest.mark.parametrize("rules", [None, RuleSet((rule('action = "log"'),))])
+async def test_who_beats_in_0_10_may_stay(
+    rules: RuleSet | None, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with staged(limits=limits, rules=rules) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
+        for _ in range(20):
+            await trio.sleep(HEARTBEAT)
+            await play(stage, [(CLIENT, BEAT), (SERVER, BEAT)])
+        assert not stage.is_over.is_set()
+
+
+@pytest.mark.parametrize("rules", [None, RuleSet((rule('action = "log"'),))])
+async def test_a_silent_client_of_0_10(
+    rules: RuleSet | None, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with staged(limits=limits, rules=rules) as stage, staged() as beside:
+        await play(stage, [*LOGIN, *ATTACH])
+        await play(beside, [*LOGIN, *ATTACH])
+        began = trio.current_time()
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
+        for _ in range(2):
+            await trio.sleep(HEARTBEAT - 1)
+            await play(stage, [(SERVER, BEAT)])
+        await stage.is_over.wait()
+        assert GONE < trio.current_time() - began < GONE + limits.close_timeout + 3
+        assert stage.end == ("proxy", "none")
+        [close] = FrameReader(frame_max=0).feed(stage.broker.look())
+        assert close.method == Close010(320, "client missed its heartbeats, of which there is one in 60 s")
+        assert stage.client.look() == b""
+        await play(beside, MESSAGES)
+
+
+@pytest.mark.parametrize("rules", [None, RuleSet((rule('action = "log"'),))])
+async def test_a_silent_broker_of_0_10(
+    rules: RuleSet | None, limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with staged(limits=limits, rules=rules) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
+        for _ in range(2):
+            await trio.sleep(HEARTBEAT - 1)
+            await play(stage, [(CLIENT, BEAT)])
+        await stage.is_over.wait()
+        assert stage.end == ("server", "none")
+        assert stage.count("upstream_failures_total", reason="lost") == 1
+        [close] = FrameReader(frame_max=0).feed(stage.client.look())
+        assert close.method == Close010(320, "upstream missed its heartbeats, of which there is one in 60 s")
+
+
+async def test_the_broker_of_a_paused_client_of_0_10_gets_heartbeats(
+    limits: Limits, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async with staged(limits=limits) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
+        stage.session.pause()
+        for _ in range(10):
+            stage.client.say(BEAT)
+            stage.broker.say(BEAT)
+            await trio.sleep(HEARTBEAT)
+        assert not stage.is_over.is_set()
+        heard = FrameReader(frame_max=0).feed(stage.broker.look())
+        assert {each.name for each in heard} == {"connection.heartbeat"}
+        assert len(heard) >= 19, "one in half the time"
 
 
 async def test_a_client_that_is_not_read_is_not_silent(

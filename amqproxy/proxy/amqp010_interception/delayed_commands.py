@@ -66,6 +66,11 @@ class DelayedCommands:
             raise ResourceLimitExceeded(str(error)) from None
 
     @property
+    def is_idle(self) -> bool:
+        """Is there nothing to be done later?"""
+        return not self.waiting and not len(self._timers)
+
+    @property
     def next_deadline(self) -> float:
         """When something is to be done next, in seconds."""
         return self._timers.next_deadline

@@ -118,7 +118,7 @@ class Evaluation:
             is_confirming=is_confirming,
             is_transactional=session.transaction.mode is not TransactionMode.NONE,
             consumers=len(session.subscriptions),
-            unacked=sum(map(len, session.transfers[SERVER].acquired)) if self.evaluator.reads_unacked else 0,
+            unacked=session.transfers[SERVER].acquired.count,
             is_by_credit=True,
         )
 

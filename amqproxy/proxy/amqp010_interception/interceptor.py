@@ -15,6 +15,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import MessageSubscribe, MessageTransfer
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import (
@@ -45,14 +46,15 @@ from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.errors import Scope as Scope091
 from amqproxy.amqp091.errors import reply_text
 from amqproxy.conversion.command_view import changed_assembly, command_view, view_channel
+from amqproxy.conversion.error_codes import connection_code
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.answers import answer_to, inserted
 from amqproxy.proxy.amqp010_interception.delayed_commands import TURN, DelayedCommands
 from amqproxy.proxy.amqp010_interception.encoding import altered, encoded, placeholder
-from amqproxy.proxy.amqp010_interception.error_codes import connection_code
 from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
 from amqproxy.proxy.amqp010_interception.id_translation import HAS_IDS, translated
+from amqproxy.proxy.amqp010_interception.joining import UnderWay, join_sessions
 from amqproxy.proxy.amqp010_interception.legs import Legs
 from amqproxy.proxy.amqp010_interception.own_commands import OwnCommands
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand, cost
@@ -67,6 +69,7 @@ from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemorySha
 from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.verdict import Answer, Close, Impairment, Insertion, Stage, Verdict
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
@@ -117,10 +120,11 @@ class AMQP010Interceptor:
     `connections` are the legs', by the peer at their other end. `refusal` is set when the connection has to end, for a
     rule; both peers have been sent connection.close then. `met` is called with each method of the connection's own,
     and with what attaches and ends sessions; `saw` with all frames that the client sends or is sent, and the ids of
-    their commands there. Rules look into bodies of `body_limit` bytes at most.
+    their commands there. Rules look into bodies of `body_limit` bytes at most. What its `gate` does not let by goes no
+    further. `numberings` have the ids of commands, by their sender, where some have passed before.
     """
 
-    must_read = True
+    must_read = is_followed = True
 
     def __init__(
         self,
@@ -135,6 +139,7 @@ class AMQP010Interceptor:
         is_tapped: bool = False,
         share: MemoryShare | None = None,
         body_limit: int = MAX_BODY,
+        numberings: Mapping[Peer, CommandNumbering] | None = None,
     ) -> None:
         self.connections = connections
         self.refusal: AMQP010Refusal | None = None
@@ -145,7 +150,7 @@ class AMQP010Interceptor:
         )
         self.random, self.time = random, time
         self._channels: dict[int, ChannelPaths] = {}
-        self._legs = Legs(connections, met, saw, is_tapped=is_tapped)
+        self._legs = Legs(connections, met, saw, is_tapped=is_tapped, numberings=numberings)
         self._closing = SessionClosing(connections, self._legs.send_own)
         self._own = OwnCommands(self._legs, self._is_live, self._close_session)
         self._delayed = DelayedCommands(self._go_on, lambda: self._effects)
@@ -153,6 +158,7 @@ class AMQP010Interceptor:
         self._tune: ConnectionTune | None = None
         self._crossed: set[int] = set()
         self._is_over = False
+        self.gate: Callable[[Peer, Frame], bool] | None = None
 
     # --- what is known
 
@@ -203,7 +209,38 @@ class AMQP010Interceptor:
         if size <= MAX_HELD and not (size > 0 and self.share.is_over):
             return False
         return any(path.is_waiting for _, path in self.waiting.values()) or any(
-            channel.reopening for channel in self._channels.values()
+            channel.reopening or channel.paths[CLIENT].is_paused for channel in self._channels.values()
+        )
+
+    def join(self, under_way: UnderWay, metered: Callable[[int], AttachmentMeter | None]) -> None:
+        """Take what comes from here on, of a connection on which much may have passed: see `join_sessions`.
+
+        On each channel, rules apply from the next control and command on: what is under way goes on to its end.
+        """
+        join_sessions(self.connections, self.numberings, under_way, metered)
+        for sender, tracks in under_way.items():
+            for number, track in tracks:
+                path = self._channel(number).paths[sender]
+                if track == Track.CONTROL:
+                    path.passes_control = True
+                else:
+                    path.rest, path.is_mid = Rest.PASSES, True
+                    path.position = self.numberings[sender].current(number) or 0
+
+    @property
+    def numberings(self) -> Mapping[Peer, CommandNumbering]:
+        """The ids of commands, by their sender."""
+        return self._legs.numberings
+
+    @property
+    def is_transparent(self) -> bool:
+        """Would all go on as it does if there were no interceptor and no rules?"""
+        return (
+            not self._is_over
+            and not self._crossed
+            and self._delayed.is_idle
+            and self._legs.is_transparent
+            and all(channel.is_transparent for channel in self._channels.values())
         )
 
     @property
@@ -264,6 +301,7 @@ class AMQP010Interceptor:
     def end(self) -> None:
         """The session is over."""
         self._delayed.clear()
+        self.gate = None
         self.share.clear()
         self.evaluator.session_over()
         self._channels.clear()
@@ -301,6 +339,8 @@ class AMQP010Interceptor:
         if frame.track == Track.COMMAND and frame.begins_assembly:
             position = self._legs.next_position(sender, sender, frame.channel) or 0
         self._legs.receive(sender, sender, frame)
+        if self.gate is not None and not self.gate(sender, frame):
+            return
         path.keep(frame)
         if path.kept[frame.track] and self.share.is_over:
             raise FramingError("there is no memory now for the rest of a control or a command")
@@ -381,6 +421,11 @@ class AMQP010Interceptor:
             if frame.index == SessionDetached.index and frame.is_whole_segment:  # it answers us
                 self._legs.met(CLIENT, channel.number, frame.method)
                 self._legs.show(CLIENT, [frame], Note(leg=LEGS[CLIENT]))
+                return
+        if path.passes_control:
+            path.passes_control = not frame.ends_assembly and not frame.begins_assembly
+            if not frame.begins_assembly:
+                self._legs.send(channel, sender, [frame])
                 return
         if frame.begins_assembly and frame.ends_assembly and not self._concerns(channel, sender, frame.index):
             self._legs.send(channel, sender, [frame])
@@ -747,10 +792,37 @@ class AMQP010Interceptor:
         self._delayed.forget(channel)
         self.evaluator.channel_closed(view_channel(channel.number))
 
+    # --- what an operator wants
+
     def close_channel(self, number: int, close: Close, now: float) -> None:
-        """Close the session on a channel, since an operator wants it."""
+        """Close the session on a channel."""
         self._evaluation.now = now
         self._close_session(self._channel(number), close)
+
+    def pause_channel(self, number: int, now: float) -> None:
+        """Let the client's commands on a channel wait from the next one on, in order; too many wait as `is_full`."""
+        self._evaluation.now = now
+        self._channel(number).paths[CLIENT].is_paused = True
+
+    def resume_channel(self, number: int, now: float) -> None:
+        """Let go on what the client has sent on a paused channel."""
+        self._evaluation.now = now
+        channel = self._channel(number)
+        self._blamed(lambda: self._resume(channel))
+
+    @property
+    def paused_channels(self) -> list[int]:
+        """The numbers of the channels that are paused."""
+        return [number for number, channel in self._channels.items() if channel.paths[CLIENT].is_paused]
+
+    def _resume(self, channel: ChannelPaths) -> None:
+        path = channel.paths[CLIENT]
+        path.is_paused = False
+        self._go_on_behind(channel, path)
+
+    def _resume_all(self) -> None:
+        for number in self.paused_channels:
+            self._resume(self._channels[number])
 
     # --- what waits
 
@@ -792,13 +864,18 @@ class AMQP010Interceptor:
 
     def _release_behind(self, sender: Peer) -> None:
         """Let go on what waits of a peer, as it closes the connection."""
+        if sender is CLIENT:
+            self._resume_all()
         while not self._is_over and (found := self._delayed.first_of(sender)) is not None:
             self._delayed.time_out(*found)
 
     def _go_on(self, channel: ChannelPaths, path: Path, waiting: WaitingCommand) -> None:
         """Go on with what has waited, and with what came behind it, up to the next that waits."""
         self._settle(channel, path, waiting.pending, waiting.verdict)
-        while path.queue and not path.is_waiting and not self._is_over:
+        self._go_on_behind(channel, path)
+
+    def _go_on_behind(self, channel: ChannelPaths, path: Path) -> None:
+        while path.queue and not path.is_waiting and not path.is_paused and not self._is_over:
             frame, position = path.dequeue()
             if channel.closing is not None:
                 self._take_while_closing(channel, path, frame, position)

@@ -38,22 +38,36 @@ class Legs:
     """The `connections`, by the peer at their other end.
 
     `met` is called with each method of the connection's own that passes, and with what attaches and ends sessions;
-    `saw` with all frames that the client sends or is sent, and the ids of their commands there.
+    `saw` with all frames that the client sends or is sent, and the ids of their commands there: `numberings` have them.
     """
 
-    def __init__(self, connections: Mapping[Peer, Connection], met: Met, saw: Saw, *, is_tapped: bool) -> None:
+    def __init__(
+        self,
+        connections: Mapping[Peer, Connection],
+        met: Met,
+        saw: Saw,
+        *,
+        is_tapped: bool,
+        numberings: Mapping[Peer, CommandNumbering] | None = None,
+    ) -> None:
         self.connections = connections
         self.met = met
         self.is_tapped = is_tapped
         self._saw = saw
         self._outputs: dict[Peer, list[bytes]] = {peer: [] for peer in Peer}
         self._passed: dict[Peer, list[tuple[Note, AMQP010Chunk]]] = {peer: [] for peer in Peer}
-        self._numberings = {peer: CommandNumbering() for peer in Peer}
+        self.numberings = numberings or {peer: CommandNumbering() for peer in Peer}
 
     def take_output(self, to: Peer) -> bytes:
         """All that is to be sent to a peer now."""
         output, self._outputs[to] = self._outputs[to], []
         return output[0] if len(output) == 1 else b"".join(output)
+
+    @property
+    def is_transparent(self) -> bool:
+        """Does what goes from one to the other fit as it is, and is nothing left to be sent?"""
+        client, server = (self.connections[peer] for peer in Peer)
+        return client.frame_max == server.frame_max and not any(self._outputs.values())
 
     def take_passed(self, sender: Peer) -> list[tuple[Note, AMQP010Chunk]]:
         """What taps are to see of `sender`."""
@@ -96,7 +110,7 @@ class Legs:
 
     def count(self, sender: Peer, frames: Sequence[Frame]) -> None:
         """Have counted what the client sends, or is sent."""
-        number = self._numberings[sender].number
+        number = self.numberings[sender].number
         self._saw(sender, list(frames), [number(frame) for frame in frames])
 
     def send(

@@ -80,7 +80,8 @@ class Path:
     Controls that come while a command is gathered go on `behind` it; `gathered_size` are the bytes of that command's
     payloads so far. `left` is how many bytes of body may still come
     where rules have believed what the header says of them; `kept` are the bytes of a control and of a command that are
-    not whole.
+    not whole. While it `is_paused`, the next command waits, and all behind it; of a control that began before rules
+    were there, `passes_control` the rest.
     """
 
     __slots__ = (
@@ -94,6 +95,7 @@ class Path:
         "kept",
         "left",
         "note",
+        "passes_control",
         "position",
         "put_off",
         "queue",
@@ -113,7 +115,7 @@ class Path:
         self.rest = Rest.BEGINS
         self.left: int | None = None
         self.note: Note = NOTHING
-        self.is_mid = self.is_paused = False
+        self.is_mid = self.is_paused = self.passes_control = False
         self.kept = [0, 0]
         self.put_off: deque[Callable[[], None]] = deque()
         self.queue: deque[tuple[Frame, int]] = deque()
@@ -122,7 +124,22 @@ class Path:
     @property
     def is_held_up(self) -> bool:
         """Must what comes now wait behind something?"""
-        return self.waiting is not None or bool(self.queue)
+        if self.waiting is not None or self.queue:
+            return True
+        return self.is_paused and self.rest is Rest.BEGINS and not self.controls and not self.passes_control
+
+    @property
+    def is_transparent(self) -> bool:
+        """Does what comes next go on as it comes, with nothing before it?"""
+        return not (
+            self.waiting is not None
+            or self.is_paused
+            or self.queue
+            or self.gathered
+            or self.controls
+            or self.behind
+            or self.put_off
+        ) and (self.rest is Rest.BEGINS or (self.rest is Rest.PASSES and self.left is None))
 
     @property
     def is_waiting(self) -> bool:
@@ -192,6 +209,7 @@ class Path:
         waiting = self.wake()
         self.take_gathered()
         self.take_behind()
+        self.is_paused = False
         self.controls = []
         self._load.remove(sum(self.kept))
         self.kept = [0, 0]
@@ -217,3 +235,13 @@ class ChannelPaths:
         self.reopening: deque[tuple[Frame, int]] = deque()
         self.destinations: dict[str, str] = {}
         self.own_timeouts = 0
+
+    @property
+    def is_transparent(self) -> bool:
+        """Does all that comes go on as it comes, under the same names and ids?"""
+        return (
+            self.closing is None
+            and not (self.reopening or self.destinations or self.own_timeouts)
+            and not any(self.insertions.values())
+            and all(path.is_transparent for path in self.paths.values())
+        )

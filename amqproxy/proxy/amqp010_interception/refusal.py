@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp010.errors import ProtocolError, Scope
-from amqproxy.proxy.amqp010_interception.error_codes import connection_code
+from amqproxy.conversion.error_codes import connection_code
 from amqproxy.rules.verdict import Close
 
 

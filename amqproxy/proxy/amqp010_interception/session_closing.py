@@ -22,8 +22,8 @@ from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.amqp010.session import Session
 from amqproxy.amqp010.transitions import SessionState
+from amqproxy.conversion.error_codes import session_code
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010_interception.error_codes import session_code
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths
 from amqproxy.rules.verdict import Close
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import Connection
@@ -38,7 +39,7 @@ class AMQP010PassThrough:
 
     `client` is what was known before the first frame. `saw` is called with all frames of a sender and the ids of their
     commands, before they pass; `on_violation` with the first control of the connection's own that may not come: from
-    there on, the legs' connections stay as they are.
+    there on, the legs' connections stay as they are. `numberings` have the ids of commands, by their sender.
     """
 
     must_read = False
@@ -53,6 +54,7 @@ class AMQP010PassThrough:
         on_violation: Callable[[Peer, ProtocolError], None] = _ignore,
         *,
         is_tapped: bool = False,
+        numberings: Mapping[Peer, CommandNumbering] | None = None,
     ) -> None:
         self._legs = legs
         self.client = client
@@ -60,26 +62,54 @@ class AMQP010PassThrough:
         self._saw = saw
         self._on_violation = on_violation
         self.is_tapped = is_tapped
-        self._numberings = {peer: CommandNumbering() for peer in Peer}
+        self.numberings = numberings or {peer: CommandNumbering() for peer in Peer}
         self._output: dict[Peer, bytes | memoryview] = dict.fromkeys(Peer, b"")
         self._passed: dict[Peer, AMQP010Chunk | None] = dict.fromkeys(Peer)
         self._is_lost = False
+        self.gate: Callable[[Peer, Frame], bool] | None = None
+
+    @property
+    def is_followed(self) -> bool:
+        """Do the legs' connections know what has passed?"""
+        return not self._is_lost
 
     @property
     def shown_client(self) -> Client:
         return self.client
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
-        number = self._numberings[sender].number
+        if self.gate is not None:
+            self._take_gated(sender, frames, self.gate)
+            return
+        ids = self._see(sender, frames)
+        reader = self._legs[sender].reader
+        output = self._output[sender.other] = reader.taken
+        if self.is_tapped and output:
+            self._passed[sender] = AMQP010Chunk(bytes(output), reader.taken_from, ids)
+
+    def _see(self, sender: Peer, frames: list[Frame]) -> list[int | None]:
+        """Take note of frames that pass: the ids of their commands."""
+        number = self.numberings[sender].number
         ids = [number(frame) for frame in frames]
         for frame in frames:
             if frame.kind <= COMMAND and (frame.index in _COUNTS or (frame.kind == CONTROL and frame.index < 0)):
                 self._note(sender, frame)
         self._saw(sender, frames, ids)
-        reader = self._legs[sender].reader
-        output = self._output[sender.other] = reader.taken
+        return ids
+
+    def _take_gated(self, sender: Peer, frames: list[Frame], passes: Callable[[Peer, Frame], bool]) -> None:
+        """The same, while some frames go no further."""
+        passing = []
+        for frame in frames:
+            if passes(sender, frame):
+                passing.append(frame)
+            elif frame.kind == CONTROL and (frame.index in _COUNTS or frame.index < 0):
+                with suppress(ProtocolError):
+                    self._legs[sender].connection.receive(sender, frame)
+        ids = self._see(sender, passing)
+        output = self._output[sender.other] = b"".join([frame.raw for frame in passing])
         if self.is_tapped and output:
-            self._passed[sender] = AMQP010Chunk(bytes(output), reader.taken_from, ids)
+            self._passed[sender] = AMQP010Chunk(output, passing[0].offset, ids)
 
     def _note(self, sender: Peer, frame: Frame) -> None:
         """Note what a frame changes. What is wrong in a session only is for the broker to answer."""
@@ -114,6 +144,7 @@ class AMQP010PassThrough:
     def end(self) -> None:
         """Nothing is kept: nor what refers to this."""
         self._on_violation = _ignore
+        self.gate = None
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from amqproxy.amqp010.errors import ProtocolError
@@ -18,14 +18,19 @@ class AMQP010Passage(Protocol):
 
     It does no input or output; the time is passed in. It shows each leg's `Connection` what changes it. What counts for
     the session itself is handed to the session as it passes: senders, channels and methods, in a list that it is made
-    with. If it `is_tapped`, it keeps for the taps what passes.
+    with. If it `is_tapped`, it keeps for the taps what passes. What its `gate` does not let by goes no further.
     """
 
     is_tapped: bool
+    gate: Callable[[Peer, Frame], bool] | None
 
     @property
     def must_read(self) -> bool:
         """Has the session to end where a peer's bytes cannot be read? Else they pass as they are from there on."""
+
+    @property
+    def is_followed(self) -> bool:
+        """Do the legs' connections know what has passed?"""
 
     @property
     def client(self) -> Client:

@@ -12,6 +12,7 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.session.amqp010_drain import AMQP010Drain
 from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.sockets.transport import TransportBroken
@@ -28,14 +29,16 @@ _RELEASED = TapBrake()
 class AMQP010Relay:
     """Passes on what `source` sends to `target`, through `passage`, which may be replaced between two chunks.
 
-    `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `greet`
-    takes a peer's protocol header, and answers whether frames follow. `observe` takes the seconds from receiving a
-    chunk to having sent it. What a peer sends from a frame on that is none, or that may not come, passes unread, unless
-    the passage `must_read`: `on_violation` is called once for each peer. A fault of ours is no end of the connection
-    either: `on_fault` is called then. While a `brake` holds the session of this `number`, nothing is taken.
+    `begin` is called before anything is taken: it may replace the passage. `follow_up` is called whenever the passage
+    has taken frames: it does what is to be done besides sending. `greet` takes a peer's protocol header, and answers
+    whether frames follow. `observe` takes the seconds from receiving a chunk to having sent it. What a peer sends from
+    a frame on that is none, or that may not come, passes unread, unless the passage `must_read`: `on_violation` is
+    called once for each peer. A fault of ours is no end of the connection either: `on_fault` is called then. While it
+    is paused, or a `brake` holds the session of this `number`, nothing is taken. A session that drains sets `drain`.
     """
 
     __slots__ = (
+        "_begin",
         "_brake",
         "_error",
         "_first",
@@ -45,8 +48,10 @@ class AMQP010Relay:
         "_observe",
         "_on_fault",
         "_on_violation",
+        "_resumed",
         "_room",
         "_unsent",
+        "drain",
         "is_read",
         "passage",
         "source",
@@ -58,6 +63,7 @@ class AMQP010Relay:
         source: AMQP010Leg,
         target: AMQP010Leg,
         passage: AMQP010Passage,
+        begin: Callable[[], None],
         follow_up: Callable[[], None],
         greet: Callable[[Peer, bytes], bool],
         observe: Callable[[float], None],
@@ -70,6 +76,7 @@ class AMQP010Relay:
         self.target = target
         self.passage = passage
         self.is_read = True
+        self._begin = begin
         self._follow_up = follow_up
         self._greet = greet
         self._observe = observe
@@ -81,9 +88,12 @@ class AMQP010Relay:
         self._error: ProtocolError | None = None
         self._unsent: list[bytes] = []
         self._room: trio.Event | None = None
+        self._resumed: trio.Event | None = None
+        self.drain: AMQP010Drain | None = None
 
     async def run(self, received: bytes = b"") -> None:
-        """Pass on what was `received`, and what comes, until the source has closed its half.
+        """Pass on what was `received`, and what comes, until the source has closed its half, or the client has answered
+        the close that ended its drain.
 
         `TransportBroken` when one of the two is gone. `ProtocolError` where the passage wants the connection closed:
         what came before that has been passed on.
@@ -91,6 +101,8 @@ class AMQP010Relay:
         data = received or await self.source.transport.receive()
         busy = 0.0
         while data:
+            while self._resumed is not None:
+                await self._resumed.wait()
             if self._brake.is_on:
                 await self._brake.wait(self._number)
             arrived = time.perf_counter()
@@ -102,6 +114,8 @@ class AMQP010Relay:
                 await self._answer()
                 if self._error is not None:
                     raise self._error
+                if self.drain is not None and self.drain.is_leaving and await self.drain.is_answered():
+                    return
                 now = time.perf_counter()
                 busy += now - began
                 if busy > QUANTUM:
@@ -111,6 +125,26 @@ class AMQP010Relay:
             data = await self.source.transport.receive()
         if self._unsent and not self.passage.must_read:
             await self.target.transport.send(b"".join(self._unsent))  # the beginning of a frame
+
+    @property
+    def is_paused(self) -> bool:
+        return self._resumed is not None
+
+    @property
+    def is_unread(self) -> bool:
+        """Is the source, on purpose, not being read from?"""
+        return self._resumed is not None or self._room is not None or self._brake.holds(self._number)
+
+    def pause(self) -> None:
+        """Take nothing more of the source, from the next chunk on."""
+        if self._resumed is None:
+            self._resumed = trio.Event()
+
+    def resume(self) -> None:
+        """Go on with the source, if it was paused."""
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
 
     def make_room(self) -> None:
         """Read again from the source, if that stopped since too much waited and there is room now."""
@@ -141,13 +175,15 @@ class AMQP010Relay:
         except Exception as failure:
             if self.passage.must_read:
                 raise
-            self.is_read = False
-            self._error = None
+            self._read_no_more()
             self.passage.take_output(self.target.peer)  # which is among what is unsent
             self._on_fault(self.source.peer, failure)
             return self._take_unsent()
 
     def _read(self, data: bytes) -> bytes | memoryview:
+        if self.drain is not None and self.drain.is_leaving:
+            return self._take_last(data)
+        self._begin()
         passage, reader = self.passage, self.source.reader
         frames = reader.feed(data)
         try:
@@ -165,13 +201,24 @@ class AMQP010Relay:
             self._unsent = [reader.held] if reader.held_size else []
         return output
 
+    def _take_last(self, data: bytes) -> bytes:
+        """Take what ends the connection of the source, now that the client has been sent connection.close."""
+        if self.source.reader.error is None:
+            for frame in self.source.reader.feed(data):
+                self.source.take_last(frame)
+        return b""
+
     def _stop_reading(self, output: bytes | memoryview, error: ProtocolError) -> bytes:
         """Let all pass as it is from here on, since what comes after the output is wrong."""
         self._unsent = [b"".join((output, error.received))]
-        self.is_read = False
-        self._error = None
+        self._read_no_more()
         self._on_violation(self.source.peer, error)
         return self._take_unsent()
+
+    def _read_no_more(self) -> None:
+        """What comes from here on passes as it is: what the target gets may end within a frame."""
+        self.is_read = self.target.is_framed = False
+        self._error = None
 
     def _take_unsent(self) -> bytes:
         unsent, self._unsent = b"".join(self._unsent), []
@@ -184,14 +231,14 @@ class AMQP010Relay:
         header, rest = data[:missing], data[missing:]
         self._first += header
         if not HEADER.startswith(self._first):
-            self.is_read = False
+            self._read_no_more()
             self._greet(self.source.peer, self._first)
             return data
         if len(self._first) < SIZE:
             return data
         self._first = None
         if not self._greet(self.source.peer, HEADER):
-            self.is_read = False
+            self._read_no_more()
             return data
         output = self._pass_on(rest) if rest else b""
         return b"".join([header, output])

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import trio
 
+from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import ConnectionState
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
@@ -26,6 +27,8 @@ from amqproxy.proxy.session.release_timer import ReleaseTimer
 from amqproxy.proxy.session.session_effects import log_effects, send_copies
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
+from amqproxy.proxy.session.session_tasks import SessionTasks
+from amqproxy.proxy.session.traffic import end_soon
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Impairment, Verdict
@@ -36,7 +39,7 @@ class AMQP010Rules:
     """Applies rules between the `legs` of one session, by its `interceptor`.
 
     `announce` is called with the number of each command that waits for an operator from then on. What is kept counts
-    for the session's `share`.
+    for the session's `share`. `numberings` have the ids of commands, by their sender, where some have passed before.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class AMQP010Rules:
         services: SessionServices,
         share: MemoryShare,
         announce: Callable[[int], None],
+        numberings: Mapping[Peer, CommandNumbering] | None = None,
     ) -> None:
         self._legs = legs
         self._rules = rules
@@ -58,7 +62,7 @@ class AMQP010Rules:
         self._close_timeout = services.limits.close_timeout
         self._announce = announce
         self._timer = ReleaseTimer()
-        self._nursery: trio.Nursery | None = None
+        self._tasks: SessionTasks | None = None
         self._relays: Iterable[AMQP010Relay] = ()
         self._has_ended = False
         self.interceptor = AMQP010Interceptor(
@@ -72,12 +76,13 @@ class AMQP010Rules:
             is_tapped=report.tap is not None,
             share=share,
             body_limit=services.limits.rule_body,
+            numberings=numberings,
         )
 
-    def begin(self, nursery: trio.Nursery, relays: Iterable[AMQP010Relay]) -> None:
-        """Both legs are connected."""
-        self._nursery, self._relays = nursery, relays
-        self.impair(self.interceptor.start(trio.current_time(), is_open=False))
+    def begin(self, tasks: SessionTasks, relays: Iterable[AMQP010Relay]) -> None:
+        """Both legs are connected, and rules apply from here on."""
+        self._tasks, self._relays = tasks, relays
+        self.impair(self.interceptor.start(trio.current_time(), is_open=self._legs[CLIENT].is_open))
 
     def apply(self, rules: RuleSet, kept: set[str]) -> None:
         """Go by other rules from here on, of which those that are `kept` go on with what they do to bytes."""
@@ -86,8 +91,7 @@ class AMQP010Rules:
             if isinstance(leg.transport, FaultyTransport):
                 leg.transport.lift(kept)
         self.interceptor.evaluator = self.interceptor.evaluator.moved(rules)
-        is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
-        self.impair(self.interceptor.start(trio.current_time(), is_open=is_open))
+        self.impair(self.interceptor.start(trio.current_time(), is_open=self._legs[CLIENT].is_open))
 
     def opened(self) -> None:
         """The connection is open."""
@@ -114,17 +118,18 @@ class AMQP010Rules:
                 self._announce(number)
         for relay in self._relays:
             relay.make_room()
-        if self._nursery is not None and self._timer.move(self.interceptor.next_deadline):
-            self._nursery.start_soon(self._keep_time)
+        if self._tasks is not None and self._timer.move(self.interceptor.next_deadline):
+            self._tasks.start_soon(self._keep_time)
 
     def impair(self, impairments: Iterable[Impairment]) -> None:
         """Have something done to the bytes for a peer."""
+        if self._tasks is None:
+            return  # nothing is left that they could be about
         for impairment in impairments:
             leg = self._legs[impairment.to]
-            assert self._nursery is not None
             if not isinstance(leg.transport, FaultyTransport):
                 leg.transport = FaultyTransport(leg.transport, random.random)
-                self._nursery.start_soon(leg.transport.run)
+                self._tasks.start_soon(leg.transport.run)
             leg.transport.impair(impairment)
 
     # --- commands that wait
@@ -138,13 +143,21 @@ class AMQP010Rules:
     def release(self, number: int, verdict: Verdict | None) -> None:
         """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
         self.interceptor.release(number, verdict, trio.current_time())
-        if self._nursery is not None:
-            self._nursery.start_soon(self.send_output)
+        if self._tasks is not None:
+            self._tasks.start_soon(self.send_output)
 
     async def release_all(self) -> None:
         """Send all that waits, since there is nothing more to wait for."""
         self.interceptor.release_all(trio.current_time())
         await self.send_output()
+
+    def settled(self) -> bytes:
+        """What goes to the broker of what waits, now that the connection ends."""
+        if self.interceptor.is_over:
+            return b""
+        self.interceptor.release_all(trio.current_time())
+        self.follow_up()
+        return bytes(self.interceptor.take_output(SERVER))
 
     async def send_output(self) -> None:
         """Send both peers what there is for them, and end the session if that is what it comes to."""
@@ -172,13 +185,12 @@ class AMQP010Rules:
             return
         self._has_ended = True
         self._report.finish(SessionEnd("proxy", int(error.code), error.reply_text))
-        if self._nursery is not None:
-            scope = self._nursery.cancel_scope
-            scope.deadline = min(scope.deadline, trio.current_time() + self._close_timeout)
+        if self._tasks is not None:
+            end_soon(self._tasks.cancel_scope, self._close_timeout)
 
     def end(self) -> None:
         """The session is over."""
-        self._nursery, self._relays = None, ()
+        self._tasks, self._relays = None, ()
 
     async def linger(self, source: AMQP010Leg) -> None:
         """Read from a peer that has been sent connection.close, until it has answered or is gone."""
@@ -191,10 +203,3 @@ class AMQP010Rules:
                 if source.reader.error is None:
                     self.interceptor.take(source.peer, source.reader.feed(data), trio.current_time())
                     await self.send_output()
-
-    async def linger_impaired(self) -> None:
-        """Put off the end of the connections for as long as rules require."""
-        async with trio.open_nursery() as nursery:
-            for leg in self._legs.values():
-                if isinstance(leg.transport, FaultyTransport):
-                    nursery.start_soon(leg.transport.linger)

@@ -4,50 +4,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
+from contextlib import suppress
 
 import trio
 
 from amqproxy.amqp010.controls import (
     ConnectionClose,
+    ConnectionHeartbeat,
     ConnectionOpenOk,
     ConnectionStartOk,
     ConnectionTune,
     SessionAttached,
 )
-from amqproxy.amqp010.domains import CloseCode
+from amqproxy.amqp010.domains import CloseCode, Track
 from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER, NAME
-from amqproxy.amqp010.transitions import ConnectionState
+from amqproxy.amqp010.transitions import SessionState as SessionPhase
+from amqproxy.amqp091.errors import Scope
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.memory_budget import MemoryShare
-from amqproxy.proxy.session.amqp010_closing import close_both
+from amqproxy.proxy.session.amqp010_drain import AMQP010Drain
 from amqproxy.proxy.session.amqp010_pass_through import AMQP010PassThrough
 from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
 from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
 from amqproxy.proxy.session.amqp010_rules import AMQP010Rules
 from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
+from amqproxy.proxy.session.closing import SHUTDOWN, Closing
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
+from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
+from amqproxy.proxy.session.session_tasks import SessionTasks
+from amqproxy.proxy.session.traffic import end_soon
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.taps.amqp010_session_ends import SessionEnds
 
-
-def _ignore(number: int) -> None:
-    """No operator is waiting for held commands."""
+_HEARTBEAT = encode_method(0, ConnectionHeartbeat())
+_CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))
 
 
 class AMQP010Traffic:
     """Relays both directions between a client and its upstream, through the `passage` between their legs.
 
-    `metered` counts the messages. `scope` is that of the session: its deadline, the one for the handshake, is lifted
-    when the connection is open, or cannot be read. With `rules`, these decide what passes; what they keep counts for
-    the session's `share`, and `announce` is called with the number of each command that waits for an operator.
+    `metered` counts the messages. `life` is that of the session, and `closing` knows how it ends. `scope` is the
+    session's: its deadline, the one for the handshake, is lifted when the connection is open, or cannot be read. With
+    `rules`, these decide what passes; what they keep counts for the session's `share`, and `announce` is called with
+    the number of each command that waits for an operator.
     """
 
     def __init__(
@@ -55,44 +64,62 @@ class AMQP010Traffic:
         client: Transport,
         upstream: Transport,
         known: Client,
+        life: SessionLife,
+        closing: Closing,
         report: SessionReport,
         scope: trio.CancelScope,
         services: SessionServices,
         share: MemoryShare,
-        rules: RuleSet | None = None,
-        announce: Callable[[int], None] = _ignore,
+        rules: RuleSet | None,
+        announce: Callable[[int], None],
     ) -> None:
+        self._life = life
+        self._closing = closing
         self._report = report
         self._scope = scope
+        self._services = services
+        self._share = share
+        self._announce = announce
         self._close_timeout = services.limits.close_timeout
         tallies = report.metrics.amqp010_tallies
         self.legs: Mapping[Peer, AMQP010Leg] = {
-            CLIENT: AMQP010Leg(CLIENT, client, tallies),
-            SERVER: AMQP010Leg(SERVER, upstream, tallies),
+            CLIENT: AMQP010Leg(CLIENT, client, tallies, report),
+            SERVER: AMQP010Leg(SERVER, upstream, tallies, report),
         }
+        closing.partings = self.legs
         self._met: list[tuple[Peer, int, Method]] = []
         self.metered = AMQP010SessionMeter(report.metrics, report.contained)
         self._ends = SessionEnds()
         self._is_login = True
+        self._rule_set = rules
         self.rules: AMQP010Rules | None = None
-        self.passage: AMQP010Passage
+        self._may_drop_rules = False
+        self._tasks: SessionTasks | None = None
+        self._drain: AMQP010Drain | None = None
+        self._relays: tuple[AMQP010Relay, ...] = ()
+        self.passage: AMQP010Passage = self._new_pass_through(known)
         if rules is not None and rules.rules:
-            self.rules = AMQP010Rules(
-                self.legs, known, self._met, self.metered.feed, rules, report, services, share, announce
-            )
-            self.passage = self.rules.interceptor
-        else:
-            self.passage = AMQP010PassThrough(
-                self.legs, known, self._met, self.metered.feed, self._note_deviation, is_tapped=report.tap is not None
-            )
-        self._relays: tuple[AMQP010Relay, ...] = tuple(self._relay(peer, services.brake) for peer in (CLIENT, SERVER))
+            self._intercept(rules)
+        self._relays = tuple(self._relay(peer, services.brake) for peer in (CLIENT, SERVER))
         self._ended_by: Peer | None = None
+
+    def _new_pass_through(self, known: Client, before: AMQP010Interceptor | None = None) -> AMQP010PassThrough:
+        return AMQP010PassThrough(
+            self.legs,
+            known,
+            self._met,
+            self.metered.feed,
+            self._note_deviation,
+            is_tapped=self._report.tap is not None,
+            numberings=None if before is None else before.numberings,
+        )
 
     def _relay(self, source: Peer, brake: TapBrake | None) -> AMQP010Relay:
         return AMQP010Relay(
             self.legs[source],
             self.legs[source.other],
             self.passage,
+            self._drop_rules,
             self._follow_up,
             self._greet,
             self._report.metrics.latency.observe,
@@ -105,7 +132,7 @@ class AMQP010Traffic:
     @property
     def is_open(self) -> bool:
         """Is the connection past its handshake, and neither peer ending it?"""
-        return self.legs[CLIENT].connection.state is ConnectionState.OPEN
+        return all(leg.is_open for leg in self.legs.values())
 
     @property
     def sessions(self) -> dict[int, bytes]:
@@ -113,57 +140,252 @@ class AMQP010Traffic:
         channels = self.legs[CLIENT].connection.channels
         return {number: each.session.name for number, each in channels.items() if each.session is not None}
 
+    def has_session(self, number: int) -> bool:
+        """Is the client attached to a session on a channel, and the broker, too?"""
+        channels = [leg.connection.channels.get(number) for leg in self.legs.values()]
+        return all(
+            channel is not None and channel.session is not None and channel.session.state is SessionPhase.ATTACHED
+            for channel in channels
+        )
+
     # --- from beginning to end
 
-    async def run(self, nursery: trio.Nursery, received: bytes) -> None:
+    async def run(self, nursery: trio.Nursery, tasks: SessionTasks, received: bytes) -> None:
         """Until it is over. `received` is what the client has sent so far. `ProtocolError` as of the relays."""
         client, server = self._relays
+        self._tasks = tasks
         if self.rules is not None:
-            self.rules.begin(nursery, self._relays)
-        nursery.start_soon(partial(self._carry, server, b"", nursery.cancel_scope))
+            self.rules.begin(tasks, self._relays)
+        nursery.start_soon(self._carry, server, b"", nursery.cancel_scope)
         await self._carry(client, received, nursery.cancel_scope)
 
     async def _carry(self, relay: AMQP010Relay, received: bytes, scope: trio.CancelScope) -> None:
-        reason, rules = "closed", self.rules
+        reason = "closed"
         try:
             await relay.run(received)
-            if rules is not None:
-                await rules.release_all()
+            if self._life.state is not SessionState.LEAVING:
+                await self._release_all()
         except ProtocolError as error:
-            assert rules is not None  # without, all passes
-            rules.close(relay.source.peer, error)
-            await rules.linger(relay.source)
+            assert self.rules is not None  # without, all passes
+            self.rules.close(relay.source.peer, error)
+            await self.rules.linger(relay.source)
         except TransportBroken as error:  # whichever of the two it is, there is nothing to be carried any more
             reason = str(error)
             scope.cancel()
         sender = relay.source.peer
+        if self._life.state is SessionState.LEAVING:
+            if sender is CLIENT:
+                with suppress(TransportBroken):
+                    await relay.source.transport.send_eof()
+                scope.cancel()
+            return  # whatever becomes of the upstream, the client has its time to answer
         if self._ended_by is None:
             self._ended_by = sender
             end = SessionEnd(str(sender), 0, f"{reason}, after {NAME}", is_abnormal=self.is_open)
             self._report.finish(end)
-            scope.deadline = min(scope.deadline, trio.current_time() + self._close_timeout)
+            end_soon(scope, self._close_timeout)
         try:
             await relay.target.transport.send_eof()
         except TransportBroken:
             scope.cancel()
 
+    async def _release_all(self) -> None:
+        """Send all that waits, since there is nothing more to wait for."""
+        if self.rules is not None:
+            await self.rules.release_all()
+
+    async def settle(self) -> None:
+        """Send what a client that is gone by now has sent, and that is not to be refused: as if its time had come."""
+        if self.rules is not None and self._closing.upstream_takes_more:
+            with trio.move_on_after(self._close_timeout), suppress(TransportBroken):
+                await self.legs[SERVER].transport.send(self.rules.settled())
+
     def apply_tap(self) -> None:
         """Show the report's tap, if it has one now, what passes from here on."""
         self.passage.is_tapped = self._report.tap is not None
 
-    async def close_peers(self) -> None:
-        """The relays have stopped: close the connections in good order, if the proxy ends them without rules."""
-        end = self._report.end
-        if self.rules is None and end is not None and end.by == "proxy":
-            await close_both(self._relays, self._report, end.reason, self._close_timeout)
+    def stop(self) -> None:
+        """Nothing is relayed any more."""
+        self._tasks = None
+        for relay in self._relays:
+            relay.drain = None
+        self._relays = ()
 
     def end(self) -> None:
         """The session is over."""
+        self.stop()
+        self._announce = _ignore
         self.metered.close()
-        self._relays = ()
         if self.rules is not None:
             self.rules.end()
         self.passage.end()
+
+    # --- rules
+
+    @property
+    def is_readable(self) -> bool:
+        """Can rules follow what passes? Not behind what may not come, which has passed."""
+        return self.passage.is_followed and all(leg.is_framed for leg in self.legs.values())
+
+    def apply_rules(self, rules: RuleSet, kept: set[str]) -> None:
+        """Go by other rules from the next command of each channel on; those that are `kept` go on with what they do to
+        bytes. To go by any, it has to be readable."""
+        self._rule_set = rules
+        if self.rules is not None:
+            self.rules.apply(rules, kept)
+        elif rules.rules:
+            self._intercept(rules)
+        self._look_at_need()
+        self._drop_rules()
+
+    def _intercept(self, rules: RuleSet) -> AMQP010Rules:
+        """Have an interceptor take what comes from here on, between two chunks."""
+        before = self.passage
+        assert isinstance(before, AMQP010PassThrough)
+        self.rules = made = AMQP010Rules(
+            self.legs,
+            before.client,
+            self._met,
+            self.metered.feed,
+            rules,
+            self._report,
+            self._services,
+            self._share,
+            self._announce,
+            before.numberings,
+        )
+        made.interceptor.join(
+            {peer: leg.reader.open_tracks for peer, leg in self.legs.items()}, self.metered.attachment
+        )
+        made.interceptor.gate = before.gate
+        before.end()
+        self._replace_passage(made.interceptor)
+        if self._tasks is not None:
+            made.begin(self._tasks, self._relays)
+        return made
+
+    def _look_at_need(self) -> None:
+        """Note whether there are rules that can hold for the client."""
+        self._may_drop_rules = self.rules is not None and not self.rules.interceptor.evaluator.may_act
+
+    def _drop_rules(self) -> None:
+        """Go on without an interceptor where none of the rules can hold for this client, and nothing is left of any."""
+        if not self._may_drop_rules or self.rules is None or not self.is_open:
+            return
+        interceptor = self.rules.interceptor
+        if interceptor.is_transparent:
+            self._may_drop_rules = False
+            self.rules.end()
+            self.rules = None
+            self._replace_passage(self._new_pass_through(interceptor.client, interceptor))
+            interceptor.end()
+
+    def _replace_passage(self, passage: AMQP010Passage) -> None:
+        self.passage = passage
+        for relay in self._relays:
+            relay.passage = passage
+
+    # --- what an operator wants
+
+    def release(self, number: int, verdict: Verdict | None) -> None:
+        """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
+        if self.rules is None:
+            raise KeyError(number)
+        self.rules.release(number, verdict)
+
+    def _interceptor(self) -> AMQP010Interceptor:
+        """The interceptor; where there are no rules, there is one for as long as it is needed."""
+        rules = self.rules or self._intercept(self._rule_set or RuleSet(()))
+        self._look_at_need()
+        return rules.interceptor
+
+    def close_session(self, number: int, code: int, text: str) -> None:
+        """Close the session on a channel for both peers."""
+        self._interceptor().close_channel(number, Close(Scope.CHANNEL, code, text), trio.current_time())
+        self.send_changes()
+
+    def pause_channel(self, number: int) -> None:
+        """Let the client's commands on a channel wait from the next one on, in order."""
+        self._interceptor().pause_channel(number, trio.current_time())
+
+    def resume_channel(self, number: int) -> None:
+        """Let go on what the client has sent on a paused channel."""
+        if self.rules is not None:
+            self.rules.interceptor.resume_channel(number, trio.current_time())
+            self.send_changes()
+
+    @property
+    def paused_channels(self) -> list[int]:
+        """The numbers of the channels on which the client's commands wait to be resumed."""
+        return [] if self.rules is None else self.rules.interceptor.paused_channels
+
+    def send_changes(self) -> None:
+        """Send both peers what there is for them, since something was changed from outside."""
+        if self.rules is not None and self._tasks is not None:
+            self._tasks.start_soon(self.rules.send_output)
+
+    def pause(self) -> None:
+        """Read nothing more from the client."""
+        self._relays[0].pause()
+
+    def resume(self) -> None:
+        """Read from the client again."""
+        for relay in self._relays:
+            relay.resume()
+
+    @property
+    def is_paused(self) -> bool:
+        return any(relay.is_paused for relay in self._relays)
+
+    # --- heartbeats
+
+    @property
+    def owes_heartbeats(self) -> bool:
+        """Does the broker expect heartbeats that do not come, since a rule has limited the client's interval, or since
+        the client is not read from?"""
+        upstream = self.legs[SERVER]
+        if not upstream.connection.heartbeat or not upstream.takes_close:
+            return False
+        if self._relays and self._relays[0].is_unread:
+            return True
+        return not 0 < self.legs[CLIENT].connection.heartbeat <= upstream.connection.heartbeat
+
+    async def send_heartbeat(self) -> None:
+        """Send the broker a heartbeat, unless that would come within a control of the client's."""
+        upstream = self.legs[SERVER]
+        if upstream.takes_close and _CONTROLS_OF_CONNECTION not in self.legs[CLIENT].reader.open_tracks:
+            with suppress(TransportBroken):  # its own direction reports what happened
+                await upstream.transport.send(_HEARTBEAT)
+
+    # --- draining
+
+    def drain(self, tasks: SessionTasks) -> None:
+        """Complete the commands in progress, then send the client connection.close."""
+        self._life.move(SessionEvent.DRAIN)
+        self.resume()
+        readers = {peer: leg.reader for peer, leg in self.legs.items()}
+        self._drain = drain = AMQP010Drain(self.legs[CLIENT], readers)
+        for relay in self._relays:
+            relay.drain = drain
+        self.passage.gate = drain.passes
+        tasks.start_soon(self._release_all)
+        self._close_if_drained(drain, tasks)
+
+    def _close_if_drained(self, drain: AMQP010Drain, tasks: SessionTasks) -> None:
+        """Send the client connection.close, once the commands in progress at the start of the drain are complete."""
+        if self._life.state is not SessionState.DRAINING or (self.rules is not None and self.rules.interceptor.is_over):
+            return
+        if drain.is_complete and self.rules is not None:
+            self.rules.interceptor.release_all(trio.current_time())  # what it has sent still goes to the broker
+            tasks.start_soon(self.rules.send_output)
+        close = drain.close(SHUTDOWN)
+        if close is None:
+            return
+        before = bytes(self.passage.take_output(CLIENT))
+        self._life.move(SessionEvent.DRAINED)
+        self._closing.drained()
+        end_soon(tasks.cancel_scope, self._close_timeout)
+        tasks.start_soon(drain.send_close, before + close)
 
     # --- what follows from what has passed
 
@@ -190,6 +412,8 @@ class AMQP010Traffic:
             for peer in (CLIENT, SERVER):
                 for note, chunk in self.passage.take_passed(peer):
                     self._report.note_amqp010_frames(peer, chunk, note)
+        if self._drain is not None and self._tasks is not None:
+            self._close_if_drained(self._drain, self._tasks)
 
     def _on_method(self, sender: Peer, channel: int, method: Method) -> None:
         match method:
@@ -202,16 +426,21 @@ class AMQP010Traffic:
                 self._report.note_open(self.legs[CLIENT].connection)
                 if self.rules is not None:
                     self.rules.opened()
+                self._look_at_need()
             case ConnectionClose():
-                if sender is SERVER and self._is_login and method.reply_code == CloseCode.CONNECTION_FORCED:
+                self.resume()  # whichever peer closes, the client's answer is needed
+                code = method.reply_code or 0
+                if sender is SERVER and self._is_login and code == CloseCode.CONNECTION_FORCED:
                     self._report.metrics.logins_refused.inc()
-                self._report.note_close(sender, method.reply_code or 0, method.reply_text or "")
+                if self._closing.reset_if_silent(sender, code):
+                    self._scope.cancel()
+                self._report.note_close(sender, code, method.reply_text or "")
             case SessionAttached():
                 self._report.metrics.channels_opened.inc()
             case _:
-                code = self._ends.code(sender, channel, method)
-                if code is not None:
-                    self._report.note_channel_close(sender, code)
+                ended = self._ends.code(sender, channel, method)
+                if ended is not None:
+                    self._report.note_channel_close(sender, ended)
 
     def _lift_deadline(self) -> None:
         self._scope.deadline = math.inf
@@ -233,3 +462,7 @@ class AMQP010Traffic:
         self.metered.close()
         with self._report.contained(f"what the {sender} sends is not read any further"):
             raise failure
+
+
+def _ignore(number: int) -> None:
+    """No operator is waiting for held commands."""

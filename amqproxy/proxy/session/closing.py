@@ -10,13 +10,14 @@ import trio
 
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError
 from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
+from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import ConnectionRefusal
-from amqproxy.proxy.leg import HEARTBEAT_LEEWAY, Leg
+from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.watched_leg import HEARTBEAT_LEEWAY
 from amqproxy.rules.context import Client
 
 FAILURE = InternalError("the proxy failed; its log says how")
@@ -30,13 +31,14 @@ class Closing:
     """The end of a session, as it becomes known, and what is sent to its peers then.
 
     Each way to end has a method, which notes the end in `report` (the first one counts) and the connection.close for
-    each peer. `legs` are those that there are by then.
+    each peer. `legs` are those that there are by then; `partings` stand in their place where the peers speak AMQP 0-10.
     """
 
-    __slots__ = ("_closes", "_has_failed", "_legs", "_lost", "_report")
+    __slots__ = ("_closes", "_has_failed", "_legs", "_lost", "_report", "partings")
 
     def __init__(self, legs: Mapping[Peer, Leg], report: SessionReport) -> None:
         self._legs = legs
+        self.partings: Mapping[Peer, Leg | AMQP010Leg] = legs
         self._report = report
         self._closes = _NO_CLOSES
         self._lost: tuple[Peer, ...] = ()
@@ -105,9 +107,9 @@ class Closing:
             self._report.finish(SessionEnd("server", 0, f"upstream {reason}"))
             self._closes = {**self._closes, CLIENT: ConnectionForced(f"upstream {reason}")}
 
-    def reset_if_silent(self, sender: Peer, close: ConnectionClose) -> bool:
+    def reset_if_silent(self, sender: Peer, code: int) -> bool:
         """Reset a client that has missed its heartbeats, where that is why the upstream closes; was it so?"""
-        if sender is not SERVER or close.reply_code != ConnectionForced.code:
+        if sender is not SERVER or code != ConnectionForced.code:
             return False
         missed = self._missed_by_client()
         if missed:
@@ -115,7 +117,7 @@ class Closing:
         return bool(missed)
 
     def _missed_by_client(self) -> str:
-        return self._legs[CLIENT].missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY)
+        return self.partings[CLIENT].missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY)
 
     def _reset_client(self, reason: str) -> None:
         self._lose(CLIENT)
@@ -131,29 +133,31 @@ class Closing:
     @property
     def upstream_takes_more(self) -> bool:
         """Is what has waited of the client's still to be sent to the upstream?"""
-        upstream = self._legs.get(SERVER)
+        upstream = self.partings.get(SERVER)
         if upstream is None or SERVER in self._lost or self._has_failed:
             return False
-        return upstream.connection.state is ConnectionState.OPEN
+        return upstream.is_open
 
     async def reset_lost(self) -> None:
         """Reset the connections to peers that are silent or do not read."""
         for peer in self._lost:
-            await self._legs[peer].transport.reset()
+            await self.partings[peer].transport.reset()
 
     async def send_closes(self, client: Client, timeout: float) -> None:
         """Send connection.close to the peers that are to know why the session ended, and wait for their answers."""
         async with trio.open_nursery() as nursery:
             for peer, error in self._closes.items():
-                if peer in self._legs:
-                    leg = self._legs[peer]
-                    is_understood = peer is CLIENT and _is_expected(error, leg.connection.state, client)
+                if peer in self.partings:
+                    leg = self.partings[peer]
+                    is_understood = (
+                        isinstance(leg, Leg) and peer is CLIENT and _is_expected(error, leg.connection.state, client)
+                    )
                     nursery.start_soon(partial(leg.send_close, is_understood=is_understood), error, timeout)
 
     async def linger(self) -> None:
         """Put off the end of the connections for as long as rules require."""
         async with trio.open_nursery() as nursery:
-            for leg in self._legs.values():
+            for leg in self.partings.values():
                 if isinstance(leg.transport, FaultyTransport):
                     nursery.start_soon(leg.transport.linger)
 

@@ -25,6 +25,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
 from amqproxy.exception_frames import release_frames
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
+from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.interception.interceptor import Interceptor
@@ -143,6 +144,11 @@ class Session:
         return self._parts.traffic
 
     @property
+    def _carrier(self) -> Traffic | AMQP010Traffic:
+        """What carries the traffic, of the protocol that the client speaks."""
+        return self._traffic if self.amqp010 is None else self.amqp010
+
+    @property
     def _report(self) -> SessionReport:
         return self._parts.report
 
@@ -198,6 +204,11 @@ class Session:
     @property
     def client(self) -> Leg:
         return self.legs[CLIENT]
+
+    @property
+    def watched_legs(self) -> Mapping[Peer, Leg | AMQP010Leg]:
+        """The legs, of the protocol that the client speaks."""
+        return self.legs if self.amqp010 is None else self.amqp010.legs
 
     @property
     def interceptor(self) -> Interceptor | None:
@@ -318,9 +329,7 @@ class Session:
                 )
             with self.contained():
                 await self._closing.reset_lost()
-                await self._traffic.settle()
-                if self.amqp010 is not None:
-                    await self.amqp010.close_peers()
+                await self._carrier.settle()
                 await self._closing.send_closes(self.known, self._limits.close_timeout)
                 await self._closing.linger()
         finally:
@@ -434,6 +443,8 @@ class Session:
             self.client.transport,
             upstream.transport,
             self.known,
+            self._life,
+            self._closing,
             self._report,
             self._scope,
             self._services,
@@ -441,14 +452,15 @@ class Session:
             self._rules,
             self._announce_hold,
         )
-        self._nursery = SessionTasks()
+        self._nursery = tasks = SessionTasks()
+        self._life.move(SessionEvent.CONNECTED)
         try:
             async with trio.open_nursery() as nursery:
-                self._nursery.begin(nursery)
-                self._life.move(SessionEvent.UNREAD)
-                await traffic.run(nursery, received)
+                tasks.begin(nursery)
+                await traffic.run(nursery, tasks, received)
         finally:
             self._nursery = None
+            traffic.stop()
 
     async def _open(self) -> Opening | None:
         """Receive the protocol header; None when the client is not served."""
@@ -554,10 +566,10 @@ class Session:
         if self._tunnel is not None and rules.rules:
             self.abort("rules cannot read 0-8")
         elif self.amqp010 is not None:
-            if self.amqp010.rules is not None:
-                self.amqp010.rules.apply(rules, kept)
-            elif rules.rules:
-                self.abort("rules apply to 0-10 from the beginning of a connection")
+            if rules.rules and not self.amqp010.is_readable:
+                self.abort("rules cannot follow what has passed on this connection")
+            else:
+                self.amqp010.apply_rules(rules, kept)
         else:
             self._traffic.apply_rules(rules, self._announce_hold)
 
@@ -585,8 +597,8 @@ class Session:
         with self.contained():
             if note is not None:
                 self._report.log("info", note)
-            if self.amqp010 is not None and self.amqp010.rules is not None:
-                self.amqp010.rules.release(number, verdict)
+            if self.amqp010 is not None:
+                self.amqp010.release(number, verdict)
                 return
             self._traffic.release(number, verdict, self._nursery)
 
@@ -598,17 +610,24 @@ class Session:
         if self.is_parked:
             return True
         is_relaying = self.phase is SessionState.RELAYING and self._nursery is not None
-        return is_relaying and all(leg.connection.state is ConnectionState.OPEN for leg in self.legs.values())
+        return is_relaying and all(leg.is_open for leg in self.watched_legs.values())
 
     @property
     def is_paused(self) -> bool:
         """Is nothing read from the client until `resume`?"""
-        return not self.is_parked and self._traffic.is_paused
+        return not self.is_parked and self._carrier.is_paused
 
     @property
     def paused_channels(self) -> list[int]:
         """The numbers of the channels on which the client's commands wait until `resume`."""
-        return [] if self.is_parked else self._traffic.paused_channels
+        return [] if self.is_parked else self._carrier.paused_channels
+
+    def has_open_channel(self, number: int) -> bool:
+        """Is this channel open for both peers; of AMQP 0-10, with a session?"""
+        if self.amqp010 is not None:
+            return self.amqp010.has_session(number)
+        channels = [leg.connection.channels.get(number) for leg in self.legs.values()]
+        return all(channel is not None and channel.takes_frames for channel in channels)
 
     def close_channel(self, number: int, text: str) -> None:
         """Close a channel of an open connection for both peers, as soon as no content is under way on it.
@@ -619,6 +638,9 @@ class Session:
         assert self._nursery is not None
         with self.contained():
             self._report.log("info", f"channel {number} closed by an operator: {text}")
+            if self.amqp010 is not None:
+                self.amqp010.close_session(number, PreconditionFailed.code, text)
+                return
             close = Close(Scope.CHANNEL, PreconditionFailed.code, PreconditionFailed(text).reply_text, farewell=text)
             self._traffic.interceptor(self._announce_hold).close_channel(number, close, trio.current_time())
             self._traffic.send_changes(self._nursery)
@@ -633,13 +655,16 @@ class Session:
         with self.contained():
             if channel is None:
                 self._report.log("info", "paused by an operator")
-                self._traffic.pause()
-                upstream = self.legs[SERVER].connection
+                self._carrier.pause()
+                upstream = self.watched_legs[SERVER].connection
                 if upstream.heartbeat:
                     upstream.note_received(CLIENT, trio.current_time())
                     self.send_heartbeat()
             else:
                 self._report.log("info", f"channel {channel} paused by an operator")
+                if self.amqp010 is not None:
+                    self.amqp010.pause_channel(channel)
+                    return
                 self._traffic.interceptor(self._announce_hold).pause_channel(channel, trio.current_time())
 
     def resume(self, channel: int | None = None, by: str = "by an operator") -> None:
@@ -649,7 +674,10 @@ class Session:
         with self.contained():
             if channel is None:
                 self._report.log("info", f"resumed {by}")
-                self._traffic.resume()
+                self._carrier.resume()
+            elif self.amqp010 is not None:
+                self._report.log("info", f"channel {channel} resumed {by}")
+                self.amqp010.resume_channel(channel)
             elif self.interceptor is not None and self._nursery is not None:
                 self._report.log("info", f"channel {channel} resumed {by}")
                 self.interceptor.resume_channel(channel, trio.current_time())
@@ -661,7 +689,7 @@ class Session:
         """End the session with 320 as soon as the contents in progress are complete."""
         self.recall()
         nursery = self._nursery
-        start = drain_start(self.phase, self.client.connection.state)
+        start = drain_start(self.phase, self.watched_legs[CLIENT])
         if start is DrainStart.NOT_AGAIN:
             return
         if start is DrainStart.ABORT or nursery is None:
@@ -669,7 +697,7 @@ class Session:
         elif start is DrainStart.AWAIT_CLOSE:
             end_soon(nursery.cancel_scope, self._limits.close_timeout)
         else:
-            self._traffic.drain(nursery)
+            self._carrier.drain(nursery)
 
     def close(self, text: str) -> None:
         """End the session with 320 and this text, since an operator wants it."""
@@ -707,6 +735,8 @@ class Session:
     def owes_heartbeats(self) -> bool:
         """Does the broker expect heartbeats that do not come, since a rule has limited the client's interval, or since
         the client is not read from?"""
+        if self.amqp010 is not None:
+            return self.amqp010.owes_heartbeats
         upstream = self.legs.get(SERVER)
         if upstream is None or not upstream.connection.heartbeat or not upstream.takes_close:
             return False
@@ -724,7 +754,9 @@ class Session:
 
     async def _send_heartbeat(self) -> None:
         upstream = self.legs[SERVER]
-        if upstream.takes_close:  # the client may have closed the connection meanwhile
+        if self.amqp010 is not None:
+            await self.amqp010.send_heartbeat()
+        elif upstream.takes_close:  # the client may have closed the connection meanwhile
             with suppress(TransportBroken):  # its own direction reports what happened
                 await upstream.transport.send(HEARTBEAT_FRAME)
         self._is_beating = False

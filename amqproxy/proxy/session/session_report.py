@@ -163,6 +163,10 @@ class SessionReport:
         """Show a tap frames that have passed between us and one peer only."""
         self.note_frames(sender, frames, _ON_LEG[leg])
 
+    def note_own_amqp010_frames(self, leg: Peer, sender: Peer, frames: AMQP010Chunk) -> None:
+        """The same of AMQP 0-10."""
+        self.note_amqp010_frames(sender, frames, _ON_LEG[leg])
+
     def note_gap(self, frames: int) -> None:
         """So many frames were not shown to the tap."""
         if self.tap is not None:

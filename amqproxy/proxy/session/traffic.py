@@ -244,7 +244,7 @@ class Traffic:
             for leg in self._legs.values():  # none takes a frame above our own limit, whatever they agreed on
                 agreed = leg.connection.frame_max or self._limits.frame_max
                 leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
-        elif isinstance(method, ConnectionClose) and self._closing.reset_if_silent(sender, method):
+        elif isinstance(method, ConnectionClose) and self._closing.reset_if_silent(sender, method.reply_code):
             self._scope.cancel()
         elif isinstance(method, ConnectionOpenOk):
             self._scope.deadline = math.inf

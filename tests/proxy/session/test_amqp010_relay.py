@@ -73,6 +73,7 @@ def relay(passage: Strict, *chunks: bytes, faults: list[Exception] | None = None
         legs[SERVER],
         passage,
         lambda: None,
+        lambda: None,
         lambda sender, header: header == HEADER,
         lambda seconds: None,
         lambda sender, error: pytest.fail("not of a passage that must read"),
@@ -158,3 +159,27 @@ async def test_a_source_that_is_gone() -> None:
     made.source.transport = Gone()
     with pytest.raises(TransportBroken):
         await made.run()
+
+
+async def test_nothing_is_taken_while_it_is_paused() -> None:
+    made, _, server = relay(Strict(), HEADER, SYNC, SYNC)
+    made.pause()
+    made.pause()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(made.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert made.is_paused
+        assert made.is_unread
+        assert server.sent == []
+        made.resume()
+        made.resume()
+    assert not made.is_unread
+    assert b"".join(server.sent) == HEADER + SYNC + SYNC
+
+
+async def test_the_passage_may_be_replaced_before_each_chunk() -> None:
+    first, second = Strict(), Strict()
+    made, _, _ = relay(first, HEADER + SYNC, SYNC)
+    made._begin = lambda: setattr(made, "passage", second) if first.frames else None
+    await made.run()
+    assert len(first.frames) == len(second.frames) == 1

@@ -14,6 +14,7 @@ from amqproxy.config import Limits
 from amqproxy.peer import CLIENT
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES, Step, method, transfer
+from tests.proxy.amqp010_stage import names
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import Stage, staged
 from tests.rules.scene import rule
@@ -34,11 +35,6 @@ async def said(stage: Stage, is_client: bool, data: bytes, piece: int = 1 << 20)
         (stage.client if is_client else stage.broker).say(data[start : start + piece])
         await wait_all_tasks_blocked()
     return (stage.broker if is_client else stage.client).look()
-
-
-def names(data: bytes) -> list[str]:
-    """The controls and commands in what a peer got."""
-    return [frame.name for frame in FrameReader(frame_max=0).feed(data) if frame.index >= 0]
 
 
 async def close(stage: Stage) -> None:

@@ -8,19 +8,37 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.amqp010.commands import ExecutionSync
-from amqproxy.amqp010.controls import ConnectionClose, ConnectionStartOk
+from amqproxy.amqp010.commands import ExecutionException, ExecutionSync
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionHeartbeat,
+    ConnectionStartOk,
+    SessionAttach,
+    SessionAttached,
+    SessionCommandPoint,
+    SessionCompleted,
+    SessionDetach,
+    SessionDetached,
+)
+from amqproxy.amqp010.frame import encode_frame
+from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.config import Limits
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.engine.evaluator import RuleSet
-from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, method, transfer
-from tests.proxy.amqp010_stage import close, play
+from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, ids, method, transfer
+from tests.proxy.amqp010_stage import close, names, play, say
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import staged
+from tests.rules.scene import rule
 
 Log = list[structlog.typing.EventDict]
+REFUSE = 'action = "refuse"\nmatch.method = "basic.publish"\nmatch.exchange = "secret"\n'
+OTHER_SESSION = [
+    (CLIENT, method(SessionAttach(b"t"), 2) + method(SessionCommandPoint(0, 0), 2)),
+    (SERVER, method(SessionAttached(b"t"), 2) + method(SessionCommandPoint(0, 0), 2)),
+]
 ALL = [*LOGIN, *ATTACH, *MESSAGES, *DETACH, *CLOSE]
 
 
@@ -184,15 +202,157 @@ async def test_a_tap_that_fails_is_shown_no_more(log: Log) -> None:
     assert [each["event"] for each in log if each["log_level"] == "error"] == ["tap failed"]
 
 
-async def test_rules_that_come_later_end_it() -> None:
-    from amqproxy.rules.access.refuse import Refuse
-
-    async with staged() as stage:
-        await play(stage, LOGIN)
+@pytest.mark.parametrize("piece", [1, 13, 1 << 20])
+async def test_rules_hold_from_the_next_command_on_and_go_again(piece: int) -> None:
+    """A message that has begun goes on to its end; the one behind it is refused, its session alone is ended."""
+    whole = transfer(b"x" * 10_000, "secret")
+    async with staged(tap=Audience()) as stage:
+        await play(stage, [*LOGIN, *ATTACH, *OTHER_SESSION, *MESSAGES[:3]])
+        await say(stage.client, whole[:6000])
+        stage.session.apply_rules(RuleSet((rule(REFUSE),)))
+        await say(stage.client, whole[6000:], piece)
+        stage.broker.look()
+        assert bytes(stage.broker.seen).endswith(whole)
+        await play(stage, [(CLIENT, transfer(b"y")), (CLIENT, transfer(b"z", channel=2))], piece)
+        await say(stage.client, whole, piece)
+        assert names(stage.broker.look()) == ["session.detach"]
+        exception, detach = FrameReader(frame_max=0).feed(stage.client.look())
+        assert exception.method == ExecutionException(403, 6, 4, 1, None, exception.method.description)
+        assert detach.method == SessionDetach(b"s")
+        for actor in (stage.client, stage.broker):
+            actor.say(method(SessionDetached(b"s", 0)))
+        await play(stage, [(CLIENT, transfer(b"z", channel=2))], piece)
+        assert stage.session.amqp010.rules is not None
         stage.session.apply_rules(RuleSet(()))
-        await play(stage, ATTACH)
-        stage.session.apply_rules(RuleSet((Refuse(name="r"),)))
+        assert stage.session.amqp010.rules is None
+        await play(stage, [(CLIENT, transfer(b"z", "secret", channel=2)), *ATTACH, (CLIENT, whole), *CLOSE], piece)
+        await close(stage)
+        assert stage.end == ("client", "200")
+
+
+@pytest.mark.parametrize("at", range(len(ALL)))
+async def test_rules_that_come_at_any_time_and_hold_for_none_change_nothing(at: int) -> None:
+    """Nothing of what passes is changed, before or after; the messages are counted once, under the same numbers."""
+    tap = Audience()
+    delay = 'name = "n"\naction = "fault"\nfault = {kind = "delay", seconds = 9}\nmatch.user = "x"'
+    rules = RuleSet((rule(REFUSE), rule(delay)))
+    async with staged(tap=tap) as stage:
+        for number, (sender, data) in enumerate(ALL):
+            half = len(data) // 2
+            speaker = stage.client if sender is CLIENT else stage.broker
+            await say(speaker, data[:half])
+            if number == at:
+                stage.session.apply_rules(rules)
+            await say(speaker, data[half:])
+            listener = stage.broker if sender is CLIENT else stage.client
+            listener.look()
+            assert listener.seen == speaker.said
+            if number == at + 3:
+                stage.session.apply_rules(RuleSet(()))
+        await close(stage)
+        assert stage.count("messages_published_total") == 3
+        assert stage.count("messages_delivered_total") == 4
+    assert [each for each in tap.seen if each.startswith(("client", "server"))][3:] == (await _seen_without_rules())[3:]
+
+
+async def _seen_without_rules() -> list[str]:
+    tap = Audience()
+    async with staged(tap=tap) as stage:
+        await play(stage, ALL)
+        await close(stage)
+    return [each for each in tap.seen if each.startswith(("client", "server"))]
+
+
+async def test_rules_cannot_follow_what_was_not_read() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, (CLIENT, b"\xff" * 20)])
+        stage.session.apply_rules(RuleSet(()))
+        assert not stage.is_over.is_set()
+        stage.session.apply_rules(RuleSet((rule(REFUSE),)))
+        await wait_all_tasks_blocked()
+        stage.client.perform("EOF")
         await stage.is_over.wait()
+        assert stage.end == ("proxy", "320")
+
+
+@pytest.mark.parametrize("piece", [1, 13, 1 << 20])
+async def test_an_operator_closes_one_session_and_the_others_go_on(piece: int) -> None:
+    async with staged(tap=Audience()) as stage, staged() as beside:
+        await play(stage, [*LOGIN, *ATTACH, *OTHER_SESSION, *MESSAGES], piece)
+        await play(beside, [*LOGIN, *ATTACH])
+        assert [stage.session.has_open_channel(number) for number in (0, 1, 2, 3)] == [False, True, True, False]
+        stage.session.close_channel(1, "enough")
+        await wait_all_tasks_blocked()
+        exception, detach = FrameReader(frame_max=0).feed(stage.client.look())
+        assert (exception.method.error_code, exception.method.description) == (406, "enough")
+        assert detach.method == SessionDetach(b"s")
+        assert stage.broker.look() == method(SessionDetach(b"s"))
+        assert not stage.session.has_open_channel(1)
+        for actor in (stage.client, stage.broker):
+            actor.say(method(SessionDetached(b"s", 0)))
+        await play(stage, [(CLIENT, transfer(b"z", channel=2)), *ATTACH, *MESSAGES, *CLOSE], piece)
+        assert stage.session.amqp010.rules is None, "it was needed for the one session"
+        await close(stage)
+        await play(beside, [*MESSAGES, *CLOSE])
+        await close(beside)
+
+
+async def test_a_paused_client_is_not_read_and_the_broker_gets_heartbeats() -> None:
+    beat = method(ConnectionHeartbeat(), 0)
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        assert stage.session.is_open
+        stage.session.pause()
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == beat
+        await say(stage.client, MESSAGES[0][1])
+        assert stage.broker.look() == b""
+        assert stage.session.is_paused
+        assert stage.session.owes_heartbeats
+        await play(stage, [MESSAGES[4]])
+        stage.session.resume()
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == MESSAGES[0][1]
+        assert not stage.session.owes_heartbeats
+        stage.session.pause()
+        await wait_all_tasks_blocked()
+        stage.broker.look()
+        await play(stage, [(SERVER, CLOSE[0][1]), (CLIENT, CLOSE[1][1])])  # its answer is needed
+        await close(stage)
+
+
+async def test_no_heartbeat_of_ours_comes_within_a_control_of_the_clients() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, (CLIENT, encode_frame(14, 0, 0, b"\x01"))])
+        stage.session.pause()
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == b""
+        stage.session.abort("enough")
+
+
+@pytest.mark.parametrize("piece", [1, 13, 1 << 20])
+async def test_a_paused_session_waits_from_its_next_command_on(piece: int) -> None:
+    big = transfer(b"x" * 10_000)
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, *OTHER_SESSION])
+        await say(stage.client, big[:5000])
+        stage.session.pause(1)
+        assert stage.session.paused_channels == [1]
+        await say(stage.client, big[5000:] + transfer(b"y") + method(SessionCompleted(ids((0, 0)))), piece)
+        stage.broker.look()
+        assert bytes(stage.broker.seen).endswith(big)
+        await play(stage, [(CLIENT, transfer(b"z", channel=2)), MESSAGES[4]], piece)
+        stage.session.resume(1)
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == transfer(b"y") + method(SessionCompleted(ids((0, 0))))
+        assert stage.session.paused_channels == []
+        await play(stage, [(CLIENT, transfer(b"z"))], piece)
+        assert stage.session.amqp010.rules is None
+        stage.session.pause(1)
+        await say(stage.client, transfer(b"last") + CLOSE[0][1], piece)
+        assert stage.broker.look() == transfer(b"last") + CLOSE[0][1]
+        await play(stage, CLOSE[1:])
+        await close(stage)
 
 
 async def test_a_brake_holds_it() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.proxy.amqp010_interception.error_codes import connection_code, session_code
+from amqproxy.conversion.error_codes import connection_code, session_code
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""How an interceptor joins an open connection, of which it has not seen what passed before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from amqproxy.amqp010.command_numbering import CommandNumbering
+from amqproxy.amqp010.connection import Connection
+from amqproxy.amqp010.domains import AcceptMode, AcquireMode, Track
+from amqproxy.amqp010.session import Session
+from amqproxy.amqp010.subscription import Subscription
+from amqproxy.amqp010.transaction import TransactionMode
+from amqproxy.peer import Peer
+from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
+
+UnderWay = Mapping[Peer, set[tuple[int, int]]]
+"""For each sender, the channels and tracks on which a control or command has begun and not ended."""
+
+
+def join_sessions(
+    connections: Mapping[Peer, Connection],
+    numberings: Mapping[Peer, CommandNumbering],
+    under_way: UnderWay,
+    metered: Callable[[int], AttachmentMeter | None],
+) -> None:
+    """Have both legs follow the sessions that are attached, from here on.
+
+    What a client has subscribed to, and whether it is in a transaction, is known by what is `metered`, if that is.
+    """
+    for connection in connections.values():
+        for number, channel in connection.channels.items():
+            for peer in Peer:
+                is_mid_command = (number, int(Track.COMMAND)) in under_way[peer]
+                channel.join(peer, numberings[peer].following(number), is_mid_command=is_mid_command)
+            meter = metered(number)
+            if channel.session is not None and meter is not None:
+                _catch_up(channel.session, meter)
+
+
+def _catch_up(session: Session, meter: AttachmentMeter) -> None:
+    for destination, subscribed in meter.consumers.items():
+        mode = AcceptMode.NONE if subscribed.no_ack else AcceptMode.EXPLICIT
+        modes = (int(mode), int(AcquireMode.PRE_ACQUIRED))
+        session.subscriptions[destination] = Subscription(destination, subscribed.queue, modes)
+    if meter.is_transactional:
+        session.transaction.mode = TransactionMode.TX
