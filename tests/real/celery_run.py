@@ -23,13 +23,19 @@ def three_tasks(port: int, *, is_careful: bool, log: Path) -> None:
     try:
         until(lambda: " ready." in log.read_text(), "the worker to be ready")
         with application(url, is_careful=is_careful) as app:
-            for number in range(3):
-                app.send_task("defaults.add", (number, number))
+            with app.producer_or_acquire() as producer:
+                for number in range(3):
+                    app.send_task("defaults.add", (number, number), producer=producer)
+                # The pool drops connections without connection.close, and RabbitMQ what it has not handled by then.
+                producer.connection.close()
             app.amqp.producer_pool.force_close_all()
             app.pool.force_close_all()
         until(lambda: log.read_text().count("] succeeded in ") == 3, "the tasks to be done")
         worker.terminate()
         worker.wait(DEADLINE)
+    except (TimeoutError, subprocess.TimeoutExpired) as late:
+        late.add_note(f"the worker's log:\n{log.read_text()}")
+        raise
     finally:
         worker.kill()
         worker.wait()

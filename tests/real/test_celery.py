@@ -42,7 +42,8 @@ def worker(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worke
 def app(url: str) -> Iterator[Any]:
     with application(url) as app:
         yield app
-        app.backend.result_consumer.stop()
+        if app.backend.result_consumer._connection is not None:  # a test has waited for a result
+            app.backend.result_consumer.stop()
         app.amqp.producer_pool.force_close_all()
         app.pool.force_close_all()
 
