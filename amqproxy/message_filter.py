@@ -23,7 +23,7 @@ class MessageFilter:
 
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._commands = CommandFilter(chosen, client)
-        self._assemblies = AssemblyFilter(chosen, client, plain)
+        self._assemblies: AssemblyFilter[None] = AssemblyFilter(chosen, client, plain)
 
     def learn(self, sender: Peer, frame: Frame | AMQP010Frame) -> None:
         """Know the client by what it sends on channel 0."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010.controls import ConnectionOpen, ConnectionStartOk
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
-from amqproxy.rules.client_info import learned_client
+from amqproxy.rules.client_info import learned_client, updated_amqp010_client
 from amqproxy.rules.context import Client
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake
 from amqproxy.taps.method_arguments import method_arguments
@@ -26,6 +32,8 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
 )
 from dashboard.shortening import shortened
+
+_INTRODUCING = frozenset({ConnectionStartOk.index, ConnectionOpen.index})
 
 MAX_CONNECTIONS = 20_000
 """Connections that are known; those that ended first are forgotten."""
@@ -90,23 +98,32 @@ class Connections:
             seen.channels = 0
             return
         seen.last_seq = seq + count - 1
-        if isinstance(decoded, DecodedFrames):
-            frames = decoded.frames
+        if isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
             seen.frames += count
-            seen.bytes[decoded.sender] += size_of(frames)
-        elif isinstance(decoded, DecodedAMQP010Frames):
-            seen.frames += len(decoded.frames)
-            seen.bytes[decoded.sender] += sum([frame.length() for frame in decoded.frames])
+            seen.bytes[decoded.sender] += size_of(decoded.frames)
 
     def learn(self, decoded: DecodedFrames, frames: Iterable[Frame], seq: int) -> None:
         """Know the client by what it sends on channel 0."""
         for frame in frames:
             if frame.channel == 0 and frame.kind == METHOD:
-                client, _ = self._clients.get(decoded.stream, (None, 0))
-                before = client or Client.named(decoded.stream, decoded.connection)
+                before = self._known_client(decoded.stream, decoded.connection)
                 after = learned_client(before, Peer(decoded.sender), frame)
                 if after is not before:
                     self._clients[decoded.stream] = (after, seq)
+
+    def learn_amqp010(self, decoded: DecodedAMQP010Frames, seq: int) -> None:
+        """Know a client of 0-10 by the controls with which it logs in, where each is in one frame."""
+        if decoded.sender != CLIENT:
+            return
+        for frame in decoded.frames:
+            if frame.index in _INTRODUCING and frame.is_whole_segment:
+                before = self._known_client(decoded.stream, decoded.connection)
+                with suppress(ProtocolError):  # what is malformed is reported elsewhere
+                    self._clients[decoded.stream] = (updated_amqp010_client(before, frame.method, plain), seq)
+
+    def _known_client(self, stream: int, connection: str) -> Client:
+        client, _ = self._clients.get(stream, (None, 0))
+        return client or Client.named(stream, connection)
 
     def note(self, stream: int, events: Iterable[TraceEvent]) -> None:
         """Take what happened on a connection."""
@@ -163,9 +180,11 @@ class Connections:
         return seen
 
 
-def size_of(frames: Sequence[Frame]) -> int:
+def size_of(frames: Sequence[Frame] | Sequence[AMQP010Frame]) -> int:
     """The bytes of these frames."""
-    return len(frames.data) if isinstance(frames, FrameChunk) else sum([each.length() for each in frames])
+    if isinstance(frames, FrameChunk | AMQP010Chunk):
+        return len(frames.data)
+    return sum([each.length() for each in frames])
 
 
 def _handshake(event: ConnectionOpened) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The fields of one frame, each with the bytes that it is in: a tree for the panes of a frame.
+"""The fields of one frame of AMQP 0-9-1, each with the bytes that it is in: a tree for the panes of a frame.
 
 The fields of a frame, and those within each field, lie one behind the other without a gap; only bits share a byte.
 """
@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-import msgspec
-
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
@@ -19,20 +17,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.capture.secrets import masked
 from amqproxy.taps.record import MASK, SECRETS, TYPES, excerpt, json_value
-
-MAX_TEXT = 4096
-"""Characters of a value; the bytes have the rest."""
-
-MAX_ENTRIES = 1000
-"""Entries of a table, or of a list; the bytes have the rest."""
-
-SAFE_INTEGER = 2**53
-"""Numbers beyond it are texts, since JavaScript does not have them exactly."""
-
-MAX_FILTER_TEXT = 256
-"""Characters of a text for which there is an expression."""
-
-MAX_FILTER_INTEGER = 2**63 - 1
+from dashboard.field import MAX_ENTRIES, MAX_TEXT, Field, filter_for, inner_path, rest_of_entries, shown
 
 _TYPE_NAMES = {
     "o": "octet",
@@ -70,22 +55,8 @@ _VALUE_TYPES = {
 }
 """The types of values in tables, by their letters: name, and bytes; -1 where a length says how many."""
 
-_NAMES_IN_FILTERS = frozenset({"exchange", "destination", "queue", "routing_key", "consumer_tag"})
+NAMES_IN_FILTERS = frozenset({"exchange", "destination", "queue", "routing_key", "consumer_tag"})
 """Arguments that expressions have by their own name."""
-
-_CHANNEL = "channel.number"
-
-
-class Field(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A part of a frame, in its bytes from `start` to `end`. `filter` is an expression for what is alike."""
-
-    name: str
-    start: int
-    end: int
-    type: str = ""
-    value: Any = None
-    filter: str = ""
-    children: tuple[Field, ...] = ()
 
 
 def dissected(frame: Frame) -> tuple[bytes, list[Field]]:
@@ -141,7 +112,9 @@ def _header(raw: bytes, end: int) -> Iterator[Field]:
     yield Field(name="class", start=7, end=9, type="short", value=int.from_bytes(raw[7:9]))
     yield Field(name="weight", start=9, end=11, type="short", value=int.from_bytes(raw[9:11]))
     size = int.from_bytes(raw[11:19])
-    yield Field(name="body_size", start=11, end=19, type="long long", value=_shown(size), filter=_filter("size", size))
+    yield Field(
+        name="body_size", start=11, end=19, type="long long", value=shown(size), filter=filter_for("size", size)
+    )
     flags = int.from_bytes(raw[19:21])
     present = [place for place in range(len(Properties.layout)) if flags & 0x8000 >> place]
     names = [Properties.__struct_fields__[place] for place in present]
@@ -174,14 +147,14 @@ def _fields(raw: bytes, at: int, names: Sequence[str], layout: str, secret: str 
 def _bits(raw: bytes, at: int, names: Sequence[str]) -> Iterator[Field]:
     values = [bool(raw[at] >> place & 1) for place in range(len(names))]
     bits = tuple(
-        Field(name=name, start=at, end=at + 1, type="bit", value=value, filter=_filter(f"fields.{name}", value))
+        Field(name=name, start=at, end=at + 1, type="bit", value=value, filter=filter_for(f"fields.{name}", value))
         for name, value in zip(names, values, strict=True)
     )
     if len(bits) == 1:
         yield bits[0]
     else:
-        shown = ", ".join(name for name, value in zip(names, values, strict=True) if value)
-        yield Field(name="bits", start=at, end=at + 1, type="octet", value=shown, children=bits)
+        those_set = ", ".join(name for name, value in zip(names, values, strict=True) if value)
+        yield Field(name="bits", start=at, end=at + 1, type="octet", value=those_set, children=bits)
 
 
 def _plain(raw: bytes, at: int, name: str, kind: str, prefix: str) -> Field:
@@ -193,15 +166,15 @@ def _plain(raw: bytes, at: int, name: str, kind: str, prefix: str) -> Field:
         begin = at + (4 if kind == "S" else 1)
         end = begin + int.from_bytes(raw[at:begin])
         value = json_value(raw[begin:end])
-    path = f"{prefix}{name}" if prefix or name in _NAMES_IN_FILTERS else f"fields.{name}"
+    path = f"{prefix}{name}" if prefix or name in NAMES_IN_FILTERS else f"fields.{name}"
     is_reserved = name.startswith("reserved_")
     return Field(
         name=name,
         start=at,
         end=end,
         type=_TYPE_NAMES[kind],
-        value=_shown(value),
-        filter="" if is_reserved else _filter(path, value),
+        value=shown(value),
+        filter="" if is_reserved else filter_for(path, value),
     )
 
 
@@ -230,15 +203,15 @@ def _entries(raw: bytes, at: int, end: int, path: str) -> Iterator[Field]:
     while at < end:
         count += 1
         if count > MAX_ENTRIES:
-            yield _rest(at, end)
+            yield rest_of_entries(at, end)
             return
         begin = at + 1 + raw[at]
         name = json_value(raw[at + 1 : begin])
-        shown = name if isinstance(name, str) else json.dumps(name)
-        inner = f"{path}[{json.dumps(name, ensure_ascii=False)}]" if path and isinstance(name, str) else ""
+        label = name if isinstance(name, str) else json.dumps(name)
+        inner = inner_path(path, name)
         kind = chr(raw[begin])
-        name_field = Field(name="name", start=at, end=begin, type="short string", value=shown)
-        field = _value(raw, at, begin, shown, kind, inner, name_field)
+        name_field = Field(name="name", start=at, end=begin, type="short string", value=label)
+        field = _value(raw, at, begin, label, kind, inner, name_field)
         yield field
         at = field.end
 
@@ -247,16 +220,12 @@ def _items(raw: bytes, at: int, end: int) -> Iterator[Field]:
     number = 0
     while at < end:
         if number >= MAX_ENTRIES:
-            yield _rest(at, end)
+            yield rest_of_entries(at, end)
             return
         field = _value(raw, at, at, f"[{number}]", chr(raw[at]), "", None)
         yield field
         at = field.end
         number += 1
-
-
-def _rest(at: int, end: int) -> Field:
-    return Field(name="more entries", start=at, end=end, type="bytes", value=f"{end - at} bytes")
 
 
 def _value(raw: bytes, start: int, at: int, name: str, kind: str, path: str, named: Field | None) -> Field:
@@ -276,23 +245,6 @@ def _value(raw: bytes, start: int, at: int, name: str, kind: str, path: str, nam
         start=start,
         end=end,
         type=type_name,
-        value=_shown(value),
-        filter=_filter(path, value) if path and kind != "T" else "",
+        value=shown(value),
+        filter=filter_for(path, value) if path and kind != "T" else "",
     )
-
-
-def _filter(path: str, value: Any) -> str:
-    """The expression for what is alike; none for what is too long, or has no literal."""
-    if isinstance(value, str) and len(value) <= MAX_FILTER_TEXT:
-        return f"{path} == {json.dumps(value, ensure_ascii=False)}"
-    if isinstance(value, int) and value <= MAX_FILTER_INTEGER:  # so is a bool
-        return f"{path} == {json.dumps(value)}"
-    return ""
-
-
-def _shown(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > SAFE_INTEGER:
-        return str(value)
-    return value

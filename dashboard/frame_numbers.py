@@ -6,6 +6,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from amqproxy.amqp010.controls import ConnectionHeartbeat
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import HEARTBEAT, Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 
@@ -35,17 +37,17 @@ class FrameNumbers:
         self._max_runs = max_runs
         self._runs = 0
 
-    def take(self, stream: int, sender: str, frames: Sequence[Frame], seq: int) -> None:
+    def take(self, stream: int, sender: str, frames: Sequence[Frame | AMQP010Frame], seq: int) -> None:
         """Take frames that are in the rows from `seq` on."""
         direction = self._directions.get((stream, sender))
         if direction is None:
             direction = self._directions[stream, sender] = _Direction()
-        kinds = [frame.kind for frame in frames]
-        if HEARTBEAT not in kinds:
-            self._add(direction, seq, len(kinds))
+        beats = [_is_heartbeat(frame) for frame in frames]
+        if True not in beats:
+            self._add(direction, seq, len(beats))
             return
-        for row, kind in enumerate(kinds, seq):
-            if kind != HEARTBEAT:
+        for row, is_heartbeat in enumerate(beats, seq):
+            if not is_heartbeat:
                 self._add(direction, row, 1)
 
     def row_of(self, stream: int, sender: str, number: int) -> int | None:
@@ -80,3 +82,9 @@ class FrameNumbers:
         direction.numbers.append(number)
         direction.rows.append(row)
         self._runs += 1
+
+
+def _is_heartbeat(frame: Frame | AMQP010Frame) -> bool:
+    if isinstance(frame, Frame):
+        return frame.kind == HEARTBEAT
+    return frame.index == ConnectionHeartbeat.index

@@ -7,14 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-
-from amqproxy.capture.decoded import Decoded, DecodedFrames
-from dashboard.frame_selection import FrameSelection, Selected
+from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
+from dashboard.frame_selection import FrameSelection
 from dashboard.list_query import ListQuery
-from dashboard.missing_frames import MissingFrames
 from dashboard.ring import Ring, RingEntry
 from dashboard.row_writer import RowWriter
+from dashboard.selected import Selected, narrowed
 
 LOOK_AHEAD = 4096
 """Entries behind the last row that is asked for, in which its command may be completed."""
@@ -142,19 +140,14 @@ def _block(
     selection.forget()
     begin = entries[start].seq
     warm_up = 0 if selection.chooses_all else WARM_UP
-    behind = LOOK_AHEAD if selection.waits else 0
+    behind = LOOK_AHEAD if selection.waits(entries[start:stop]) else 0
     for number in range(max(0, start - warm_up), min(len(entries), stop + behind)):
         for decoded, seqs in selection.select(entries[number]):
             if seqs[0] >= end or seqs[-1] < begin:
                 continue
-            if seqs[0] >= begin and seqs[-1] < end:
-                yield Selected(decoded, seqs)
-            else:
-                yield _cut(decoded, seqs, begin, end)
-
-
-def _cut(decoded: Decoded | MissingFrames, seqs: Sequence[int], begin: int, end: int) -> Selected:
-    """What is shown, of the rows from `begin` to `end`."""
-    assert isinstance(decoded, DecodedFrames)  # all else has one row
-    chosen = [(seq, frame) for seq, frame in zip(seqs, decoded.frames, strict=True) if begin <= seq < end]
-    return Selected(msgspec.structs.replace(decoded, frames=[frame for _, frame in chosen]), [seq for seq, _ in chosen])
+            found: Selected | None = Selected(decoded, seqs)
+            if seqs[0] < begin or seqs[-1] >= end:
+                assert isinstance(decoded, DecodedFrames | DecodedAMQP010Frames)  # all else has one row
+                found = narrowed(decoded, seqs, lambda seq, frame: begin <= seq < end)
+            if found is not None:
+                yield found

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.rules.context import Client
+from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.verdict import Stage
+from amqproxy.taps.amqp010_record import plain
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring import RingEntry
+from dashboard.selected import Selected, at_places, narrowed
 from dashboard.viewer_filter import viewer_filter
 
 MAX_STREAMS = 20_000
@@ -42,13 +46,6 @@ ClientOf = Callable[[int, str, int], Client]
 def named_client(stream: int, connection: str, seq: int) -> Client:
     """A client of which nothing is known but its connection."""
     return Client.named(stream, connection)
-
-
-class Selected(NamedTuple):
-    """What is shown of one packet, and the numbers of its rows."""
-
-    decoded: Decoded | MissingFrames
-    seqs: Sequence[int]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,16 +76,22 @@ class FrameSelection:
         self._filter: Filter | None = viewer_filter(filter) if filter else None
         self._place = place or Place()
         self._client_of = client_of
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, _Stream | _AMQP010Stream] = {}
 
     @property
     def chooses_all(self) -> bool:
         return self._filter is None and self._place.is_everywhere
 
-    @property
-    def waits(self) -> bool:
-        """Does it depend on what comes later whether a frame is shown?"""
-        return self._filter is not None and self._filter.condition.stage > Stage.METHOD
+    def waits(self, entries: Iterable[RingEntry]) -> bool:
+        """Does it depend on what comes behind these entries whether their frames are shown?
+
+        A command of 0-10 may be in several frames before its content begins.
+        """
+        if self._filter is None:
+            return False
+        if self._filter.condition.stage > Stage.METHOD:
+            return True
+        return any(isinstance(each.decoded, DecodedAMQP010Frames) for each in entries)
 
     def forget(self) -> None:
         """What is given next does not follow what was given so far."""
@@ -103,27 +106,24 @@ class FrameSelection:
             return []
         decoded = entry.fresh()
         assert not isinstance(decoded, MissingFrames)
-        if not isinstance(decoded, DecodedFrames):
+        if not isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
             return self._select_other(entry, decoded, after)
         seqs: Sequence[int] = range(entry.seq, entry.seq + entry.count)
         channel = self._place.channel
-        if self._filter is None and channel is None:
-            if after < entry.seq:
-                return [Selected(decoded, seqs)]
-            chosen = list(zip(seqs, decoded.frames, strict=True))
-        else:
-            chosen = [
-                (seq, frame)
-                for seq, frame in zip(seqs, decoded.frames, strict=True)
-                if channel is None or frame.channel == channel
-            ]
-            if self._filter is not None:
-                return self._filtered(entry, decoded, chosen, after)
-        chosen = [each for each in chosen if each[0] > after]
-        return [_selected(decoded, chosen)] if chosen else []
+        if self._filter is None and channel is None and after < entry.seq:
+            return [Selected(decoded, seqs)]
+        is_filtered = self._filter is not None
+        chosen = narrowed(
+            decoded,
+            seqs,
+            lambda seq, frame: (channel is None or frame.channel == channel) and (is_filtered or seq > after),
+        )
+        if chosen is None:
+            return []
+        return self._filtered(entry, chosen, after) if is_filtered else [chosen]
 
     def _select_other(self, entry: RingEntry, decoded: Decoded, after: int) -> list[Selected]:
-        """What is no frame of 0-9-1: a filter shows what could not be read, as it does in `decode`."""
+        """What is no frame: a filter shows what could not be read, as it does in `decode`."""
         if isinstance(decoded, StreamEnded):
             self._streams.pop(decoded.stream, None)
             return []
@@ -134,20 +134,25 @@ class FrameSelection:
             return []
         return [Selected(decoded, range(entry.seq, entry.seq + 1))]
 
-    def _filtered(
-        self, entry: RingEntry, decoded: DecodedFrames, frames: list[tuple[int, Frame]], after: int
-    ) -> list[Selected]:
+    def _filtered(self, entry: RingEntry, chosen: Selected, after: int) -> list[Selected]:
         assert self._filter is not None
+        decoded, seqs = chosen
+        assert isinstance(decoded, DecodedFrames | DecodedAMQP010Frames)
         stream = self._streams.get(decoded.stream)
         if stream is None:
             if len(self._streams) >= MAX_STREAMS:
                 self._streams.clear()
             client = self._client_of(decoded.stream, decoded.connection, entry.seq)
-            stream = self._streams[decoded.stream] = _Stream(self._filter, client)
+            kind = _Stream if isinstance(decoded, DecodedFrames) else _AMQP010Stream
+            stream = self._streams[decoded.stream] = kind(self._filter, client)
+        if isinstance(decoded, DecodedFrames):
+            assert isinstance(stream, _Stream)  # a connection has one protocol
+            found = stream.sift(decoded, list(zip(seqs, decoded.frames, strict=True)))
+        else:
+            assert isinstance(stream, _AMQP010Stream)
+            found = stream.sift(decoded, seqs)
         return [
-            Selected(each.decoded, [seq for seq in each.seqs if seq > after])
-            for each in stream.sift(decoded, frames)
-            if each.seqs[0] > after
+            Selected(each.decoded, [seq for seq in each.seqs if seq > after]) for each in found if each.seqs[0] > after
         ]
 
 
@@ -197,3 +202,29 @@ class _Stream:
 
 def _selected(decoded: DecodedFrames, frames: list[tuple[int, Frame]]) -> Selected:
     return Selected(msgspec.structs.replace(decoded, frames=[frame for _, frame in frames]), [seq for seq, _ in frames])
+
+
+class _AMQP010Stream:
+    """The same of one connection of 0-10."""
+
+    def __init__(self, chosen: Filter, client: Client) -> None:
+        self._filter: AssemblyFilter[_Row] = AssemblyFilter(chosen, client, plain)
+
+    def sift(self, decoded: DecodedAMQP010Frames, seqs: Sequence[int]) -> list[Selected]:
+        """What is shown now, in the order in which it is let by."""
+        rows = [_Row(decoded, place, seq) for place, seq in enumerate(seqs)]
+        passed = self._filter.sift(Peer(decoded.sender), decoded.frames, rows, decoded.ts_ns / 1e9)
+        found = []
+        for _, group in groupby([row for _, row in passed], lambda row: id(row.decoded)):
+            shown = list(group)
+            places = [row.place for row in shown]
+            found.append(Selected(at_places(shown[0].decoded, places), [row.seq for row in shown]))
+        return found
+
+
+class _Row(NamedTuple):
+    """Where a frame is in its packet, and the number of its row."""
+
+    decoded: DecodedAMQP010Frames
+    place: int
+    seq: int

@@ -99,8 +99,8 @@ class Observation:
             self.activity.count_frames(decoded.ts_ns, decoded.sender, frames, size_of(frames))
             self.connections.learn(decoded, frames, entry.seq)
         elif isinstance(decoded, DecodedAMQP010Frames):
-            size = sum([frame.length() for frame in decoded.frames])
-            self.activity.count_amqp010_frames(decoded.ts_ns, decoded.sender, decoded.frames, size)
+            self.activity.count_amqp010_frames(decoded.ts_ns, decoded.sender, decoded.frames, size_of(decoded.frames))
+            self.connections.learn_amqp010(decoded, entry.seq)
         elif isinstance(decoded, SkippedBytes):
             self.activity.count_error(decoded.ts_ns)
         if decoded.leg != "upstream":
@@ -146,7 +146,8 @@ class Observation:
                 self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
             case DecodedAMQP010Frames():
-                self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns))
+                self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
+                self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:
                     observer.feed_protocol_header(decoded.ts_ns)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp091.errors import NoRoute
 from amqproxy.amqp091.methods import (
     BasicPublish,
     ExchangeBind,
@@ -16,16 +17,21 @@ from amqproxy.amqp091.methods import (
     QueueBind,
     QueueDeclare,
 )
+from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.transfers import TransferBase
+from dashboard.equivalent_command import equivalent_command
 from dashboard.message_ring import FINDING, Content, MessageRow
 
 _decode = msgspec.json.Decoder(MessageRecord).decode
 
 MAX_MESSAGES = 200
 """Commands of one test."""
+
+_UNROUTABLE = 1
+"""The code of a message.reject of 0-10 for what no queue takes."""
 
 _HEAD = '''\
 """What passed on {date}, played again: made by the dashboard of amqproxy. See docs/testing.md of amqproxy."""
@@ -64,9 +70,11 @@ def pytest_of(rows: Iterable[MessageRow]) -> Iterator[str]:
             request = equivalent(None if isinstance(content.method, TransferBase) else content.method)
             if request is not None:
                 yield from _request(request, record, names, queues)
-        elif isinstance(content.method, BasicPublish):
-            yield from _publish(content, content.method, record, names, queues)
-            published.append(record)
+        elif record.type == "publish":
+            command = equivalent_command(content)
+            if command is not None and isinstance(command.method, BasicPublish):
+                yield from _publish(content, command.method, command.properties, record, names, queues)
+                published.append(record)
     if not published:
         yield "        # There is no publish among the messages that were chosen.\n"
     yield "\n"
@@ -105,14 +113,19 @@ def _request(method: Method, record: MessageRecord, names: dict[str, str], queue
 
 
 def _publish(
-    content: Content, method: BasicPublish, record: MessageRecord, names: dict[str, str], queues: set[str]
+    content: Content,
+    method: BasicPublish,
+    given: Properties,
+    record: MessageRecord,
+    names: dict[str, str],
+    queues: set[str],
 ) -> Iterator[str]:
     key = method.routing_key
     if not method.exchange and key and key not in queues and key not in names and record.outcome == "confirmed":
         queues.add(key)
         if record.code is None:
             yield f"        channel.queue_declare({_literal(key)})  # it was there already\n"
-    properties = {name: value for name, value in content.properties.present().items() if name != "user_id"}
+    properties = {name: value for name, value in given.present().items() if name != "user_id"}
     shown = ", ".join(f"{name}={_literal(value)}" for name, value in properties.items())
     if len(content.body) < content.size:
         yield f"        # Of the body, which had {content.size} bytes, {len(content.body)} are known.\n"
@@ -133,11 +146,12 @@ def _publish(
 def _expectation(number: int, record: MessageRecord) -> Iterator[str]:
     if not number:
         yield '    published = amqp_proxy.messages.where("true", type="publish")\n'
-    outcome = {"sent": "confirmed", "committed": "confirmed"}.get(record.outcome, record.outcome)
+    is_unroutable = record.code == _UNROUTABLE
+    outcome = "confirmed" if is_unroutable or record.outcome in ("sent", "committed") else record.outcome
     if outcome in ("confirmed", "nacked"):
         yield f"    assert published[{number}].outcome == {_literal(outcome)}\n"
     if record.code is not None:
-        yield f"    assert published[{number}].code == {record.code}\n"
+        yield f"    assert published[{number}].code == {NoRoute.code if is_unroutable else record.code}\n"
 
 
 def _flags(method: Any, *names: str) -> str:

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.missing_frames import MissingFrames
 from dashboard.shared_rows import SharedRows
@@ -21,6 +29,9 @@ ENTRY_COST = 640
 
 FRAME_COST = 192
 """Bytes that a frame takes besides its own, about, where frames are kept one by one."""
+
+ID_COST = 40
+"""Bytes that the id of a frame's command takes, about."""
 
 
 class RingEntry(msgspec.Struct, frozen=True, gc=False):
@@ -42,7 +53,9 @@ class RingEntry(msgspec.Struct, frozen=True, gc=False):
     def fresh(self) -> Decoded | MissingFrames:
         """What was decoded, for one reader: frames that it makes are not kept."""
         decoded = self.decoded
-        if isinstance(decoded, DecodedFrames) and isinstance(decoded.frames, FrameChunk):
+        if isinstance(decoded, DecodedFrames | DecodedAMQP010Frames) and isinstance(
+            decoded.frames, FrameChunk | AMQP010Chunk
+        ):
             return msgspec.structs.replace(decoded, frames=decoded.frames.unmade())
         return decoded
 
@@ -76,12 +89,14 @@ class Ring:
         """Keep what was decoded, or that it is missing."""
         count = 1
         cost = ENTRY_COST
-        if isinstance(decoded, DecodedFrames):
+        if isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
             frames = decoded.frames
             count = len(frames)
-            if isinstance(frames, FrameChunk):
+            if isinstance(frames, FrameChunk | AMQP010Chunk):
                 decoded = msgspec.structs.replace(decoded, frames=frames.unmade())
                 cost += len(frames.data)
+                if isinstance(frames, AMQP010Chunk):
+                    cost += ID_COST * count
             else:
                 cost += sum([frame.size + FRAME_COST for frame in frames])
         elif isinstance(decoded, StreamEnded):

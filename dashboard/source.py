@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import msgspec
-
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import Decoded, SkippedBytes
 from amqproxy.capture.frame_resync import MISSING
-from amqproxy.taps.frame_chunk import FrameChunk
+from dashboard.frame_batches import batches
 from dashboard.observation import Observation
 from dashboard.proxy_requests import ProxyRequests
 from dashboard.ring import Ring
 
 SLICE_SECONDS = 0.005
 """How long records are taken at a time before the event loop does something else."""
-
-MAX_CHUNK_FRAMES = 256
-"""Frames that are taken at once."""
 
 MAX_SAMPLES = 3600
 
@@ -111,10 +106,7 @@ class Source:
             if isinstance(each, SkippedBytes) and self.has_row_for_missing and each.reason == MISSING:
                 self.observed.take(self.ring.unnumbered(each))
                 continue
-            if isinstance(each, DecodedAMQP010Frames):  # their messages are shown, and no rows of frames
-                self.observed.take(self.ring.unnumbered(each))
-                continue
-            for part in _parts(each):
+            for part in batches(each):
                 self.observed.take(self.ring.append(part))
                 if time.monotonic() > stop:
                     self.ring.notify()
@@ -148,22 +140,3 @@ class Source:
     def failed(self, reason: str) -> None:
         """It cannot be read any more."""
         self.become(SourceState.ENDED, reason)
-
-
-def _parts(decoded: Decoded) -> Iterator[Decoded]:
-    """The same in parts that do not take long."""
-    if not isinstance(decoded, DecodedFrames) or len(decoded.frames) <= MAX_CHUNK_FRAMES:
-        yield decoded
-        return
-    frames = decoded.frames
-    if not isinstance(frames, FrameChunk):
-        for begin in range(0, len(frames), MAX_CHUNK_FRAMES):
-            yield msgspec.structs.replace(decoded, frames=frames[begin : begin + MAX_CHUNK_FRAMES])
-        return
-    data, begin, at, count = frames.data, 0, 0, 0
-    while at < len(data):
-        at += 8 + int.from_bytes(data[at + 3 : at + 7])
-        count += 1
-        if count == MAX_CHUNK_FRAMES or at >= len(data):
-            yield msgspec.structs.replace(decoded, frames=FrameChunk(data[begin:at], frames.offset + begin, count))
-            begin, count = at, 0

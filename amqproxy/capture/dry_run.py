@@ -11,11 +11,18 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import DtxSelect, MessageTransfer
+from amqproxy.amqp010.commands import TxSelect as TxSelectOf010
+from amqproxy.amqp010.controls import SessionDetached
+from amqproxy.amqp010.domains import AcceptMode
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.assembly_gatherer import AssemblyGatherer
 from amqproxy.capture.command_gatherer import CommandGatherer
-from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
+from amqproxy.conversion.command_view import view_channel
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.describe import describe_verdict
@@ -31,7 +38,7 @@ SEED = 0
 class DryRunResult(msgspec.Struct, frozen=True, kw_only=True):
     """A command that rules would have acted on: `what` they would have done to it, and which they were.
 
-    `stream`, `connection` and `sender` are as in a `Record`.
+    `stream`, `connection` and `sender` are as in a `Record`; of 0-10, `method` is the control's or command's name.
     """
 
     ts_ns: int
@@ -57,50 +64,41 @@ class DryRun:
         self.rules = RuleSet(rules)
         self.commands = 0
         self._random = random.Random(SEED).random
-        self._parts: dict[int, _ConnectionDryRun] = {}
+        self._parts: dict[int, _ConnectionDryRun | _AMQP010DryRun] = {}
 
-    def play(self, passed: DecodedFrames) -> Iterator[DryRunResult]:
+    def play(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Iterator[DryRunResult]:
         """What would have been done to the commands that these frames complete."""
         part = self._parts.get(passed.stream)
         if part is None:
             client = Client.named(passed.stream, passed.connection)
-            part = self._parts[passed.stream] = _ConnectionDryRun(self.rules, client)
-        sender = Peer(passed.sender)
-        for frame in passed.frames:
-            command = part.gatherer.gather(sender, frame)
-            if command is None:
-                continue
+            kind = _ConnectionDryRun if isinstance(passed, DecodedFrames) else _AMQP010DryRun
+            part = self._parts[passed.stream] = kind(self.rules, client, self._random)
+        for result in part.play(passed):
             self.commands += 1
-            rehearsed = part.evaluate(sender, command, passed, self._random)
-            if rehearsed is not None:
-                yield rehearsed
+            if result is not None:
+                yield result
 
     def end(self, stream: int) -> None:
         """A connection is over; a later one may have its number, in another capture."""
         self._parts.pop(stream, None)
 
 
-class _ConnectionDryRun:
-    """One connection."""
+class _JudgedConnection:
+    """One connection: its evaluator, and what both protocols have in common."""
 
-    def __init__(self, rules: RuleSet, client: Client) -> None:
+    def __init__(self, rules: RuleSet, client: Client, chance: Callable[[], float]) -> None:
         self._evaluator = rules.evaluator(client)
-        self.gatherer = CommandGatherer()
-        self._modes: dict[int, type[Method]] = {}
+        self._random = chance
 
-    def evaluate(
-        self, sender: Peer, command: Command, passed: DecodedFrames, chance: Callable[[], float]
+    def _judged(
+        self,
+        sender: Peer,
+        command: Command,
+        facts: ChannelInfo,
+        passed: DecodedFrames | DecodedAMQP010Frames,
+        name: str,
     ) -> DryRunResult | None:
-        """What would become of a command; None where it would just pass."""
-        number = command.channel
-        name = "heartbeat" if command.index < 0 else command.method.name
-        facts = ChannelInfo(
-            number=number,
-            is_confirming=self._modes.get(number) is ConfirmSelect,
-            is_transactional=self._modes.get(number) is TxSelect,
-        )
-        if command.index >= 0:
-            self._learn(sender, number, command.method)
+        """What would become of a command of this `name`; None where it would just pass."""
         if self._evaluator.stage(sender, command.frames[0], facts) is Stage.NOTHING:
             return None
         seconds = passed.ts_ns / 1e9
@@ -111,7 +109,7 @@ class _ConnectionDryRun:
             channel=facts,
             now=seconds,
             time=seconds,
-            random=chance,
+            random=self._random,
         )
         verdict = self._evaluator.evaluate(context)
         what = describe_verdict(verdict, command)
@@ -122,21 +120,97 @@ class _ConnectionDryRun:
             stream=passed.stream,
             connection=passed.connection,
             sender=passed.sender,
-            channel=number,
+            channel=facts.number,
             method=name,
             rules=verdict.marks,
             what=what,
             tags=verdict.tags,
         )
 
+    def _know(self, method: Method) -> None:
+        """Know the client by what it has sent while it logged in."""
+        known = updated_client(self._evaluator.client, method)
+        if known is not self._evaluator.client:
+            self._evaluator.know(known)
+
+
+class _ConnectionDryRun(_JudgedConnection):
+    """One connection of 0-9-1."""
+
+    def __init__(self, rules: RuleSet, client: Client, chance: Callable[[], float]) -> None:
+        super().__init__(rules, client, chance)
+        self._gatherer = CommandGatherer()
+        self._modes: dict[int, type[Method]] = {}
+
+    def play(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Iterator[DryRunResult | None]:
+        """What would become of each command that these frames complete."""
+        if not isinstance(passed, DecodedFrames):
+            return  # a connection has one protocol
+        sender = Peer(passed.sender)
+        for frame in passed.frames:
+            command = self._gatherer.gather(sender, frame)
+            if command is not None:
+                yield self._evaluate(sender, command, passed)
+
+    def _evaluate(self, sender: Peer, command: Command, passed: DecodedFrames) -> DryRunResult | None:
+        number = command.channel
+        name = "heartbeat" if command.index < 0 else command.method.name
+        facts = ChannelInfo(
+            number=number,
+            is_confirming=self._modes.get(number) is ConfirmSelect,
+            is_transactional=self._modes.get(number) is TxSelect,
+        )
+        if command.index >= 0:
+            self._learn(sender, number, command.method)
+        return self._judged(sender, command, facts, passed, name)
+
     def _learn(self, sender: Peer, number: int, method: Method) -> None:
         """Follow what decides about later commands: who the client is, and the modes of its channels."""
         if sender is CLIENT and number == 0:
-            known = updated_client(self._evaluator.client, method)
-            if known is not self._evaluator.client:
-                self._evaluator.know(known)
+            self._know(method)
         elif isinstance(method, (ConfirmSelect, TxSelect)):
             self._modes[number] = type(method)
         elif isinstance(method, ChannelCloseOk):
             self._modes.pop(number, None)
             self._evaluator.channel_closed(number)
+
+
+class _AMQP010DryRun(_JudgedConnection):
+    """One connection of 0-10: what rules see are its controls and commands as those of 0-9-1."""
+
+    def __init__(self, rules: RuleSet, client: Client, chance: Callable[[], float]) -> None:
+        super().__init__(rules, client, chance)
+        self._gatherer = AssemblyGatherer()
+        self._transactional: set[int] = set()
+
+    def play(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Iterator[DryRunResult | None]:
+        """What would become of each command that these frames complete, and that rules see."""
+        if not isinstance(passed, DecodedAMQP010Frames):
+            return
+        sender = Peer(passed.sender)
+        for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
+            found = self._gatherer.gather(sender, frame, command_id)
+            if found is None:
+                continue
+            number, method = found.assembly.channel, found.assembly.method
+            if isinstance(method, TxSelectOf010 | DtxSelect):
+                self._transactional.add(number)
+            if found.view is not None:
+                yield self._evaluate(sender, found.assembly, found.view, passed)
+            if isinstance(method, SessionDetached):
+                self._transactional.discard(number)
+                self._evaluator.channel_closed(view_channel(number))
+
+    def _evaluate(
+        self, sender: Peer, assembly: Assembly, view: Command, passed: DecodedAMQP010Frames
+    ) -> DryRunResult | None:
+        method = assembly.method
+        facts = ChannelInfo(
+            number=assembly.channel,
+            is_confirming=isinstance(method, MessageTransfer) and method.accept_mode != AcceptMode.NONE,
+            is_transactional=assembly.channel in self._transactional,
+            is_by_credit=True,
+        )
+        if sender is CLIENT and view.index >= 0 and not view.channel:
+            self._know(view.method)
+        return self._judged(sender, view, facts, passed, method.name)

@@ -18,7 +18,7 @@ from amqproxy.taps.amqp010_record import plain
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
     """The frames that the filter lets by, whatever could not be read as frames, and the ends of streams."""
     sieves: dict[int, FrameFilter] = {}
-    assembly_filters: dict[int, AssemblyFilter] = {}
+    assembly_filters: dict[int, AssemblyFilter[int | None]] = {}
     for each in passed:
         if isinstance(each, DecodedAMQP010Frames):
             assemblies = assembly_filters.get(each.stream)

@@ -69,7 +69,7 @@ def rehearse(
         One JSON object a line for each command that they would have acted on, instead of text.
     """
     from amqproxy.capture.decode import read_decoded
-    from amqproxy.capture.decoded import DecodedFrames, StreamEnded
+    from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames, StreamEnded
     from amqproxy.capture.dry_run import DryRun
     from amqproxy.capture.warnings import CaptureError, CaptureWarning
     from amqproxy.cli.progress import Progress
@@ -86,10 +86,10 @@ def rehearse(
                 print(f"amqproxy: {notice}", file=sys.stderr)
 
             with second_engine("rules test", notify, None) as engine:
-                for passed in read_decoded(capture, notify, progress.advance, engine=engine):
+                for passed in read_decoded(capture, notify, progress.advance, engine=engine, reads_amqp010=True):
                     if isinstance(passed, StreamEnded):
                         rehearsal.end(passed.stream)
-                    elif isinstance(passed, DecodedFrames):
+                    elif isinstance(passed, DecodedFrames | DecodedAMQP010Frames):
                         for rehearsed in rehearsal.play(passed):
                             if progress.is_in_the_way:
                                 progress.clear()
@@ -155,7 +155,7 @@ def _suggest_from_captures(captures: Sequence[Path], as_text: _AsText, format: s
     from amqproxy.cli.capture_files import CaptureFiles
     from amqproxy.export.access_suggestion import AccessCheck, suggested
 
-    with CaptureFiles("rules suggest", captures, read_again=True) as files:
+    with CaptureFiles("rules suggest", captures, read_again=True, reads_amqp010=True) as files:
         access = suggested(files.decoded)
         if not access.lines:
             raise Failure("rules suggest: there is no command in these captures that an access list could be about")

@@ -124,7 +124,7 @@ class _Counts:
         self._open: set[int] = set()
 
     def of(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        from amqproxy.capture.decoded import DecodedFrames, StreamEnded
+        from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames, StreamEnded
 
         for each in decoded:
             if isinstance(each, StreamEnded):
@@ -132,7 +132,7 @@ class _Counts:
             elif each.stream not in self._open:
                 self._open.add(each.stream)
                 self.connections += 1
-            if isinstance(each, DecodedFrames):
+            if isinstance(each, DecodedFrames | DecodedAMQP010Frames):
                 self.frames += len(each.frames)
             yield each
 
@@ -150,7 +150,7 @@ def _print(capture: LiveCapture, view: View, keylog: Path | None) -> _Counts:
 
     with second_engine("sniff", notify, keylog, is_live=True) as engine:
         source = cast(BinaryIO, capture)
-        for line in view.lines(counts.of(read_decoded(source, notify, engine=engine))):
+        for line in view.lines(counts.of(read_decoded(source, notify, engine=engine, reads_amqp010=True))):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
         for line in view.finish():

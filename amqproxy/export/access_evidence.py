@@ -14,8 +14,9 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import ChannelCloseOk, QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.assembly_gatherer import AssemblyGatherer
 from amqproxy.capture.command_gatherer import CommandGatherer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
 from amqproxy.export.name_family import NameFamily
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
@@ -96,7 +97,7 @@ class AccessEvidence:
         """Take what was decoded next; `TooManyClients` where there is no room for what these may do."""
         if isinstance(decoded, StreamEnded):
             self._clients.pop(decoded.stream, None)
-        if not isinstance(decoded, DecodedFrames):
+        if not isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
             return
         observed = self._clients.get(decoded.stream)
         if observed is None:
@@ -192,14 +193,19 @@ class ObservedAccess:
     def __init__(self, stream: int, connection: str) -> None:
         self._client = Client.named(stream, connection)
         self._gatherer = CommandGatherer()
+        self._assemblies = AssemblyGatherer()
         self._last_queues = LastQueues()
 
-    def feed(self, decoded: DecodedFrames) -> Iterator[tuple[Client, Command, tuple[Operation, ...]]]:
-        """For each command of the client that these frames complete: the client, the command, and what it did."""
+    def feed(
+        self, decoded: DecodedFrames | DecodedAMQP010Frames
+    ) -> Iterator[tuple[Client, Command, tuple[Operation, ...]]]:
+        """For each command of the client that these frames complete: the client, the command, and what it did.
+
+        Of 0-10, the command is what rules see of it.
+        """
         sender = Peer(decoded.sender)
-        for frame in decoded.frames:
-            command = self._gatherer.gather(sender, frame)
-            if command is None or command.index < 0:
+        for command in self._commands(sender, decoded):
+            if command.index < 0:
                 continue
             method = command.method
             if isinstance(method, ChannelCloseOk):
@@ -217,3 +223,15 @@ class ObservedAccess:
                     yield self._client, written_out, operations(written_out)
                 except ProtocolError:
                     continue  # a malformed table: the broker does nothing either
+
+    def _commands(self, sender: Peer, decoded: DecodedFrames | DecodedAMQP010Frames) -> Iterator[Command]:
+        if isinstance(decoded, DecodedFrames):
+            for frame in decoded.frames:
+                command = self._gatherer.gather(sender, frame)
+                if command is not None:
+                    yield command
+            return
+        for amqp010_frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
+            found = self._assemblies.gather(sender, amqp010_frame, command_id)
+            if found is not None and found.view is not None:
+                yield found.view

@@ -49,7 +49,7 @@ class FilteredTap:
         self._wanted = wanted
         self._memory = MemoryBudget(memory)
         self._body_limit = body_limit
-        self._assemblies: WeakKeyDictionary[TappedSession, AssemblyFilter] = WeakKeyDictionary()
+        self._assemblies: WeakKeyDictionary[TappedSession, AssemblyFilter[int | None]] = WeakKeyDictionary()
         self._sieves: WeakKeyDictionary[TappedSession, FrameFilter] = WeakKeyDictionary()
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:

@@ -1,11 +1,16 @@
-"""Reads what is known of a client from its handshake. Section 1.4."""
+"""Reads what is known of a client from its handshake. Section 1.4; of 0-10, sections 9.1.2 to 9.1.7."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010 import controls
+from amqproxy.amqp010.login import user_of as amqp010_user_of
+from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.login import user_of
@@ -36,6 +41,19 @@ def learned_client(client: Client, sender: Peer, frame: Frame) -> Client:
         return updated_client(client, frame.method)
     except ProtocolError:  # what is malformed is reported elsewhere
         return client
+
+
+def updated_amqp010_client(client: Client, method: AMQP010Method, plain: Callable[[Any], Any]) -> Client:
+    """The same after a control of 0-10; `plain` makes of properties what rules may look into."""
+    match method:
+        case controls.ConnectionStartOk():
+            properties = plain(method.client_properties or Map())
+            user = amqp010_user_of(method, client.tls_subject)
+            return msgspec.structs.replace(client, user=user, properties=properties)
+        case controls.ConnectionOpen():
+            return msgspec.structs.replace(client, vhost=method.virtual_host or "")
+        case _:
+            return client
 
 
 def readable_property(value: Any) -> Any:

@@ -459,7 +459,7 @@ class _Connection:
     """What passed on one connection so far, and what selects its commands, where there is a filter."""
 
     filter: MessageFilter
-    assembly_filter: AssemblyFilter
+    assembly_filter: AssemblyFilter[int | None]
     frame_filter: FrameFilter
 
     def __init__(self, figures: ConnectionFigures) -> None:

@@ -11,8 +11,6 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from amqproxy.amqp091.methods import Method
-from amqproxy.amqp091.properties import Properties
 from amqproxy.capture.decoded import Decoded
 from amqproxy.export.columns import columns
 from amqproxy.export.packets import ExportedPackets
@@ -22,6 +20,7 @@ from amqproxy.taps.record import Record
 from amqproxy.views.columns import Columns, header_line, separated_lines
 from dashboard.api.dependencies import MAX_INTEGER, SourceOf
 from dashboard.api.queries import ListQueryOf, frame_selection, message_selection
+from dashboard.equivalent_command import equivalent_command
 from dashboard.frame_query import entries_for
 from dashboard.list_query import ListQuery
 from dashboard.message_ring import MessageRow
@@ -227,11 +226,11 @@ def _rule_lines(source: Source, rows: Iterator[MessageRow]) -> Iterator[bytes]:
     row = next((each for each in rows if each.content is not None), None)
     if row is None or row.content is None:
         raise Problem(404, "there is no command among what is selected, or it is not kept any more")
-    content = row.content
-    if not isinstance(content.method, Method) or not isinstance(content.properties, Properties):
-        raise Problem(404, "there is no rule for a command of AMQP 0-10")
+    command = equivalent_command(row.content)
+    if command is None:
+        raise Problem(404, f"no rule can be about {row.content.method.name}")
     client = source.observed.connections.client_of(row.stream, row.connection, row.frame)
-    for line in rule_of(content.method, content.properties, client.user, client.vhost):
+    for line in rule_of(command.method, command.properties, client.user, client.vhost):
         yield line.encode()
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import base64
 
-import msgspec
 from fastapi import APIRouter, Response
 
-from amqproxy.capture.decoded import DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
+from amqproxy.capture.amqp010_secrets import amqp010_masked_rubbish
+from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.secrets import masked_rubbish
 from amqproxy.taps.record import encoded
+from dashboard.amqp010_dissection import amqp010_dissected
 from dashboard.api.dependencies import SeqOf, SourceOf
 from dashboard.api.queries import ListQueryOf, frame_selection
 from dashboard.api.responses import json_response, page_response
-from dashboard.dissection import Field, dissected
+from dashboard.dissection import dissected
+from dashboard.field import Field
 from dashboard.frame_query import entries_for, find
 from dashboard.problem import Problem
 from dashboard.ring import RingEntry
 from dashboard.row_writer import RowWriter
+from dashboard.selected import at_places
 
 router = APIRouter(tags=["frames"])
 
@@ -49,11 +53,14 @@ def _dissected(entry: RingEntry, seq: int) -> bytes:
     decoded = entry.fresh()
     raw, fields = b"", list[Field]()
     if isinstance(decoded, DecodedFrames):
-        frame = decoded.frames[seq - entry.seq]
-        raw, fields = dissected(frame)
-        decoded = msgspec.structs.replace(decoded, frames=[frame])
+        raw, fields = dissected(decoded.frames[seq - entry.seq])
+        decoded = at_places(decoded, [seq - entry.seq])
+    elif isinstance(decoded, DecodedAMQP010Frames):
+        raw, fields = amqp010_dissected(decoded.frames[seq - entry.seq])
+        decoded = at_places(decoded, [seq - entry.seq])
     elif isinstance(decoded, DecodedProtocolHeader | SkippedBytes):
-        raw = masked_rubbish(decoded.data)
+        mask = amqp010_masked_rubbish if decoded.protocol == AMQP010 else masked_rubbish
+        raw = mask(decoded.data)
     (record,) = RowWriter(body=1 << 20).rows(decoded, (seq,))
     shown = encoded(base64.b64encode(raw).decode())
     return b'{"record":%b,"bytes":%b,"fields":%b}' % (record, shown, encoded(fields))

@@ -5,20 +5,21 @@ from pathlib import Path
 import pytest
 
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
 from amqproxy.capture.dry_run import DryRun, DryRunResult
 from amqproxy.config_file import parse
+from tests.amqp010.recorded import FOLDER
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 def rehearsed(rules: str, capture: str) -> tuple[list[str], DryRun]:
     rehearsal = DryRun(parse(rules, Path("rules.toml")).rules)
-    passed = read_decoded(CAPTURES / capture)
+    passed = read_decoded(CAPTURES / capture, reads_amqp010=True)
     lines = [
         f"{each.sender} {each.channel} {each.method}: {'; '.join(each.what)} {list(each.rules)}"
         for frames in passed
-        if isinstance(frames, DecodedFrames)
+        if isinstance(frames, DecodedFrames | DecodedAMQP010Frames)
         for each in rehearsal.play(frames)
     ]
     return lines, rehearsal
@@ -92,3 +93,51 @@ def test_times_that_no_calendar_has(ts_ns: int) -> None:
         ts_ns=ts_ns, stream=1, connection="a-b", sender="client", channel=1, method="m", rules=("r",), what=("done",)
     )
     assert str(rehearsed).endswith("#1 > 1 m: done  [r]")
+
+
+AMQP010 = FOLDER / "brokerj9.2__jms-010-tx.pcapng.gz"
+
+
+def test_commands_of_0_10_are_judged_as_those_of_0_9_1() -> None:
+    rules = """
+    [[rules]]
+    name = "no transactions"
+    action = "refuse"
+    match = {method = "tx.*", vhost = "test"}
+
+    [[rules]]
+    name = "marked"
+    action = "rewrite"
+    match = {method = "basic.publish", body = "*"}
+    headers = {set = {seen = true}}
+    when = "channel.is_transactional"
+
+    [[rules]]
+    name = "deliveries"
+    action = "tag"
+    tags = ["seen"]
+    mode = "shadow"
+    match = {method = "basic.deliver", routing_key = "jms.tx"}
+    """
+    lines, rehearsal = rehearsed(rules, str(AMQP010))
+    counts = {name: each.hits + each.shadow_hits for name, each in rehearsal.rules.counts().items()}
+    assert counts["marked"] == 5
+    assert counts["no transactions"] >= 4
+    assert counts["deliveries"] == 6
+    assert any(line.startswith("client 0 tx.commit: refused") for line in lines)
+    assert any("message.transfer" in line and "seen" in line for line in lines)
+
+
+def test_a_session_that_is_over_is_forgotten() -> None:
+    """Transactions are a session's: the next one on its channel has none."""
+    rules = """
+    [[rules]]
+    name = "within"
+    action = "tag"
+    tags = ["within"]
+    when = "channel.is_transactional"
+    match = {method = "basic.consume"}
+    """
+    _, rehearsal = rehearsed(rules, str(AMQP010))
+    _, whole = rehearsed(rules.replace("channel.is_transactional", "true"), str(AMQP010))
+    assert rehearsal.rules.counts()["within"].hits < whole.rules.counts()["within"].hits

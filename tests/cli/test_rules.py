@@ -15,10 +15,12 @@ from amqproxy.cli.failure import FAILED
 from amqproxy.export import access_evidence
 from amqproxy.testing.local_broker import LocalBroker
 from amqproxy.testing.local_proxy import LocalProxy
+from tests.amqp010.recorded import FOLDER
 from tests.capture import building
 from tests.cli.outcome import Amqproxy, Outcome
 
 CAPTURE = str(Path(__file__).parents[2] / "captures" / "confirms.pcapng")
+AMQP010_CAPTURE = str(FOLDER / "brokerj9.2__jms-010-tx.pcapng.gz")
 
 
 def test_rules_are_checked_and_explained(tmp_path: Path, amqproxy: Amqproxy) -> None:
@@ -52,19 +54,33 @@ def test_rules_that_could_be_walked_around_are_warned_of(tmp_path: Path, amqprox
     assert amqproxy("rules", "check", "--strict", str(path)) == Outcome(0, "", f"{path}: 1 rule, fine\n")
 
 
-def test_rules_are_rehearsed_on_a_capture(tmp_path: Path, amqproxy: Amqproxy) -> None:
+CLOSED = (
+    "refused: channel.close 403 ACCESS_REFUSED - basic.publish to exchange '' in vhost 'test' refused by rule 'none'"
+)
+
+
+@pytest.mark.parametrize(
+    ("capture", "method", "what"),
+    [
+        (CAPTURE, "basic.publish", "refused with basic.nack"),
+        (AMQP010_CAPTURE, "message.transfer", CLOSED),  # it need not be accepted
+    ],
+)
+def test_rules_are_rehearsed_on_a_capture(
+    tmp_path: Path, amqproxy: Amqproxy, capture: str, method: str, what: str
+) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("rules: [{name: none, action: refuse, with: nack, match: {method: basic.publish}}]")
-    code, out, err = amqproxy("rules", "test", str(path), "--capture", CAPTURE, "--json")
+    code, out, err = amqproxy("rules", "test", str(path), "--capture", capture, "--json")
     assert code == 0
     lines = [msgspec.json.decode(line) for line in out.splitlines()]
-    assert {(line["method"], *line["what"]) for line in lines} == {("basic.publish", "refused with basic.nack")}
+    assert {(line["method"], *line["what"]) for line in lines} == {(method, what)}
     commands, counted = err.splitlines()
     assert int(commands.removesuffix(" commands")) > len(lines) > 0
     assert counted == f"  none: {len(lines)}"
-    plain = amqproxy("rules", "test", str(path), "--capture", CAPTURE).out.splitlines()
+    plain = amqproxy("rules", "test", str(path), "--capture", capture).out.splitlines()
     assert len(plain) == len(lines)
-    assert all(line.endswith("basic.publish: refused with basic.nack  [none]") for line in plain)
+    assert all(line.endswith(f"{method}: {what}  [none]") for line in plain)
 
 
 def test_a_rehearsal_without_its_capture(tmp_path: Path, amqproxy: Amqproxy) -> None:
@@ -119,6 +135,16 @@ def test_the_least_access_list_is_suggested(
     with Path(CAPTURE).open("rb") as piped:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=piped))
         assert amqproxy("rules", "suggest", "-").out == outcome.out.replace(CAPTURE, "standard input")
+
+
+def test_the_least_access_list_of_0_10(tmp_path: Path, amqproxy: Amqproxy) -> None:
+    outcome = amqproxy("rules", "suggest", AMQP010_CAPTURE)
+    assert (outcome.code, outcome.err) == (0, "3 lines; 50 commands checked, 0 refused\n")
+    assert 'vhost "test" to publish, consume, declare queue "jms.tx"\n' in outcome.out
+    path = tmp_path / "suggested.toml"
+    path.write_text(outcome.out)
+    assert amqproxy("rules", "check", "--strict", str(path)) == Outcome(0, "", f"{path}: 1 rule, fine\n")
+    assert "refused" not in amqproxy("rules", "test", str(path), "--capture", AMQP010_CAPTURE).out
 
 
 def test_what_no_list_can_be_suggested_for_is_an_error(tmp_path: Path, amqproxy: Amqproxy) -> None:

@@ -12,10 +12,17 @@ from starlette.testclient import TestClient
 
 from dashboard.app import create_app
 from dashboard.settings import Settings
+from tests.amqp010.recorded import FOLDER
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 Dashboard = Callable[..., TestClient]
+
+
+def capture_of(name: str) -> Path:
+    """The golden capture of this name, or the one of AMQP 0-10."""
+    path = CAPTURES / f"{name}.pcapng"
+    return path if path.is_file() else next(FOLDER.glob(f"{name}.pcap*"))
 
 
 @contextmanager
@@ -39,7 +46,7 @@ def dashboard() -> Iterator[Dashboard]:
     with ExitStack() as stack:
 
         def make(*captures: str, **settings: object) -> TestClient:
-            paths = tuple(CAPTURES / f"{name}.pcapng" for name in captures)
+            paths = tuple(map(capture_of, captures))
             return stack.enter_context(client_of(Settings(captures=paths, **settings)))  # type: ignore[arg-type]
 
         yield make

@@ -17,25 +17,12 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps.record import MASK, arguments, encoded, json_mapping
-from dashboard.dissection import MAX_ENTRIES, SAFE_INTEGER, Field, dissected
+from dashboard.dissection import dissected
+from dashboard.field import MAX_ENTRIES, Field
 from tests.amqp091.strategies import headers, methods, methods_of, mutated
+from tests.dashboard.dissected_fields import as_shown, check_tiling, filters_in
 
 MODEST = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-def check_tiling(fields: list[Field] | tuple[Field, ...], start: int, end: int) -> None:
-    """The fields lie one behind the other without a gap; bits share a byte."""
-    if all(field.type == "bit" for field in fields):
-        assert {(field.start, field.end) for field in fields} == {(start, end)}
-        return
-    at = start
-    for field in fields:
-        assert field.start == at
-        assert field.end > at
-        at = field.end
-        if field.children:
-            check_tiling(field.children, field.start, field.end)
-    assert at == end
 
 
 def by_name(fields: list[Field] | tuple[Field, ...]) -> dict[str, Field]:
@@ -64,17 +51,6 @@ def _length_at(field: Field) -> int:
     return next(
         (place for place, each in enumerate(field.children) if each.name == "length" and each.type == "long"), 0
     )
-
-
-def as_shown(value: Any) -> Any:
-    """A value of a record, as it is shown where JavaScript would not have it exactly."""
-    if isinstance(value, dict):
-        return {name: as_shown(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [as_shown(each) for each in value]
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > SAFE_INTEGER:
-        return str(value)
-    return value
 
 
 @MODEST
@@ -137,12 +113,6 @@ HEADERS = Table(
 )
 PUBLISH = BasicPublish(0, "orders", 'eu."new"', True, False)
 PROPERTIES = Properties(content_type="text/plain", headers=HEADERS, priority=5, timestamp=1767225600, type="é")
-
-
-def filters_in(fields: list[Field] | tuple[Field, ...]) -> list[str]:
-    return [each.filter for each in fields if each.filter] + [
-        filter for each in fields for filter in filters_in(each.children)
-    ]
 
 
 @pytest.mark.parametrize("kind", ["method", "header"])

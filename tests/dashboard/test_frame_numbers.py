@@ -49,6 +49,7 @@ def test_where_there_are_too_many_the_newer_half_is_known_still() -> None:
 def test_frames_that_show_a_finding_are_linked(dashboard: Dashboard) -> None:
     """In each capture of ours, a frame that is counted by hand is in the row that the finding names."""
     names = [each.stem for each in sorted(CAPTURES.glob("*.pcapng"))]
+    names += ["brokerj9.2__jms-010-errors", "brokerj9.2__jms-010-request-reply"]
     client = dashboard(*names)
     linked = 0
     for source in range(len(names)):
@@ -57,7 +58,7 @@ def test_frames_that_show_a_finding_are_linked(dashboard: Dashboard) -> None:
             continue
         counted: dict[tuple[int, str], list[int]] = defaultdict(list)
         for row in client.get(f"/api/v1/sources/{source}/frames", params={"limit": 1000}).json()["rows"]:
-            if row["type"] in ("method", "header", "body"):
+            if row["type"] in ("method", "header", "body", "control", "command"):
                 counted[row["stream"], row["from"]].append(row["seq"])
         for finding in findings:
             for each in finding.get("evidence", ()):

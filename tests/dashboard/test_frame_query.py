@@ -10,8 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import MessageAccept, MessageTransfer
+from amqproxy.amqp010.frame import encode_method as encode_amqp010
+from amqproxy.amqp010.properties import DeliveryProperties, Header
+from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
-from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard import frame_query
 from dashboard.frame_query import Page, entries_for, find
@@ -21,26 +27,38 @@ from dashboard.message_query import CHECKED, find_messages
 from dashboard.message_ring import MessageRow
 from dashboard.message_selection import MessageSelection
 from dashboard.ring import Ring
+from tests.amqp010.samples import split
 from tests.taps.trace.traced import frames_of
 
 pytestmark = pytest.mark.once
 
 FILTERS = (None, "method == 'basic.ack'", "routing_key == 'r1'", "body.contains('3')", "method == 'queue.purge'")
+AMQP010_FILTERS = (None, "method == 'message.accept'", *FILTERS[2:])
 
 
-def filled(cuts: list[int]) -> Ring:
+def filled(cuts: list[int], *, is_amqp010: bool = False) -> Ring:
     """Two connections in turn: messages, whose frames are cut into packets anywhere, and acks."""
     ring = Ring(1 << 24)
     cut = iter(cuts)
     for number in range(40):
         stream = number % 2
-        frames = frames_of(1, BasicPublish(routing_key=f"r{number % 5}"), body=b"%d" % number)
-        frames += frames_of(2, BasicAck(number))
-        while frames:
+        key, body = f"r{number % 5}", b"%d" % number
+        if is_amqp010:
+            header = Header((DeliveryProperties(routing_key=key),))
+            data = Assembly(1, MessageTransfer(""), header, body).encode(frame_max=4096)
+            pieces = [*split(data), encode_amqp010(2, MessageAccept(SequenceSet([(number, number)])))]
+        else:
+            frames = [*frames_of(1, BasicPublish(routing_key=key), body=body), *frames_of(2, BasicAck(number))]
+            pieces = [frame.raw for frame in frames]
+        while pieces:
             size = next(cut, 2)
-            some, frames = frames[:size], frames[size:]
-            chunk = FrameChunk(b"".join(frame.raw for frame in some), 0)
-            ring.append(DecodedFrames(number, stream, f"c{stream}", "client", chunk))
+            some, pieces = pieces[:size], pieces[size:]
+            where = (number, stream, f"c{stream}", "client")
+            if is_amqp010:
+                chunk = AMQP010Chunk(b"".join(some), 0, [number] * len(some))
+                ring.append(DecodedAMQP010Frames(*where, chunk, chunk.command_ids))
+            else:
+                ring.append(DecodedFrames(*where, FrameChunk(b"".join(some), 0)))
     return ring
 
 
@@ -55,15 +73,21 @@ def seqs(page: Page) -> list[int]:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.integers(1, 4), max_size=40),
-    st.sampled_from(FILTERS),
+    st.sampled_from([(each, False) for each in FILTERS] + [(each, True) for each in AMQP010_FILTERS]),
     st.integers(1, 30),
     st.none() | st.integers(0, 170),
     st.integers(1, 40),
 )
 def test_blocks_make_no_difference(
-    monkeypatch: pytest.MonkeyPatch, cuts: list[int], filter: str | None, limit: int, before: int | None, block: int
+    monkeypatch: pytest.MonkeyPatch,
+    cuts: list[int],
+    chosen: tuple[str | None, bool],
+    limit: int,
+    before: int | None,
+    block: int,
 ) -> None:
-    ring = filled(cuts)
+    filter, is_amqp010 = chosen
+    ring = filled(cuts, is_amqp010=is_amqp010)
     query = ListQuery(filter=filter, limit=limit, before=before)
     monkeypatch.setattr(frame_query, "BLOCK_FRAMES", 10**9)
     whole = asked(ring, query)
@@ -71,6 +95,16 @@ def test_blocks_make_no_difference(
     pieces = asked(ring, query)
     assert sorted(seqs(pieces)) == sorted(seqs(whole))
     assert pieces.has_more >= whole.has_more
+
+
+def test_what_a_filter_of_0_10_lets_by() -> None:
+    """Whole commands, each frame with the id of its command."""
+    ring = filled([3, 1, 2, 1], is_amqp010=True)
+    page = asked(ring, ListQuery(filter="routing_key == 'r1'", limit=1000))
+    rows = [json.loads(row) for row in page.rows]
+    assert [row["type"] for row in rows] == ["command", "header", "body"] * 8
+    assert [row["command_id"] for row in rows] == [number for number in range(1, 40, 5) for _ in range(3)]
+    assert [row["seq"] for row in rows] == [4 * number + frame for number in range(1, 40, 5) for frame in range(3)]
 
 
 @pytest.mark.parametrize("filter", FILTERS)

@@ -1,4 +1,4 @@
-"""What a dashboard observes of connections of AMQP 0-10, which have no rows of frames."""
+"""What a dashboard observes of connections of AMQP 0-10."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import json
 from pathlib import Path
 
+from amqproxy.amqp010.frame import BODY
 from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import DecodedAMQP010Frames
 from amqproxy.capture.observed import observed
 from amqproxy.taps.observer import ObserverSettings
 from dashboard.capture_source import CaptureSource
@@ -34,7 +36,18 @@ def test_messages_of_0_10_are_those_of_their_trace() -> None:
     assert seen.frames == sum(
         len(each.frames) for each in read_decoded(path, reads_amqp010=True) if hasattr(each, "frames")
     )
-    assert source.ring.next_seq == 2  # the protocol headers
+    assert source.ring.next_seq == 2 + seen.frames  # the protocol headers
+
+
+def test_messages_of_0_10_are_linked_to_the_row_of_their_frame() -> None:
+    source, _ = source_of("brokerj9.2__jms-010-tx")
+    for row in source.observed.messages.rows.values():
+        if row.content is not None and row.content.method.name == "message.transfer":
+            entry = source.ring.entry_of(row.frame)
+            assert entry is not None
+            assert isinstance(entry.decoded, DecodedAMQP010Frames)
+            sizes = [frame.size for frame in entry.decoded.frames if frame.kind == BODY]
+            assert not row.content.size or row.content.size in sizes
 
 
 def test_messages_of_0_10_are_filtered() -> None:

@@ -1,5 +1,6 @@
 """`amqproxy sniff`: live, with the output of `decode`."""
 
+import gzip
 import json
 import os
 import shutil
@@ -14,10 +15,13 @@ from pathlib import Path
 import pika
 import pytest
 
+from amqproxy.amqp010.commands import QueueDeclare
 from amqproxy.testing.local_broker import LocalBroker
 from tests.capture import golden
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import COMMAND, DEADLINE
+from tests.dashboard.conftest import capture_of
+from tests.real.amqp010_peer import AMQP010Peer
 from tests.real.require import missing, require, require_module
 
 pytestmark = pytest.mark.real
@@ -128,20 +132,48 @@ def test_the_rights_that_are_missing(amqproxy: Amqproxy, tmp_path: Path, monkeyp
     assert "setcap" in err
 
 
-def test_options_are_those_of_decode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amqproxy: Amqproxy) -> None:
+@pytest.mark.usefixtures("_rights")
+def test_amqp_0_10_that_passes_on_an_interface() -> None:
+    with LocalBroker() as broker, sniffing("-i", "lo", "--port", str(broker.port), "--json") as (process, lines):
+        with AMQP010Peer(broker.port) as peer:
+            peer.attach()
+            peer.send(1, QueueDeclare("sniffed", sync=True))
+            peer.publish(1, b"hello", key="sniffed")
+            deadline = threading.Event()
+            while not any('"message.transfer"' in line for line in lines):
+                assert not deadline.wait(0.05)
+        said = ended(process)
+    records = [json.loads(line) for line in lines]
+    assert [each["type"] for each in records[:2]] == ["protocol-header", "protocol-header"]
+    assert {"control", "command", "header", "body"} <= {each["type"] for each in records}
+    assert not [each for each in records if each["type"] == "error"]
+    assert "0 dropped; 1 AMQP connections, " in said
+    assert f", {len(records) - 2} frames" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [("confirms", "basic.publish"), ("brokerj9.2__jms-010-tx", "message.transfer")]
+)
+def test_options_are_those_of_decode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amqproxy: Amqproxy, name: str, method: str
+) -> None:
     """A dumpcap that writes a capture and ends, as with `-a duration`."""
-    stand_in(tmp_path, f"shutil.copyfileobj(open({str(CAPTURE)!r}, 'rb'), sys.stdout.buffer)", monkeypatch)
+    capture = capture_of(name)
+    if capture.suffix == ".gz":
+        capture = tmp_path / "plain.pcapng"
+        capture.write_bytes(gzip.decompress(capture_of(name).read_bytes()))
+    stand_in(tmp_path, f"shutil.copyfileobj(open({str(capture)!r}, 'rb'), sys.stdout.buffer)", monkeypatch)
     for options in (
         [],
         ["--json"],
         ["--messages"],
         ["--findings"],
         ["--fields", "from,method", "--header"],
-        ["--filter", "method == 'basic.publish'", "--body=10"],
+        ["--filter", f"method == '{method}'", "--body=10"],
         ["--follow", "0/1"],
     ):
         code, out, _ = amqproxy("sniff", "-i", "lo", *options)
-        assert (code, out) == (0, amqproxy("decode", str(CAPTURE), *options).out)
+        assert (code, out) == (0, amqproxy("decode", str(capture), *options).out)
 
 
 def test_an_interface_that_goes_down_is_an_error(

@@ -10,27 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
 from amqproxy.amqp010.commands import MessageTransfer
-from amqproxy.amqp010.controls import ConnectionOpen, ConnectionStartOk
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
-from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, Peer
+from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FRAME_COST, MemoryRoom
 from amqproxy.rules.matching.attributes import SECRETS
 from amqproxy.rules.matching.filters import Filter, FilterFailed
 
+Mark = TypeVar("Mark")
+"""What a frame is given with, and comes back with: the id of its command, or where it is kept."""
 
-class _OpenAssembly:
-    """An assembly under way: its frames so far with the ids of their commands, and what they cost.
+
+class _OpenAssembly(Generic[Mark]):
+    """An assembly under way: its frames so far with their marks, and what they cost.
 
     It `is_shown` if there was no room to wait for the rest of it.
     """
@@ -39,12 +41,12 @@ class _OpenAssembly:
 
     def __init__(self) -> None:
         self.reader = AssemblyReader()
-        self.frames: list[tuple[Frame, int | None]] = []
+        self.frames: list[tuple[Frame, Mark]] = []
         self.cost = 0
         self.is_shown = False
 
 
-class AssemblyFilter:
+class AssemblyFilter(Generic[Mark]):
     """Filters what both peers of a connection send, from its beginning.
 
     What is of one assembly comes when it is whole. What the filter fails on, what is malformed, and what there is no
@@ -58,14 +60,14 @@ class AssemblyFilter:
         self._client = client
         self._plain = plain
         self._room = room
-        self._open: dict[tuple[Peer, int, int], _OpenAssembly] = {}
+        self._open: dict[tuple[Peer, int, int], _OpenAssembly[Mark]] = {}
 
     def sift(
-        self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None], time: float
-    ) -> list[tuple[Frame, int | None]]:
-        """Of these frames, and of those held back before, the ones that are let by now, each with its command's id."""
-        passed: list[tuple[Frame, int | None]] = []
-        for frame, command_id in zip(frames, command_ids, strict=True):
+        self, sender: Peer, frames: Sequence[Frame], marks: Sequence[Mark], time: float
+    ) -> list[tuple[Frame, Mark]]:
+        """Of these frames, and of those held back before, the ones that are let by now, each with its mark."""
+        passed: list[tuple[Frame, Mark]] = []
+        for frame, mark in zip(frames, marks, strict=True):
             place = sender, frame.channel, frame.track
             held = self._open.get(place)
             if held is None or frame.begins_assembly:  # what the one before was cut off from is missing
@@ -73,9 +75,9 @@ class AssemblyFilter:
                     self._free(held)
                 held = self._open[place] = _OpenAssembly()
             if held.is_shown:
-                passed.append((frame, command_id))
+                passed.append((frame, mark))
             else:
-                self._take(sender, held, frame, command_id, time, passed)
+                self._take(sender, held, frame, mark, time, passed)
             if frame.ends_assembly:
                 del self._open[place]
         return passed
@@ -83,14 +85,14 @@ class AssemblyFilter:
     def _take(
         self,
         sender: Peer,
-        held: _OpenAssembly,
+        held: _OpenAssembly[Mark],
         frame: Frame,
-        command_id: int | None,
+        mark: Mark,
         time: float,
-        passed: list[tuple[Frame, int | None]],
+        passed: list[tuple[Frame, Mark]],
     ) -> None:
         room = self._room
-        held.frames.append((frame, command_id))
+        held.frames.append((frame, mark))
         try:
             assembly = held.reader.add(frame)
         except ProtocolError:
@@ -109,14 +111,14 @@ class AssemblyFilter:
             else:
                 self._show(held, passed)
 
-    def _show(self, held: _OpenAssembly, passed: list[tuple[Frame, int | None]]) -> None:
+    def _show(self, held: _OpenAssembly[Mark], passed: list[tuple[Frame, Mark]]) -> None:
         """Let an assembly by as it comes."""
         passed += held.frames
         held.is_shown = True
         held.frames = []
         self._free(held)
 
-    def _free(self, held: _OpenAssembly) -> None:
+    def _free(self, held: _OpenAssembly[Mark]) -> None:
         if held.cost and self._room is not None:
             self._room.remove(held.cost)
         held.cost = 0
@@ -140,14 +142,8 @@ class AssemblyFilter:
 
     def _learn(self, sender: Peer, assembly: Assembly) -> None:
         """Know the client by what it sends while it logs in."""
-        if sender is not CLIENT or assembly.is_command:
-            return
-        method = assembly.method
-        if isinstance(method, ConnectionStartOk):
-            user, found = user_of(method, self._client.tls_subject), self._plain(method.client_properties or Map())
-            self._client = msgspec.structs.replace(self._client, user=user, properties=found)
-        elif isinstance(method, ConnectionOpen):
-            self._client = msgspec.structs.replace(self._client, vhost=method.virtual_host or "")
+        if sender is CLIENT and not assembly.is_command:
+            self._client = updated_amqp010_client(self._client, assembly.method, self._plain)
 
     def _value(self, path: str, sender: Peer, assembly: Assembly, time: float) -> Any:
         """What a name stands for; None where there is no such thing."""

@@ -28,10 +28,12 @@ test('a value becomes the filter that finds it', () => {
   expect(filterFor(['arguments', 'delivery_tag'], 3)).toBe('fields.delivery_tag == 3')
   expect(filterFor(['arguments', 'arguments', 'x-max-length'], 1)).toBe('arguments["x-max-length"] == 1')
   expect(filterFor(['properties', 'headers', 'tier'], 'gold')).toBe('headers.tier == "gold"')
+  expect(filterFor(['properties', 'application_headers', 'tier'], 'gold')).toBe('headers.tier == "gold"')
   expect(filterFor(['properties', 'message_id'], '7')).toBe('properties.message_id == "7"')
   expect(filterFor(['tags'], 'slow')).toBe('"slow" in tags')
   expect(filterFor(['arguments', 'arguments'], {})).toBeNull()
   expect(filterFor(['offset'], 3)).toBeNull()
+  expect(filterFor(['properties', 'ttl'], 3)).toBeNull()
 })
 
 test('a connection is found by the address and the port of its client', () => {
@@ -51,6 +53,14 @@ test('a frame in a line', () => {
   const publish = { ...row, method: 'basic.publish', arguments: { exchange: '', routing_key: 'q', mandatory: true, immediate: false } }
   expect(frameSummary(publish)).toBe('(default) → q mandatory')
   expect(frameSummary({ ...row, method: 'basic.ack', arguments: { delivery_tag: 1, multiple: false } })).toBe('delivery_tag=1')
+  const transfer = { ...row, type: 'command', flags: 'Bbe', command_id: 0, method: 'message.transfer' }
+  expect(frameSummary({ ...transfer, arguments: { destination: 'amq.direct', accept_mode: 1, acquire_mode: 0 } })).toBe(
+    '#0 → amq.direct accept_mode=none',
+  )
+  expect(frameSummary({ ...row, method: 'session.completed', flags: 'BEbe', arguments: { commands: [[0, 3], [7, 7]] } })).toBe(
+    'commands=0-3, 7',
+  )
+  expect(frameSummary({ ...row, type: 'header', flags: 'b', command_id: 7 })).toBe('#7 (its first frame)')
   expect(frameSummary({ ...row, type: 'error', code: 501, reason: 'what' })).toBe('501 what')
   const unseen = { ...row, type: 'error', code: 501, reason: 'bytes are missing from the capture', lost: 1204 }
   expect(isGap(unseen)).toBe(true)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from amqproxy.capture.decode import read_records
 from amqproxy.config_file import load
@@ -85,18 +86,47 @@ def test_a_test_that_is_copied_runs_and_passes(dashboard: Dashboard, tmp_path: P
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("capture", ["confirms", "every-type", "transactions", "channel-error", "consume-large"])
+@pytest.mark.parametrize(
+    "capture", ["brokerj9.2__jms-010-tx", "confirms", "every-type", "transactions", "channel-error", "consume-large"]
+)
 def test_a_test_that_is_copied_is_python(dashboard: Dashboard, capture: str) -> None:
     source = dashboard(capture).get(EXPORT, params={"format": "pytest"}).text
     compile(source, "copied", "exec")
 
 
-def test_a_rule_that_is_copied_is_a_config(dashboard: Dashboard, tmp_path: Path) -> None:
-    client = dashboard("confirms")
-    messages = client.get("/api/v1/sources/0/messages").json()["rows"]
-    for each in messages:
+@pytest.mark.parametrize("capture", ["confirms", "brokerj9.2__jms-010-request-reply"])
+def test_a_rule_that_is_copied_is_a_config(dashboard: Dashboard, tmp_path: Path, capture: str) -> None:
+    client = dashboard(capture)
+    messages = client.get("/api/v1/sources/0/messages", params={"limit": 10_000}).json()["rows"]
+    made = set()
+    kinds = {(each["type"], each.get("method")): each for each in messages}
+    for each in kinds.values():
         if each["type"] in ("publish", "deliver", "request"):
+            response = client.get(EXPORT, params={"format": "rule", "seq": each["seq"]})
+            if response.status_code == 404:
+                assert each["method"] in _UNRULED, each
+                continue
             file = tmp_path / "rule.yaml"
-            file.write_text(client.get(EXPORT, params={"format": "rule", "seq": each["seq"]}).text)
+            file.write_text(response.text)
             (rule,) = load(file).rules
             assert rule.mode == "shadow"
+            made.add(yaml.safe_load(response.text)["rules"][0]["match"]["method"])
+    assert made & {"basic.publish", "basic.deliver"}
+
+
+_UNRULED = {"execution.sync", "message.set-flow-mode", "message.stop", "message.flow", "session.request-timeout"}
+"""What of 0-10 rules do not see; of message.flow, credit in bytes."""
+
+
+def test_a_rule_of_a_transfer_is_about_its_publish(dashboard: Dashboard) -> None:
+    client = dashboard("brokerj9.2__jms-010-tx")
+    query = {"format": "rule", "filter": "method == 'message.transfer' && sender == 'client'"}
+    rule = yaml.safe_load(client.get(EXPORT, params=query).text)["rules"][0]
+    assert rule["match"] == {"method": "basic.publish", "routing_key": "jms.tx", "vhost": "test"}
+    assert rule["when"].startswith('exchange == ""')
+
+
+def test_a_test_of_0_10_publishes_what_was_transferred(dashboard: Dashboard) -> None:
+    source = dashboard("brokerj9.2__jms-010-tx").get(EXPORT, params={"format": "pytest"}).text
+    assert source.count("channel.basic_publish(") == 5
+    assert "'jms.tx'" in source

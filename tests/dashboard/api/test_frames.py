@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import records_of
 from dashboard.api import frames, messages
-from tests.dashboard.conftest import CAPTURES, Dashboard
+from dashboard.field import Field
+from dashboard.row_writer import ROW_BODY
+from tests.dashboard.conftest import CAPTURES, Dashboard, capture_of
+from tests.dashboard.dissected_fields import check_tiling
 
 EXPECTED = [json.loads(line) for line in (CAPTURES / "confirms.jsonl").read_text().splitlines()]
 FRAMES = "/api/v1/sources/0/frames"
@@ -18,6 +25,37 @@ def test_rows_are_those_of_decode(dashboard: Dashboard) -> None:
     rows = dashboard("confirms").get(FRAMES).json()["rows"]
     assert [row.pop("seq") for row in rows] == list(range(len(EXPECTED)))
     assert [{key: value for key, value in row.items() if key != "body"} for row in rows] == EXPECTED
+
+
+@pytest.mark.parametrize("capture", ["confirms", "brokerj9.2__jms-010-tx", "qpidd1.40__qpidpy-010-types"])
+def test_each_kind_of_frame_has_its_bytes_and_fields(dashboard: Dashboard, capture: str) -> None:
+    client = dashboard(capture)
+    decoded = read_decoded(capture_of(capture), reads_amqp010=True)
+    records = [json.loads(each.to_json()) for passed in decoded for each in records_of(passed, body=ROW_BODY)]
+    rows = client.get(FRAMES, params={"limit": 10_000}).json()["rows"]
+    assert [{key: value for key, value in row.items() if key != "seq"} for row in rows] == records
+    for row in {(row["type"], row.get("method")): row for row in rows}.values():
+        shown = client.get(f"{FRAMES}/{row['seq']}").json()
+        assert shown["record"]["seq"] == row["seq"]
+        if row["type"] != "protocol-header":
+            check_tiling(msgspec.convert(shown["fields"], list[Field]), 0, len(base64.b64decode(shown["bytes"])))
+
+
+@pytest.mark.parametrize(
+    ("query", "types"),
+    [
+        ("filter=method=='message.transfer'&limit=3", {"command", "header", "body"}),
+        ("filter=routing_key=='jms.tx'&limit=1000", {"command", "header", "body"}),
+        ("filter=vhost=='test'%26%26method=='tx.commit'", {"command"}),
+        ("channel=0&limit=5", {"command", "control"}),
+        ("filter=method=='session.attach'", {"control"}),
+    ],
+)
+def test_a_query_of_0_10(dashboard: Dashboard, query: str, types: set[str]) -> None:
+    client = dashboard("brokerj9.2__jms-010-tx")
+    rows = client.get(f"{FRAMES}?{query}").json()["rows"]
+    assert rows
+    assert {row["type"] for row in rows} <= types
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,9 @@ export interface FrameRow {
   arguments?: Table
   properties?: Table
   size?: number
+  /** Of 0-10: the place of a frame in its segment and its command, and the id of the command. */
+  flags?: string
+  command_id?: number
   body?: Value
   code?: number
   reason?: string

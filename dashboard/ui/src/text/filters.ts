@@ -12,6 +12,12 @@ function entry(table: string, name: string): string {
 /** Fields of methods that the filter language knows by their own names. */
 const OWN = new Set(['exchange', 'routing_key', 'queue', 'consumer_tag', 'destination'])
 
+/** Properties that it knows: 0-10 has others, too. */
+const PROPERTIES = new Set([
+  ...['content_type', 'content_encoding', 'headers', 'delivery_mode', 'priority', 'correlation_id', 'reply_to'],
+  ...['expiration', 'message_id', 'timestamp', 'type', 'user_id', 'app_id', 'cluster_id'],
+])
+
 /** The name in the filter language of a place in a record; null where it has none. */
 export function filterName(path: readonly string[]): string | null {
   const [first, second, ...rest] = path
@@ -42,8 +48,9 @@ export function filterName(path: readonly string[]): string | null {
     return [second, ...rest].reduce(entry, 'fields')
   }
   if (first === 'properties') {
-    if (second === 'headers' && rest.length) return rest.reduce(entry, 'headers')
-    return [second, ...rest].reduce(entry, 'properties')
+    if ((second === 'headers' || second === 'application_headers') && rest.length) return rest.reduce(entry, 'headers')
+    if (second === 'routing_key') return second
+    return PROPERTIES.has(second) ? [second, ...rest].reduce(entry, 'properties') : null
   }
   if (first === 'headers') return [second, ...rest].reduce(entry, 'headers')
   return null

@@ -51,17 +51,45 @@ export function gapText(row: { type: string; count?: number; lost?: number; reas
 
 export function frameSummary(row: FrameRow): string {
   if (isGap(row)) return gapText(row)
+  const id = row.command_id === undefined ? '' : `#${row.command_id}`
+  return [id, partOf(row), contents(row)].filter(Boolean).join(' ')
+}
+
+/** Of a command, a header or a control of 0-10 in several frames: which of them this is. */
+function partOf(row: FrameRow): string {
+  if (row.flags === undefined || row.type === 'body' || row.type === 'error') return ''
+  const [isFirst, isLast] = [row.flags.includes('b'), row.flags.includes('e')]
+  if (isFirst && isLast) return ''
+  return isFirst ? '(its first frame)' : isLast ? '(its last frame)' : '(more of it)'
+}
+
+function contents(row: FrameRow): string {
   if (row.type === 'error' || row.reason !== undefined) {
     return [row.code, row.reason, row.lost ? `${row.lost} bytes lost` : ''].filter(Boolean).join(' ')
   }
   if (row.type === 'header') return [entries(row.arguments), entries(row.properties)].filter(Boolean).join('  ')
   if (row.type === 'body') return row.body === undefined ? '' : inline(row.body)
+  if (row.method === 'message.transfer') {
+    const { destination, accept_mode, acquire_mode, ...rest } = row.arguments ?? {}
+    const modes = [accept_mode === 1 ? 'accept_mode=none' : '', acquire_mode === 1 ? 'acquire_mode=not-acquired' : '']
+    return [`→ ${inline(destination) || '(default)'}`, ...modes, entries(rest as Table)].filter(Boolean).join(' ')
+  }
   if (row.method === 'basic.publish') {
     const { exchange, routing_key, ...rest } = row.arguments ?? {}
     return `${inline(exchange) || '(default)'} → ${inline(routing_key)} ${entries(rest as Table)}`.trimEnd()
   }
-  return entries(row.arguments)
+  return entries(withSets(row.arguments))
 }
+
+/** The arguments of 0-10 with sets of command ids as a person writes them: `0-3, 7`. */
+function withSets(table: Table | undefined): Table | undefined {
+  const text = (ranges: Value[]): string =>
+    (ranges as [number, number][]).map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(', ')
+  const sets = Object.entries(table ?? {}).filter(([name, value]) => SETS.has(name) && Array.isArray(value))
+  return sets.length ? { ...table, ...Object.fromEntries(sets.map(([name, value]) => [name, text(value as Value[])])) } : table
+}
+
+const SETS = new Set(['commands', 'transfers'])
 
 export function ruleSummary(row: FrameRow | MessageRow): string {
   return [row.verdict, row.rules?.length ? `by ${row.rules.join(', ')}` : '', row.tags?.map((tag) => `#${tag}`).join(' ')]

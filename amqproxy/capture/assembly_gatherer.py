@@ -1,0 +1,44 @@
+"""From the frames of a captured connection of AMQP 0-10 to whole commands, where some of the frames may be missing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from amqproxy.amqp010.assembly import Assembly, AssemblyReader
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.conversion.command_view import command_view
+from amqproxy.peer import Peer
+
+
+class ViewedAssembly(NamedTuple):
+    """A whole control or command, and what it is in 0-9-1, where it is anything there."""
+
+    assembly: Assembly
+    view: Command | None
+
+
+class AssemblyGatherer:
+    """The controls and commands of both peers of one connection. What is not whole, or malformed, is left out."""
+
+    def __init__(self) -> None:
+        self._readers: dict[tuple[Peer, int], AssemblyReader] = {}
+
+    def gather(self, sender: Peer, frame: Frame, command_id: int | None) -> ViewedAssembly | None:
+        """What a frame completes; malformed frames are reported by the decoder."""
+        place = (sender, frame.channel)
+        reader = self._readers.get(place)
+        if reader is None:
+            reader = self._readers[place] = AssemblyReader()
+        try:
+            assembly = reader.add(frame)
+            if assembly is None:
+                return None
+            view = command_view(sender, assembly, command_id or 0)
+            if view is not None and view.index >= 0:
+                _ = view.method  # a name may be no text of 0-9-1
+            return ViewedAssembly(assembly, view)
+        except (ProtocolError, ProtocolError091):
+            return None

@@ -1,0 +1,37 @@
+"""A command that is kept, as one of 0-9-1, in whose words rules and tests are written for both protocols."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
+from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.conversion.message_views import properties_view, transfer_view
+from amqproxy.conversion.method_views import method_view
+from amqproxy.taps.trace.transfers import TransferBase, TransferDelivery, TransferProperties
+from dashboard.message_ring import Content
+
+
+class EquivalentCommand(NamedTuple):
+    """A method of 0-9-1, and the properties of its message."""
+
+    method: Method
+    properties: Properties = NO_PROPERTIES
+
+
+def equivalent_command(content: Content) -> EquivalentCommand | None:
+    """The command as rules see it; None of what they do not see. A message that was returned is its publish."""
+    method, properties = content.method, content.properties
+    if isinstance(method, TransferBase):
+        header = properties.header if isinstance(properties, TransferProperties) else None
+        sender, number = CLIENT, 0
+        if isinstance(method, TransferDelivery):
+            sender, number = content.sender, method.delivery_tag or 0
+        return EquivalentCommand(transfer_view(sender, method.transfer, header, number), properties_view(header))
+    if isinstance(method, AMQP010Method):
+        view = method_view(content.sender, method)
+        return None if view is None else EquivalentCommand(view)
+    assert isinstance(properties, Properties)  # those of 0-9-1
+    return EquivalentCommand(method, properties)

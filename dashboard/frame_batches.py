@@ -1,0 +1,54 @@
+"""What was decoded, in parts that do not take long, and as a ring keeps it: frames as the bytes that they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames
+from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.frame_chunk import FrameChunk
+
+MAX_FRAMES = 256
+"""Frames of a part."""
+
+
+def batches(decoded: Decoded) -> Iterator[Decoded]:
+    """The same in parts."""
+    if isinstance(decoded, DecodedAMQP010Frames):
+        yield from _amqp010_batches(decoded)
+    elif not isinstance(decoded, DecodedFrames) or len(decoded.frames) <= MAX_FRAMES:
+        yield decoded
+    elif isinstance(decoded.frames, FrameChunk):
+        for chunk in decoded.frames.parts(MAX_FRAMES):
+            yield msgspec.structs.replace(decoded, frames=chunk)
+    else:
+        for begin in range(0, len(decoded.frames), MAX_FRAMES):
+            yield msgspec.structs.replace(decoded, frames=decoded.frames[begin : begin + MAX_FRAMES])
+
+
+def _amqp010_batches(decoded: DecodedAMQP010Frames) -> Iterator[Decoded]:
+    chunk = _chunk(decoded.frames, decoded.command_ids)
+    if chunk is not None:
+        for part in chunk.parts(MAX_FRAMES):
+            yield msgspec.structs.replace(decoded, frames=part, command_ids=part.command_ids)
+        return
+    for begin in range(0, len(decoded.frames), MAX_FRAMES):
+        end = begin + MAX_FRAMES
+        yield msgspec.structs.replace(
+            decoded, frames=decoded.frames[begin:end], command_ids=decoded.command_ids[begin:end]
+        )
+
+
+def _chunk(frames: Sequence[AMQP010Frame], command_ids: Sequence[int | None]) -> AMQP010Chunk | None:
+    """The frames as one chunk; None where bytes of them, or between them, are missing."""
+    if isinstance(frames, AMQP010Chunk):
+        return frames
+    at = first = frames[0].offset
+    for frame in frames:
+        if frame.lost or frame.offset != at:
+            return None
+        at += frame.length()
+    return AMQP010Chunk(b"".join([frame.raw for frame in frames]), first, command_ids)

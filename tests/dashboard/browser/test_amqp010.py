@@ -1,0 +1,100 @@
+"""Clients of AMQP 0-10 on the page: their frames, one with its fields and bytes, a filter, the ladder, a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from amqproxy.amqp010.commands import ExecutionSync, MessageAccept, QueueDeclare
+from amqproxy.amqp010.sequence import SequenceSet
+from tests.dashboard.browser.screens import rows, set_filter
+from tests.dashboard.browser.stage import Stage
+from tests.dashboard.browser.watched_page import WatchedPage
+from tests.real.amqp010_peer import AMQP010Peer
+from tests.real.poll import until
+
+pytestmark = [pytest.mark.real, pytest.mark.once]  # the page is not compiled
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A proxy, one client of which has declared, published and consumed, and is still there."""
+    running = Stage(tmp_path_factory.mktemp("stage"))
+    try:
+        with AMQP010Peer(running.port) as peer:
+            peer.attach()
+            peer.send(1, QueueDeclare("orders", sync=True))
+            for number in range(3):
+                peer.publish(1, b'{"order": %d}' % number, key="orders", tenant="acme")
+            peer.subscribe(1, "orders")
+            for _ in range(3):
+                peer.expect("message.transfer")
+            peer.send(1, MessageAccept(SequenceSet([(0, 1)])), ExecutionSync(sync=True))
+            peer.expect("session.completed")
+            until(lambda: _has_accept(running), "the dashboard to have it all")
+            yield running
+    finally:
+        running.kill()
+
+
+def _has_accept(stage: Stage) -> bool:
+    return any(row.get("method") == "message.accept" for row in stage.get("sources/0/frames?limit=1000")["rows"])
+
+
+def test_a_filter_shows_the_frames_of_commands(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(stage.url + "frames")
+    set_filter(page.page, "method == 'message.transfer' && sender == 'client'")
+    expect(rows(page.page)).to_have_count(9)
+    expect(rows(page.page).filter(has_text="#1 → (default)")).to_have_count(1)
+    set_filter(page.page, "body.contains('order') && headers.tenant == 'acme' && sender == 'server'")
+    expect(rows(page.page)).to_have_count(9)
+    set_filter(page.page, "method == 'message.accept' && sender == 'client'")
+    expect(rows(page.page).first).to_contain_text("transfers=0-1")
+
+
+def test_one_frame_has_its_fields_and_its_bytes(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(stage.url + "frames")
+    set_filter(page.page, "method == 'queue.declare'")
+    expect(rows(page.page)).to_have_count(1)
+    rows(page.page).first.click()
+    tree = page.page.get_by_role("tree", name="Fields")
+    for name in ("first segment", "track", "session header", "packing flags", "durable"):
+        expect(tree).to_contain_text(name)
+    tree.get_by_role("treeitem").filter(has_text="orders").last.click()
+    expect(page.page.get_by_role("group", name="selected are")).to_be_visible()
+
+
+def test_the_ladder_has_the_ids_of_commands(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(stage.url + "sequence")
+    section = page.page.get_by_role("region", name="Connection")
+    expect(section).to_contain_text("queue.declare")
+    expect(section).to_contain_text("#0 queue=orders")
+    expect(section).to_contain_text("session.completed")
+
+
+def test_a_message_becomes_a_rule_that_the_proxy_takes(stage: Stage, page: WatchedPage, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    window: Any = page.page
+    window.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(stage.url + "messages")
+    set_filter(window, "method == 'message.transfer' && sender == 'client'")
+    messages = window.get_by_role("grid", name="Messages").locator(".sheet").get_by_role("row")
+    published = messages.filter(has_text="publish")
+    expect(published).to_have_count(3)
+    published.first.click()
+    window.get_by_role("button", name="Export").click()
+    window.get_by_role("button", name="Copy as rule").click()
+    expect(window.get_by_text("A rule is in the clipboard")).to_be_visible()
+    (rule,) = yaml.safe_load(window.evaluate("navigator.clipboard.readText()"))["rules"]
+    assert (rule["match"]["method"], rule["match"]["routing_key"]) == ("basic.publish", "orders")
