@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -89,6 +90,7 @@ class Printing:
         self._something = trio.Event()
         self._much = trio.Event()
         self._lock = trio.Lock()
+        self._writing = threading.Lock()
         self._unwritten = 0
         self._reason = ""
 
@@ -149,10 +151,7 @@ class Printing:
                 return
             try:
                 # A write that blocks cannot be cancelled; its thread is left to the end of the process.
-                if self._lines is None:
-                    failures = await trio.to_thread.run_sync(_print, self._render, records, abandon_on_cancel=True)
-                else:
-                    failures = await trio.to_thread.run_sync(_print_lines, self._lines, records, abandon_on_cancel=True)
+                failures = await trio.to_thread.run_sync(self._print, records, abandon_on_cancel=True)
             except BrokenPipeError:
                 self.is_unheard = True
                 self._queue.close()
@@ -162,6 +161,11 @@ class Printing:
             else:
                 if failures:
                     report("records not printed", failures[0], count=len(failures))
+
+    def _print(self, records: Iterable[Any]) -> list[Exception]:
+        """Write records behind those of a thread that was left: neither their bytes nor their lines may mix."""
+        with self._writing:
+            return _print(self._render, records) if self._lines is None else _print_lines(self._lines, records)
 
 
 def _count_of(record: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -132,3 +133,35 @@ async def test_many_lines_are_written_in_parts(
         printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES * 2, 0))
     await printing.finish()
     assert [each.count(b"\n") for each in writes] == [4, 4, 4]
+
+
+async def test_what_a_thread_that_was_left_has_to_write_comes_before_what_is_written_last(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    written: list[bytes] = []
+    blocked, released = threading.Event(), threading.Event()
+
+    def write(descriptor: int, data: bytes) -> int:
+        blocked.set()
+        assert released.wait(20)
+        written.append(data)
+        return len(data)
+
+    monkeypatch.setattr("amqproxy.printing.os", SimpleNamespace(write=write))
+    monkeypatch.setattr("amqproxy.printing.WRITE_SIZE", 1)
+    monkeypatch.setattr("amqproxy.printing.PATIENCE", 20.0)
+    printing = lines_of()
+    for _ in range(3):
+        printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(octets("1: tx.select"), 0))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(printing.run, lambda: None)
+        with trio.fail_after(20):
+            while not blocked.is_set():  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        nursery.cancel_scope.cancel()
+    printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(octets("1: tx.commit"), 0))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(printing.finish)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        released.set()
+    assert [line.split()[-1] for line in b"".join(written).splitlines()] == [b"tx.select"] * 3 + [b"tx.commit"]
