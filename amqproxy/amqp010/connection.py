@@ -46,11 +46,11 @@ MAX_DEVIATIONS = 1000
 class Connection:
     """One connection, between a CLIENT and a SERVER.
 
-    `state` is where it is in its life, `channels` are those on which frames came, by number; `channel_max`, `frame_max`
-    and `heartbeat` (seconds) are 0 until agreed, and where there is no limit. `client` is the client's start-ok,
-    `virtual_host` the one it opened, `redirect` the host that it was sent to instead. `retained` has the sessions that
-    are not attached, by name, `most_retained` at most; it may be shared by the connections of one user (sessions of
-    others are different ones).
+    `state` is where it is in its life, `channels` are those on which frames came, by number, and `session_count` is on
+    how many of them the client is attached to a session; `channel_max`, `frame_max` and `heartbeat` (seconds) are 0
+    until agreed, and where there is no limit. `client` is the client's start-ok, `virtual_host` the one it opened,
+    `redirect` the host that it was sent to instead. `retained` has the sessions that are not attached, by name,
+    `most_retained` at most; it may be shared by the connections of one user (sessions of others are different ones).
 
     With `deviations`, what breaks a rule of one session, so that the frames after it still can be understood, is added
     to that list, `MAX_DEVIATIONS` at most, and not raised.
@@ -71,6 +71,7 @@ class Connection:
         "readers",
         "redirect",
         "retained",
+        "session_count",
         "state",
         "virtual_host",
     )
@@ -86,6 +87,7 @@ class Connection:
     ) -> None:
         self.state = ConnectionState.NEW
         self.channels: dict[int, Channel] = {}
+        self.session_count = 0
         self.frame_max = self.channel_max = self.heartbeat = 0
         self.client: ConnectionStartOk | None = None
         self.virtual_host = ""
@@ -191,7 +193,11 @@ class Connection:
                 return False
             if self.state not in HAS_CHANNELS:
                 raise FramingError(f"{control.name} from the {sender} in state {self.state}", section="9.1 connection")
-            return channel.receive_control(sender, control)
+            had_session = channel.session is not None
+            try:
+                return channel.receive_control(sender, control)
+            finally:
+                self.session_count += (channel.session is not None) - had_session
         except ProtocolError as error:
             if not error.class_code:
                 error.class_code, error.method_code = control.class_code, control.method_code
@@ -223,6 +229,7 @@ class Connection:
         """Retain the sessions that are attached, as the transport is gone."""
         for channel in self.channels.values():
             channel.release()
+        self.session_count = 0
 
     # --- what is agreed
 

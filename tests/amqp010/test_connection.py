@@ -310,8 +310,10 @@ def test_sessions_are_retained_when_the_transport_is_gone() -> None:
         << 2 session.attached name_=t
         """
     )
+    assert connection.session_count == 2
     connection.release()
     assert list(connection.retained) == [b"s"]
+    assert connection.session_count == 0
 
 
 # --- heartbeats

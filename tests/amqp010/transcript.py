@@ -191,6 +191,12 @@ def _numbered(steps: list[Step]) -> Iterator[tuple[int, Step]]:
 
 
 def _feed(connection: Connection, burst: list[Step], split: Splitter) -> None:
+    _feed_burst(connection, burst, split)
+    attached = [channel for channel in connection.channels.values() if channel.session is not None]
+    assert connection.session_count == len(attached)
+
+
+def _feed_burst(connection: Connection, burst: list[Step], split: Splitter) -> None:
     last = burst[-1]
     data = b"".join(step.data for step in burst)
     if last.is_header:

@@ -407,7 +407,7 @@ class AMQP010Traffic:
         for sender, channel, method in self._met:
             self._on_method(sender, channel, method)
         self._met.clear()
-        self._report.note_channels(len(self.sessions))
+        self._report.note_channels(self.legs[CLIENT].connection.session_count)
         if self._report.tap is not None:
             for peer in (CLIENT, SERVER):
                 for note, chunk in self.passage.take_passed(peer):
