@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from itertools import repeat
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bench import talk
 
@@ -75,30 +75,41 @@ def fill(message: bytes) -> bytes:
     return message * max(1, BUFFER // len(message))
 
 
-def flood(socks: Iterable[socket.socket], data: bytes, times: int) -> list[float]:
+class Farewell(NamedTuple):
+    """The close that ends a flood, and what answers it."""
+
+    close: bytes
+    close_ok: bytes
+
+
+FAREWELL = Farewell(talk.CLOSE, talk.CLOSE_OK)
+
+
+def flood(socks: Iterable[socket.socket], data: bytes, times: int, farewell: Farewell = FAREWELL) -> list[float]:
     """Write `data` so many times on each connection, then a close; return when it began."""
     socks = list(socks)
     began = time.monotonic()
-    each(lambda sock: _flood(sock, data, times), socks)
+    each(lambda sock: _flood(sock, data, times, farewell), socks)
     return [began]
 
 
-def _flood(sock: socket.socket, data: bytes, times: int) -> None:
+def _flood(sock: socket.socket, data: bytes, times: int, farewell: Farewell) -> None:
     for _ in repeat(None, times):
         sock.sendall(data)
-    sock.sendall(talk.CLOSE)
-    if talk.read_exactly(sock, len(talk.CLOSE_OK)) != talk.CLOSE_OK:
+    sock.sendall(farewell.close)
+    if talk.read_exactly(sock, len(farewell.close_ok)) != farewell.close_ok:
         raise ValueError("the close was not answered")
     sock.close()
 
 
-def sink(socks: Iterable[socket.socket], size: int) -> list[float]:
+def sink(socks: Iterable[socket.socket], size: int, farewell: Farewell = FAREWELL) -> list[float]:
     """Read `size` bytes and the close behind them on each connection; return when the last arrived."""
-    return [max(each(lambda sock: _sink(sock, size), list(socks)))]
+    return [max(each(lambda sock: _sink(sock, size, farewell), list(socks)))]
 
 
-def _sink(sock: socket.socket, size: int) -> float:
-    wanted = size + len(talk.CLOSE)
+def _sink(sock: socket.socket, size: int, farewell: Farewell) -> float:
+    close = farewell.close
+    wanted = size + len(close)
     buffer = memoryview(bytearray(BUFFER))
     mark = b""
     while wanted:
@@ -106,11 +117,11 @@ def _sink(sock: socket.socket, size: int) -> float:
         if not got:
             raise ValueError(f"closed {wanted} bytes too early")
         wanted -= got
-        mark = mark[-len(talk.CLOSE) :] + bytes(buffer[max(0, got - len(talk.CLOSE)) : got])
+        mark = mark[-len(close) :] + bytes(buffer[max(0, got - len(close)) : got])
     ended = time.monotonic()
-    if not mark.endswith(talk.CLOSE):
+    if not mark.endswith(close):
         raise ValueError(f"more came than was sent, ending in {mark!r}")
-    sock.sendall(talk.CLOSE_OK)
+    sock.sendall(farewell.close_ok)
     sock.recv(1)
     sock.close()
     return ended

@@ -13,12 +13,13 @@ import selectors
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import psutil
 
@@ -49,12 +50,31 @@ AS_HAPROXY = Goal(1.0)
 LESS, NO_MORE = Goal(0.9, True), Goal(1.0, True)
 
 
+class Exchange(NamedTuple):
+    """What a client sends, which the broker answers by `answers` of the same size in turn; and how both begin."""
+
+    message: bytes
+    answers: Sequence[bytes]
+    connect: Callable[[int], socket.socket]
+    accept: Callable[[socket.socket], None]
+
+
+def _connect(port: int) -> socket.socket:
+    sock = talk.connect(port)
+    talk.select_confirms(sock)
+    return sock
+
+
+CONFIRMED = Exchange(MESSAGE, [talk.ack()], _connect, partial(talk.answer, confirms=True))
+"""A small publish, and its basic.ack."""
+
+
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
     """Rows for bulk, for round trips, for the CPU time of one, and for an idle connection; then before RabbitMQ."""
     with ExitStack() as stack:
         listening = stack.enter_context(peers.listener())
         port = listening.getsockname()[1]
-        proxies, missing = _contenders(stack, port)
+        proxies, missing = contenders_with_pumps(stack, port)
         yield from missing
         two = [each for each in proxies if each.name in (HAPROXY_TWO, TWO)]
         one = [each for each in proxies if each not in two]
@@ -88,7 +108,7 @@ def _round_trips(
         count = min(wanted, _most_connections() - SPARE)
         progress(f"pump: {RATE:,} a second on {count:,} connections {placement.name}")
         seconds = max(1.0, 2 * scale, scale * count / RATE)
-        trips, costs = _paced(listening, proxies, placement, count, min(rounds, most), seconds)
+        trips, costs = paced_rounds(listening, proxies, placement, count, min(rounds, most), seconds)
         name = f"{RATE:,}/s on {count:,}"
         yield Row(section, f"{name}, added", "µs", added(trips), (HAPROXY,), LESS, less_is_better=True)
         yield Row(section, f"{name}, CPU a message", "µs", costs, (HAPROXY,), NO_MORE, less_is_better=True)
@@ -99,7 +119,7 @@ def _most_connections() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - SPARE
 
 
-def _contenders(stack: ExitStack, port: int) -> tuple[list[Proxy], list[str]]:
+def contenders_with_pumps(stack: ExitStack, port: int) -> tuple[list[Proxy], list[str]]:
     """None, HAProxy with one thread and with two, ours without a pump, with one, and with two; and what is missing."""
     proxies, missing = [Proxy("no proxy", port)], []
     try:
@@ -135,7 +155,7 @@ def _in_front(rounds: int, scale: float) -> Iterator[Row | str]:
     """A publisher and a consumer of a real broker, and round trips to its confirm."""
     try:
         with peers.rabbitmq() as node, ExitStack() as stack:
-            proxies, missing = _contenders(stack, node.port)
+            proxies, missing = contenders_with_pumps(stack, node.port)
             yield from missing
             left_out = (WITHOUT, HAPROXY_TWO, TWO)
             proxies = [each for each in proxies if each.name not in left_out]
@@ -155,15 +175,21 @@ def _in_front(rounds: int, scale: float) -> Iterator[Row | str]:
         yield str(lack)
 
 
-def _paced(
-    listening: socket.socket, proxies: list[Proxy], placement: Placement, count: int, rounds: int, seconds: float
+def paced_rounds(
+    listening: socket.socket,
+    proxies: list[Proxy],
+    placement: Placement,
+    count: int,
+    rounds: int,
+    seconds: float,
+    exchange: Exchange = CONFIRMED,
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """By proxy, the median round trip and the CPU time a message, both in µs, of each round."""
     trips: dict[str, list[float]] = {proxy.name: [] for proxy in proxies}
     costs: dict[str, list[float]] = {proxy.name: [] for proxy in proxies if proxy.pid is not None}
     for turn in range(rounds):
         for proxy in proxies if turn % 2 == 0 else reversed(proxies):
-            trip, cost = paced(listening, proxy, count, seconds, placement)
+            trip, cost = paced(listening, proxy, count, seconds, placement, exchange)
             trips[proxy.name].append(trip / MICROSECOND)
             if proxy.pid is not None:
                 costs[proxy.name].append(cost / MICROSECOND)
@@ -171,7 +197,12 @@ def _paced(
 
 
 def paced(
-    listening: socket.socket, proxy: Proxy, count: int, seconds: float, placement: Placement
+    listening: socket.socket,
+    proxy: Proxy,
+    count: int,
+    seconds: float,
+    placement: Placement,
+    exchange: Exchange,
 ) -> tuple[float, float]:
     """The median of round trips at a fixed rate, over so many connections in turn; the proxy's CPU time for each.
 
@@ -179,21 +210,19 @@ def paced(
     """
     messages = int(RATE * seconds)
     _, (spent, *trips) = load.side_by_side(
-        partial(_answer_all, listening, count, placement), partial(_send_paced, proxy, count, messages, placement)
+        partial(_answer_all, listening, count, placement, exchange),
+        partial(_send_paced, proxy, count, messages, placement, exchange),
     )
     return median(trips), spent / messages
 
 
-def _send_paced(proxy: Proxy, count: int, messages: int, placement: Placement) -> list[float]:
+def _send_paced(proxy: Proxy, count: int, messages: int, placement: Placement, exchange: Exchange) -> list[float]:
     """The proxy's CPU time, then the times of the round trips."""
     placement.put_end()
-    socks = []
-    size = len(talk.ack())
-    for _ in range(count):
-        socks.append(talk.connect(proxy.port))
-        talk.select_confirms(socks[-1])
+    message, size = exchange.message, len(exchange.answers[0])
+    socks = [exchange.connect(proxy.port) for _ in range(count)]
     for sock in socks * (WARM if count < MANY else LEAST_WARM):
-        sock.send(MESSAGE)
+        sock.send(message)
         talk.read_exactly(sock, size)
     before = 0.0 if proxy.pid is None else cpu_seconds(proxy.pid)
     trips = []
@@ -202,7 +231,7 @@ def _send_paced(proxy: Proxy, count: int, messages: int, placement: Placement) -
         due += 1 / RATE
         time.sleep(max(0.0, due - time.perf_counter()))
         began = time.perf_counter()
-        sock.send(MESSAGE)
+        sock.send(message)
         talk.read_exactly(sock, size)
         trips.append(time.perf_counter() - began)
     spent = 0.0 if proxy.pid is None else cpu_seconds(proxy.pid) - before
@@ -222,15 +251,17 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
-def _answer_all(listening: socket.socket, count: int, placement: Placement) -> list[float]:
+def _answer_all(listening: socket.socket, count: int, placement: Placement, exchange: Exchange) -> list[float]:
     placement.put_end()
     selector = selectors.DefaultSelector()
-    acknowledgement = talk.ack()
+    answers: dict[int, Iterator[bytes]] = {}
     for _ in range(count):
         sock = listening.accept()[0]
-        talk.answer(sock, confirms=True)
+        exchange.accept(sock)
         selector.register(sock, selectors.EVENT_READ)
-    left = dict.fromkeys((key.fd for key in selector.get_map().values()), len(MESSAGE))
+        answers[sock.fileno()] = cycle(exchange.answers)
+    size = len(exchange.message)
+    left = dict.fromkeys(answers, size)
     while selector.get_map():
         for key, _ in selector.select():
             assert isinstance(key.fileobj, socket.socket)
@@ -241,6 +272,6 @@ def _answer_all(listening: socket.socket, count: int, placement: Placement) -> l
                 selector.unregister(sock)
                 sock.close()
             elif not left[key.fd]:
-                left[key.fd] = len(MESSAGE)
-                sock.send(acknowledgement)
+                left[key.fd] = size
+                sock.send(next(answers[key.fd]))
     return []

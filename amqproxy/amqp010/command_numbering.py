@@ -6,7 +6,7 @@ from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import COMMAND, COMMAND_TRACK, Frame
 from amqproxy.amqp010.methods import BY_NAME
-from amqproxy.amqp010.sequence import add
+from amqproxy.amqp010.sequence import BITS, add
 
 _COMMAND_POINT = BY_NAME["session.command-point"].index
 _UNNUMBERED = frozenset(BY_NAME[f"session.{name}"].index for name in ("attach", "attached", "detached", "gap"))
@@ -49,6 +49,23 @@ class CommandNumbering:
     def current(self, channel: int) -> int | None:
         """The id of the command that is under way on a channel, where it is known."""
         return self._current.get(channel)
+
+    def copy(self) -> CommandNumbering:
+        """Another one, that goes on from here by itself."""
+        other = CommandNumbering()
+        other._next, other._current = self._next.copy(), self._current.copy()
+        return other
+
+    def skip(self, channel: int, commands: int, *, is_under_way: bool) -> None:
+        """So many commands have begun on a channel whose frames came elsewhere; is the last one still under way?"""
+        number = self._next.get(channel)
+        if commands:
+            if number is not None:
+                number = (number + commands) % (1 << BITS)
+                self._next[channel] = number
+            self._current[channel] = None if number is None else (number - 1) % (1 << BITS)
+        if not is_under_way:
+            self._current.pop(channel, None)
 
     def forget(self) -> None:
         """Frames are missing: no id is known from here on."""

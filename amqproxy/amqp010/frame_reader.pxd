@@ -6,6 +6,9 @@ from amqproxy.amqp010.frame cimport Frame
 from amqproxy.amqp010.tally cimport Tally
 
 
+cdef int next_state(int state, int flags, int kind, int track, int index, bint may_go_on) noexcept nogil
+
+
 @cython.final
 cdef class FrameReader:
     cdef readonly long long offset

@@ -66,19 +66,25 @@ _UNKNOWN = cython.declare(cython.int, 0x80)
 _KINDS = ("control", "command", "header", "body")
 
 
+@cython.nogil
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
 def _next_state(
-    state: cython.int, flags: cython.int, kind: cython.int, track: cython.int, index: cython.int
+    state: cython.int,
+    flags: cython.int,
+    kind: cython.int,
+    track: cython.int,
+    index: cython.int,
+    may_go_on: cython.bint,
 ) -> cython.int:
     """The state of a track behind a frame; negative where the frame may not come.
 
     0x0F has the flags of the frame before, 0x30 its type, 0x40 is a segment that goes on, 0x80 a track that was joined
-    in the middle, and what is above 0xFF is the command's index plus one.
+    in the middle, and what is above 0xFF is the command's index plus one. Where a command begins that has segments
+    behind it, or may have, it `may_go_on`.
     """
     before: cython.int
-    carries: cython.p_const_uchar = _CARRIES_CONTENT
     if flags & 10 == 10:  # an assembly begins
         if state & 0x7F:
             return -1
@@ -86,7 +92,7 @@ def _next_state(
             return -2
         if flags & 5 == 5:
             return 0
-        if not flags & 4 and (kind == _CONTROL or (index >= 0 and not carries[index])):
+        if not flags & 4 and (kind == _CONTROL or not may_go_on):
             return -3
         return flags | kind << 4 | (0 if flags & 1 else 0x40) | (index + 1) << 8
     if state == 0x80:  # joined in the middle: believe what comes
@@ -108,6 +114,21 @@ def _next_state(
     if kind == _BODY and not flags & 4:  # nothing comes after a body
         return -7
     return flags | kind << 4 | (0 if flags & 1 else 0x40) | (state & ~0xFF)
+
+
+@cython.nogil
+@cython.cfunc
+@cython.exceptval(check=False)
+def next_state(
+    state: cython.int,
+    flags: cython.int,
+    kind: cython.int,
+    track: cython.int,
+    index: cython.int,
+    may_go_on: cython.bint,
+) -> cython.int:
+    """The same, for the pump, which is compiled from other modules."""
+    return _next_state(state, flags, kind, track, index, may_go_on)
 
 
 @cython.final
@@ -336,6 +357,7 @@ class FrameReader:
         index_of: cython.p_const_uchar = _INDEX_OF
         segments: cython.p_const_uchar = _SEGMENTS
         turns: cython.p_const_uchar = _TURNS
+        carries: cython.p_const_uchar = _CARRIES_CONTENT
         frames_seen: cython.ulonglong[::1] = self.tally._frames  # type: ignore[type-arg, valid-type, assignment]
         bytes_seen: cython.ulonglong[::1] = self.tally._byte_counts  # type: ignore[type-arg, valid-type, assignment]
         position: cython.Py_ssize_t = start
@@ -348,6 +370,7 @@ class FrameReader:
         index: cython.int
         slot: cython.int
         state: cython.int
+        may_go_on: cython.bint
         is_wanted: cython.bint
         frame: Frame
         zero_copy: cython.bint = self.zero_copy
@@ -384,7 +407,8 @@ class FrameReader:
             track = channel << 1 | p[position + 5]
             if track != self._track:
                 self._turn_to(track)
-            state = _next_state(self._state, flags, kind, p[position + 5], index)
+            may_go_on = index < 0 or carries[index] != 0
+            state = _next_state(self._state, flags, kind, p[position + 5], index, may_go_on)
             if state < 0:
                 self._fail(self._out_of_order(state, kind, channel, base + position))
                 return position

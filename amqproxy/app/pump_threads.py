@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from amqproxy.app.cpu_quota import cpu_quota
 from amqproxy.config import Config
 from amqproxy.log import logger
-from amqproxy.proxy.stateful import STATEFUL
+from amqproxy.proxy.stateful import AMQP010_KEPT, STATEFUL
 from amqproxy.pump.pumps import Pumps, are_available
 from amqproxy.taps.metrics import Metrics
 
@@ -33,7 +33,7 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
         logger().warning("no pumps", reason="they are compiled, and for Linux", threads=threads)
         yield None
     else:
-        pumps = Pumps(threads, STATEFUL, metrics, **_forced())
+        pumps = Pumps(threads, STATEFUL, metrics, amqp010_keeps=AMQP010_KEPT, **_forced())
         with pumps.started():
             yield pumps if pumps.count else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from amqproxy.amqp010 import commands, controls
+from amqproxy.amqp010.methods import BY_INDEX as AMQP010_BY_INDEX
 from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER
@@ -20,3 +22,19 @@ STATEFUL = {
 }
 """Of each sender, the methods that change what the legs have agreed. The others, which are nearly
 all there are, need not be handed over to be relayed."""
+
+DEFINED = (commands, controls)
+"""The modules whose classes are in the table of AMQP 0-10 once they are imported."""
+
+_ATTACHMENT = ("session.attach", "session.attached", "session.detach", "session.detached")
+_NUMBERING = ("session.command-point", "session.gap")
+
+AMQP010_STATEFUL = frozenset(
+    cls.index
+    for cls in AMQP010_BY_INDEX
+    if cls.name in (*_ATTACHMENT, "execution.exception") or cls.name.startswith("connection.")
+) - {cls.index for cls in AMQP010_BY_INDEX if cls.name == "connection.heartbeat"}
+"""What changes a connection of AMQP 0-10, and which sessions are attached to its channels."""
+
+AMQP010_KEPT = bytes([cls.index in AMQP010_STATEFUL or cls.name in _NUMBERING for cls in AMQP010_BY_INDEX])
+"""The same, and what changes the numbers of the commands: a 1 at the index of each. No pump passes these on."""

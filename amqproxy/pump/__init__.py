@@ -9,9 +9,11 @@ costs trio a task switch and two system calls for each; a `Pump` (`pump`) does i
 There is none where amqproxy is not compiled, or not on Linux: `pumps.are_available`.
 
 A `Pump` is its owner's end; what runs in its thread is a `RelayLoop` (`relay_loop`), which has what it receives gone
-over by a `FrameScanner` (`frame_scanner`), and written into a `Journal` (`journal`). `PumpedConnection`
-(`pumped_connection`) goes to and fro, for one of the `return_reasons`; `latency_counts` and `stalled_directions` are
-what their names say. `system_calls` and `pump_message` are C alone.
+over by the scanner of its protocol, a `FrameScanner` (`frame_scanner`) or an `AMQP010FrameScanner`
+(`amqp010_frame_scanner`), and written into a `Journal` (`journal`). `PumpedConnection` (`pumped_connection`), or
+`AMQP010PumpedConnection` (`amqp010_pumped_connection`), goes to and fro, for one of the `return_reasons`;
+`frame_counts`, `latency_counts` and `stalled_directions` are what their names say. `system_calls` and `pump_message`
+are C alone.
 
 **Who owns a connection** is one value, `Ownership.owner`, which one function changes, by a table:
 
@@ -34,6 +36,13 @@ when the connection comes back is a record of some hundred bytes, beside both so
 silent peers apart by its counters, once a second (`Pump.silent`): no session is looked at for that. The session stays
 as it is while a reply is awaited or a channel opens or closes, and where something else is under way.
 
+**AMQP 0-10** goes the same ways, with a scanner of its own: what it knows of a channel is where each of its tracks is
+in its assembly, and how many commands have begun, so that what comes after knows their ids. It gives back before a
+control or command that changes the connection, which sessions are attached or how their commands are numbered (such as
+session.detach, session.command-point and execution.exception), before a control in more than one frame, and before what
+it does not know; completions, settlements, credit, declares and heartbeats pass. Such a session is not parked: its
+tasks wait.
+
 **What stays with trio**: TLS, on either leg; sessions for whose client a rule can hold, or could since it is open
 (one that names another user, vhost or address cannot); those where an operator has acted on a channel; those that a
 tap looks at (`--print`, recorder, subscribers, dashboard, OpenTelemetry); a handshake, a drain, a pause; protocols
@@ -48,19 +57,19 @@ writes it only when no event of its turn is left that could be about it. Its cou
 **What is counted.** Frames and bytes by kind, and the seconds in the proxy: arrays of each pump, added up at a scrape.
 Bytes received, for heartbeats and for the list of connections: `Pump.silent`, which the watchdog asks for, and
 `PumpedConnection.show`.
-What metrics know of messages (open ones, publish → confirm, delivery → acknowledgement) is the work of a `MessageMeter`
-over the same bytes, which keeps tags and times of every open message and knows rare methods; it stays in Python's
-thread, one for both owners, so that nothing of it has to be handed over. A pump writes what has passed into its
-journal, a ring of 4 MiB, with the time of each read; of large bodies only that they were there. It is read four times a
-second, when it is half full, and before a connection is back. So latencies are those of the pump's clock, however late
-they are counted. When the journal is full, since Python has been held up for long (some 25,000 messages of 100 bytes),
-the pump waits: nothing is lost. The trace, findings, records and spans need frames as objects: those sessions stay with
-trio.
+What metrics know of messages (open ones, publish → confirm, delivery → acknowledgement) is what a `MessageMeter` or
+an `AMQP010Meter` counts over the same bytes: it keeps tags and times of every open message and knows rare methods; it
+stays in Python's thread, one for both owners, so that nothing of it has to be handed over. A pump writes what has
+passed into its journal, a ring of 4 MiB, with the time of each read; of large bodies only that they were there. It is
+read four times a second, when it is half full, and before a connection is back. So latencies are those of the pump's
+clock, however late they are counted. When the journal is full, since Python has been held up for long (some 25,000
+messages of 100 bytes), the pump waits: nothing is lost. The trace, findings, records and spans need frames as objects:
+those sessions stay with trio.
 
 **Memory**: a pump has 4 MiB of journal and 256 KiB to receive into; a connection 500 bytes, 32 for each channel, and
 what is held of an incomplete frame or a full socket, while it is. With all else of its session that is some 2.5 KiB.
 
 **Tests** give it a `Pumps` of no thread, whose pump the event loop turns, and which gives back every few frames.
 
-Imports: `amqproxy.amqp091` and the metrics of `amqproxy.taps`.
+Imports: `amqproxy.amqp091`, `amqproxy.amqp010`, and the metrics of `amqproxy.taps`.
 """

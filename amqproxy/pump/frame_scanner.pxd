@@ -1,11 +1,12 @@
 # What C sees of `frame_scanner`.
 
 cimport cython
-from libc.stdlib cimport calloc, free
 
-from amqproxy.amqp091.tally cimport Tally
-from amqproxy.pump.pumped_connection cimport ChannelContentPointer, DirectionPointer, PumpedDirection, PumpedPointer
-from amqproxy.pump.system_calls cimport ConstBytePointer, CounterPointer, IntPointer, add, look, put, put_int
+from amqproxy.pump.frame_counts cimport FrameCounts
+from amqproxy.pump.pumped_connection cimport (
+    ChannelContentPointer, DirectionPointer, PumpedDirection, PumpedPointer, channel_of,
+)
+from amqproxy.pump.system_calls cimport ConstBytePointer, CounterPointer, IntPointer, add, put, put_int
 
 
 @cython.final
@@ -15,9 +16,6 @@ cdef class FrameScanner:
     cdef const unsigned char *_index_of
     cdef const unsigned char *_carries
     cdef object _tables
-    cdef unsigned long long *_frames
-    cdef unsigned long long *_bytes
-    cdef unsigned long long *_collected_frames
-    cdef unsigned long long *_collected_bytes
+    cdef FrameCounts _counts
 
     cdef Py_ssize_t scan(self, PumpedDirection *direction, const unsigned char *p, Py_ssize_t length, int *reason) noexcept nogil

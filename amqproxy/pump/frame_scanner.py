@@ -5,6 +5,7 @@ from __future__ import annotations
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, index_table
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS, METHOD_COUNT
+from amqproxy.pump.frame_counts import FrameCounts
 from amqproxy.pump.return_reasons import FORCED, LARGE, METHOD_COMES, WRONG
 
 try:
@@ -47,29 +48,6 @@ def _long_long(p: ConstBytePointer, at: cython.Py_ssize_t) -> cython.ulonglong:
     return cython.cast(cython.ulonglong, _long(p, at)) << 32 | cython.cast(cython.ulonglong, _long(p, at + 4))
 
 
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _channel_of(direction: DirectionPointer, number: cython.int) -> ChannelContentPointer:
-    """The channel of a number; NULL where it is not open."""
-    low: cython.int = 0
-    high: cython.int = direction.channel_count
-    middle: cython.int
-    if direction.recent < high and direction.channels[direction.recent].number == number:
-        return cython.address(direction.channels[direction.recent])
-    while low < high:
-        middle = (low + high) // 2
-        if direction.channels[middle].number < number:
-            low = middle + 1
-        else:
-            high = middle
-    if low == direction.channel_count or direction.channels[low].number != number:
-        return cython.NULL
-    direction.recent = low
-    return cython.address(direction.channels[low])
-
-
 @cython.final
 @cython.cclass
 class FrameScanner:
@@ -96,23 +74,7 @@ class FrameScanner:
             keep = keeps[place]
             for index in range(METHOD_COUNT):
                 self._keeps[place][index] = keep[index]
-        self._frames = cython.cast(CounterPointer, calloc(2 * _SLOTS, 8))
-        self._bytes = cython.cast(CounterPointer, calloc(2 * _SLOTS, 8))
-        self._collected_frames = cython.cast(CounterPointer, calloc(2 * _SLOTS, 8))
-        self._collected_bytes = cython.cast(CounterPointer, calloc(2 * _SLOTS, 8))
-        if (
-            self._frames == cython.NULL
-            or self._bytes == cython.NULL
-            or self._collected_frames == cython.NULL
-            or self._collected_bytes == cython.NULL
-        ):
-            raise MemoryError
-
-    def __dealloc__(self) -> None:
-        free(self._frames)
-        free(self._bytes)
-        free(self._collected_frames)
-        free(self._collected_bytes)
+        self._counts = FrameCounts(KINDS)
 
     @cython.nogil
     @cython.cfunc
@@ -134,8 +96,8 @@ class FrameScanner:
         frames: cython.ulonglong = 0
         channel: ChannelContentPointer
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
-        frames_seen: CounterPointer = self._frames + direction.place * _SLOTS
-        bytes_seen: CounterPointer = self._bytes + direction.place * _SLOTS
+        frames_seen: CounterPointer = self._counts.frames + direction.place * _SLOTS
+        bytes_seen: CounterPointer = self._counts.sizes + direction.place * _SLOTS
         while length - position >= 7:
             kind = p[position]
             size = _long(p, position + 3)
@@ -164,7 +126,7 @@ class FrameScanner:
                     break
                 slot = 4 * _METHOD_COUNT
             else:
-                channel = _channel_of(direction, (p[position + 1] << 8) | p[position + 2])
+                channel = channel_of(direction, (p[position + 1] << 8) | p[position + 2])
                 if kind == _METHOD:
                     index = _UNKNOWN
                     if size >= 4 and p[position + 7] | p[position + 9] == 0:
@@ -217,22 +179,4 @@ class FrameScanner:
 
     def collect(self, tallies: tuple) -> None:
         """Add to the tallies of both peers what was counted since this was last asked."""
-        place: cython.int
-        slot: cython.int
-        at: cython.int
-        count: cython.ulonglong
-        delta: cython.ulonglong
-        for place in range(2):
-            tally: Tally = tallies[place]
-            for slot in range(_SLOTS):
-                at = place * _SLOTS + slot
-                count = look(cython.address(self._frames[at]))
-                if count != self._collected_frames[at]:
-                    delta = count - self._collected_frames[at]
-                    self._collected_frames[at] = count
-                    tally._frames[slot] += delta
-                count = look(cython.address(self._bytes[at]))
-                if count != self._collected_bytes[at]:
-                    delta = count - self._collected_bytes[at]
-                    self._collected_bytes[at] = count
-                    tally._byte_counts[slot] += delta
+        self._counts.collect(tallies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amqproxy.amqp010.frame import BODY as AMQP010_BODY
 from amqproxy.amqp091.frame import BODY
 
 try:
@@ -10,6 +11,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 _BODY = cython.declare(cython.int, BODY)
+_AMQP010_BODY = cython.declare(cython.int, AMQP010_BODY)
 _CUT_ABOVE = cython.declare(cython.ulonglong, 256)
 """Bytes a frame, on average, above which bodies are left out."""
 
@@ -61,7 +63,7 @@ class Journal:
         now: cython.ulonglong,
     ) -> cython.bint:
         """Write down whole frames that have passed; where they are large, without the bodies, of whose frames there
-        are the first seven bytes. Is it half full after that?
+        are the first seven bytes, in AMQP 0-10 twelve. Is it half full after that?
         """
         end: cython.ulonglong = self._end
         place: cython.ulonglong
@@ -71,6 +73,7 @@ class Journal:
         whole: cython.Py_ssize_t
         written: cython.Py_ssize_t = 0
         part: cython.Py_ssize_t
+        is_amqp010: cython.bint = cython.cast(PumpedPointer, direction.owner).is_amqp010
         if end == load(cython.address(self._start)):
             # All is read: begin again at the start, whose pages are warm. The owner sees that once it has seen `end`.
             put(cython.address(self._base), end)
@@ -93,8 +96,12 @@ class Journal:
             written = size
         else:
             while position < size:
-                whole = _size_of_frame(data, position)
-                part = 7 if data[position] == _BODY else whole
+                if is_amqp010:
+                    whole = data[position + 2] << 8 | data[position + 3]
+                    part = 12 if data[position + 1] == _AMQP010_BODY else whole
+                else:
+                    whole = _size_of_frame(data, position)
+                    part = 7 if data[position] == _BODY else whole
                 memcpy(out + written, data + position, part)
                 written += part
                 position += whole

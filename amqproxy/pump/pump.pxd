@@ -3,6 +3,7 @@
 cimport cython
 from libc.errno cimport errno
 
+from amqproxy.pump.amqp010_frame_scanner cimport AMQP010FrameScanner
 from amqproxy.pump.frame_scanner cimport FrameScanner
 from amqproxy.pump.journal cimport Journal
 from amqproxy.pump.latency_counts cimport LatencyCounts
@@ -22,10 +23,12 @@ cdef class Pump:
     cdef int _is_acked
     cdef long long _most_frames
     cdef FrameScanner _scanner
+    cdef AMQP010FrameScanner _amqp010_scanner
     cdef Journal _journal
     cdef LatencyCounts _latencies
     cdef RelayLoop _loop
     cdef object _tallies
+    cdef object _amqp010_tallies
     cdef set _connections
     cdef object _arrived
     cdef readonly bint is_threaded

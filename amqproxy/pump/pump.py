@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from amqproxy.amqp010.frame_reader import EVERY_METHOD
+from amqproxy.pump.amqp010_frame_scanner import AMQP010FrameScanner
 from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.journal import Journal
 from amqproxy.pump.latency_counts import LatencyCounts
@@ -36,7 +38,8 @@ class Pump:
     """Relays the connections that it is given, until it gives them back.
 
     `keeps` are, for the client and for the server, the methods before which a connection is given back: a 1 at the
-    index of each. `tallies` of both count the frames, and `bounds`, in seconds, are those of the latencies. After
+    index of each; `amqp010_keeps` are those of AMQP 0-10, for both. `tallies` of both count the frames, those of AMQP
+    0-10 `amqp010_tallies`, if they are counted, and `bounds`, in seconds, are those of the latencies. After
     `most_frames` frames a connection is given back, if that is not 0; and when a peer has taken nothing, or has not
     completed a larger frame, for `stuck_after` seconds.
 
@@ -51,6 +54,8 @@ class Pump:
         tallies: tuple,
         bounds: tuple,
         *,
+        amqp010_keeps: bytes = EVERY_METHOD,
+        amqp010_tallies: tuple | None = None,
         most_frames: int = 0,
         stuck_after: float = STUCK_AFTER,
         is_threaded: bool = True,
@@ -63,15 +68,23 @@ class Pump:
         if new_pipe(self._commands) < 0 or new_pipe(self._returns) < 0:
             raise OSError(errno, "no descriptor for a pump")
         self._tallies = tallies
+        self._amqp010_tallies = amqp010_tallies
         self._connections = set()
         self._arrived = deque()
         self._most_frames = most_frames
         self.is_threaded = is_threaded
         self._scanner = FrameScanner(keeps, SCRATCH)
+        self._amqp010_scanner = AMQP010FrameScanner(amqp010_keeps)
         self._journal = Journal(journal, SCRATCH)
         self._latencies = LatencyCounts(bounds)
         self._loop = RelayLoop(
-            self._scanner, self._journal, self._latencies, self._commands[0], self._returns[1], stuck_after
+            self._scanner,
+            self._amqp010_scanner,
+            self._journal,
+            self._latencies,
+            self._commands[0],
+            self._returns[1],
+            stuck_after,
         )
 
     def __dealloc__(self) -> None:
@@ -203,6 +216,8 @@ class Pump:
         their sum in seconds. For any thread that holds the interpreter's lock.
         """
         self._scanner.collect(self._tallies)
+        if self._amqp010_tallies is not None:
+            self._amqp010_scanner.collect(self._amqp010_tallies)
         return self._latencies.collect()
 
     def stop(self) -> None:

@@ -9,7 +9,9 @@ from amqproxy.pump.system_calls cimport BytePointer, CharPointer, VoidPointer, l
 
 
 cdef struct ChannelContent:
-    # One direction of one channel: what a `ContentState` has of it.
+    # One direction of one channel: what a `ContentState` has of it. In AMQP 0-10, one of a track, whose number is twice
+    # that of its channel plus that of the track: `expects` is its state, as in `amqp010.frame_reader`, `index` the state
+    # in which it was handed over, `contents` how many commands have begun on it.
     int number
     int expects
     int index
@@ -56,12 +58,32 @@ cdef struct PumpedDirection:
 ctypedef PumpedDirection *DirectionPointer
 
 
+cdef inline ChannelContent *channel_of(PumpedDirection *direction, int number) noexcept nogil:
+    # The channel, or track, of a number; NULL where it is not open.
+    cdef int low = 0
+    cdef int high = direction.channel_count
+    cdef int middle
+    if direction.recent < high and direction.channels[direction.recent].number == number:
+        return &direction.channels[direction.recent]
+    while low < high:
+        middle = (low + high) // 2
+        if direction.channels[middle].number < number:
+            low = middle + 1
+        else:
+            high = middle
+    if low == direction.channel_count or direction.channels[low].number != number:
+        return NULL
+    direction.recent = low
+    return &direction.channels[low]
+
+
 cdef struct Pumped:
     # Both directions of a connection: the client's, and the server's. `object` is the one of Python.
     PumpedDirection directions[2]
     void *object
     int is_here
     int is_metered
+    int is_amqp010
     int reason
     long long frames_left
     Pumped *next_leaving
@@ -70,7 +92,6 @@ cdef struct Pumped:
 ctypedef Pumped *PumpedPointer
 
 
-@cython.final
 cdef class PumpedConnection:
     cdef Pumped *_pumped
     cdef readonly object readers
@@ -80,6 +101,8 @@ cdef class PumpedConnection:
     cdef readonly bint is_pumped
     cdef bint _has_arrived
 
-    cdef object _load(self, FrameReader reader, PumpedDirection *direction)
-    cdef object _show(self, FrameReader reader, PumpedDirection *direction)
+    cdef object _load(self, object reader, PumpedDirection *direction)
+    cdef object _load_rest(self, bytes held, PumpedDirection *direction)
+    cdef object _empty(self, object reader)
+    cdef object _show(self, object reader, PumpedDirection *direction)
     cdef bint _is_silent(self, double now) noexcept

@@ -20,7 +20,6 @@ def _free_direction(direction: DirectionPointer) -> cython.void:
     direction.rest_size = direction.unsent_from = direction.unsent_end = 0
 
 
-@cython.final
 @cython.cclass
 class PumpedConnection:
     """One connection that a pump is to relay, and what it has got from it when it is given back.
@@ -52,8 +51,7 @@ class PumpedConnection:
             direction.target = descriptors[1 - place]
             self._load(readers[place], direction)
         for place in range(2):  # only now, that nothing can fail any more
-            reader: FrameReader = readers[place]
-            reader._tail = None
+            self._empty(readers[place])
 
     def __dealloc__(self) -> None:
         if self._pumped != cython.NULL:
@@ -63,13 +61,34 @@ class PumpedConnection:
             self._pumped = cython.NULL
 
     @cython.cfunc
-    def _load(self, reader: FrameReader, direction: DirectionPointer) -> object:
-        held: bytes = reader.held
-        size: cython.Py_ssize_t = len(held)
-        p: cython.p_const_uchar = held
+    def _load(self, reader: object, direction: DirectionPointer) -> object:
+        """Have a direction go on where its reader is."""
+        own: FrameReader = reader
         state: ContentState
         place: cython.Py_ssize_t
-        direction.payload_max = reader._payload_max
+        self._load_rest(own.held, direction)
+        direction.payload_max = own._payload_max
+        direction.channel_count = len(own.content_states)
+        if direction.channel_count:
+            direction.channels = cython.cast(
+                ChannelContentPointer, calloc(direction.channel_count, cython.sizeof(ChannelContent))
+            )
+            if direction.channels == cython.NULL:
+                raise MemoryError
+        for place, number in enumerate(sorted(own.content_states)):
+            state = own.content_states[number]
+            direction.channels[place].number = number
+            direction.channels[place].expects = state.expects
+            direction.channels[place].index = state.index
+            direction.channels[place].remaining = state.remaining
+            direction.channels[place].contents = state.contents
+        return None
+
+    @cython.cfunc
+    def _load_rest(self, held: bytes, direction: DirectionPointer) -> object:
+        """What is held of an incomplete frame."""
+        size: cython.Py_ssize_t = len(held)
+        p: cython.p_const_uchar = held
         direction.is_read = True
         if size:
             direction.rest = cython.cast(BytePointer, malloc(size))
@@ -77,20 +96,13 @@ class PumpedConnection:
                 raise MemoryError
             memcpy(direction.rest, p, size)
             direction.rest_size = size
-        direction.channel_count = len(reader.content_states)
-        if direction.channel_count:
-            direction.channels = cython.cast(
-                ChannelContentPointer, calloc(direction.channel_count, cython.sizeof(ChannelContent))
-            )
-            if direction.channels == cython.NULL:
-                raise MemoryError
-        for place, number in enumerate(sorted(reader.content_states)):
-            state = reader.content_states[number]
-            direction.channels[place].number = number
-            direction.channels[place].expects = state.expects
-            direction.channels[place].index = state.index
-            direction.channels[place].remaining = state.remaining
-            direction.channels[place].contents = state.contents
+        return None
+
+    @cython.cfunc
+    def _empty(self, reader: object) -> object:
+        """Have a reader hold nothing: the pump does."""
+        own: FrameReader = reader
+        own._tail = None
         return None
 
     def show(self) -> tuple[int, int]:
@@ -112,18 +124,19 @@ class PumpedConnection:
         return tuple(found)
 
     @cython.cfunc
-    def _show(self, reader: FrameReader, direction: DirectionPointer) -> object:
+    def _show(self, reader: object, direction: DirectionPointer) -> object:
+        own: FrameReader = reader
         taken: cython.ulonglong = look(cython.address(direction.taken))
         frames: cython.ulonglong = look(cython.address(direction.frames))
         state: ContentState
         channel: ChannelContentPointer
         place: cython.int
-        reader.offset += taken - direction.shown_taken
-        reader.frames += frames - direction.shown_frames
+        own.offset += taken - direction.shown_taken
+        own.frames += frames - direction.shown_frames
         direction.shown_taken = taken
         direction.shown_frames = frames
         for place in range(direction.channel_count):
-            state = reader.content_states.get(direction.channels[place].number)
+            state = own.content_states.get(direction.channels[place].number)
             if state is not None:
                 channel = cython.address(direction.channels[place])
                 state.expects = look_int(cython.address(channel.expects))

@@ -11,6 +11,7 @@ from threading import Thread
 
 import trio
 
+from amqproxy.amqp010.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.log import logger
 from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump
@@ -38,9 +39,10 @@ class Pumps:
     There are fewer, or none, where the system refuses a thread, a descriptor or memory, or where a thread ends: then
     the log has a line, and the event loop relays what they would have. `count` is how many there are just now.
 
-    Each gives a connection back at the methods that it `keeps` for the session, of each peer: a 1 at the index of each.
-    `most_frames` gives it back after so many frames, and then a session offers it again with every `first_chunks`, at
-    most `most_chunks`: so tests have connections change hands all the time. To be used from one thread.
+    Each gives a connection back at the methods that it `keeps` for the session, of each peer: a 1 at the index of each;
+    of AMQP 0-10, at the `amqp010_keeps` of either. `most_frames` gives it back after so many frames, and then a session
+    offers it again with every `first_chunks`, at most `most_chunks`: so tests have connections change hands all the
+    time. To be used from one thread.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Pumps:
         keeps: Mapping[Peer, bytes],
         metrics: Metrics,
         *,
+        amqp010_keeps: bytes = EVERY_METHOD,
         most_frames: int = 0,
         first_chunks: int = FIRST_CHUNKS,
         most_chunks: int = MOST_CHUNKS,
@@ -68,6 +71,8 @@ class Pumps:
                     (keeps[CLIENT], keeps[SERVER]),
                     (metrics.tallies[CLIENT], metrics.tallies[SERVER]),
                     LATENCY_BUCKETS,
+                    amqp010_keeps=amqp010_keeps,
+                    amqp010_tallies=(metrics.amqp010_tallies[CLIENT], metrics.amqp010_tallies[SERVER]),
                     most_frames=most_frames,
                     stuck_after=STUCK_AFTER if threads else 0.0,
                     is_threaded=threads > 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE
+from amqproxy.pump.amqp010_frame_scanner import AMQP010FrameScanner
 from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.journal import Journal
 from amqproxy.pump.latency_counts import LatencyCounts
@@ -41,14 +42,15 @@ _LOOK_NS = cython.declare(cython.ulonglong, 10_000_000)
 class RelayLoop:
     """The loop of one pump. It reads from the pipe `commands`, and writes to `returns`; see `pump_message`.
 
-    What has passed is written into the `journal`, and counted by the `scanner` and in `latencies`. A connection is
-    given back when a peer has taken nothing, or has not completed a larger frame, for `stuck_after` seconds. `OSError`
-    where the system has no descriptor left.
+    What has passed is written into the `journal`, and counted by the scanner of its protocol and in `latencies`. A
+    connection is given back when a peer has taken nothing, or has not completed a larger frame, for `stuck_after`
+    seconds. `OSError` where the system has no descriptor left.
     """
 
     def __init__(
         self,
         scanner: FrameScanner,
+        amqp010_scanner: AMQP010FrameScanner,
         journal: Journal,
         latencies: LatencyCounts,
         commands: int,
@@ -58,6 +60,7 @@ class RelayLoop:
         event: epoll_event
         self.epoll = -1
         self._scanner = scanner
+        self._amqp010_scanner = amqp010_scanner
         self._journal = journal
         self._latencies = latencies
         self._stalled = StalledDirections()
@@ -270,7 +273,10 @@ class RelayLoop:
         began = now_ns()
         add(cython.address(direction.received), got)
         size += got
-        end = self._scanner.scan(direction, scratch, size, cython.address(reason))
+        if connection.is_amqp010:
+            end = self._amqp010_scanner.scan(direction, scratch, size, cython.address(reason))
+        else:
+            end = self._scanner.scan(direction, scratch, size, cython.address(reason))
         if end:
             add(cython.address(direction.taken), end)
             sent = send_bytes(direction.target, scratch, end)

@@ -4,7 +4,7 @@ from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import ExecutionSync, MessageTransfer
 from amqproxy.amqp010.controls import SessionAttach, SessionCommandPoint, SessionDetached
-from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.frame import encode_method, every_frame
 from amqproxy.amqp010.frame_reader import FrameReader
 
 SYNC = encode_method(1, ExecutionSync())
@@ -39,3 +39,32 @@ def test_a_command_point_that_is_malformed() -> None:
     point = encode_method(1, SessionCommandPoint(command_id=5, command_offset=0))
     size = len(point) - 6
     assert numbers(CommandNumbering(), point[:2] + size.to_bytes(2) + point[4:-6] + SYNC) == [None, None]
+
+
+def test_what_came_elsewhere_is_skipped() -> None:
+    numbering = CommandNumbering()
+    numbers(numbering, POINT)
+    numbering.skip(1, 3, is_under_way=False)
+    numbering.skip(2, 3, is_under_way=True)
+    assert numbers(numbering, SYNC + encode_method(2, ExecutionSync())) == [2, None]
+
+
+def test_the_last_of_what_was_skipped_may_be_under_way() -> None:
+    numbering = CommandNumbering()
+    first, *rest = every_frame(TRANSFER)
+    numbers(numbering, POINT)
+    numbering.skip(1, 2, is_under_way=True)
+    assert [numbering.number(frame) for frame in rest] == [0, 0]
+    assert numbering.number(first) == 1
+    numbering.skip(1, 0, is_under_way=True)
+    assert numbering.number(rest[0]) == 1
+    numbering.skip(1, 0, is_under_way=False)
+    assert numbering.number(rest[1]) is None, "its end came elsewhere"
+
+
+def test_a_copy_goes_on_by_itself() -> None:
+    numbering = CommandNumbering()
+    numbers(numbering, POINT)
+    copy = numbering.copy()
+    assert numbers(copy, SYNC + SYNC) == [0xFFFF_FFFF, 0]
+    assert numbers(numbering, SYNC) == [0xFFFF_FFFF]

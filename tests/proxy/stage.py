@@ -25,7 +25,7 @@ from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.tap_budget import TapBudget
-from amqproxy.proxy.stateful import STATEFUL
+from amqproxy.proxy.stateful import AMQP010_KEPT, STATEFUL
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -171,7 +171,15 @@ class Stage:
         self._has_own_pumps = pumps is None
         self.pumps = pumps
         if pumps is None and frames_a_pump:
-            self.pumps = Pumps(0, STATEFUL, self.metrics, most_frames=frames_a_pump, first_chunks=1, most_chunks=1)
+            self.pumps = Pumps(
+                0,
+                STATEFUL,
+                self.metrics,
+                amqp010_keeps=AMQP010_KEPT,
+                most_frames=frames_a_pump,
+                first_chunks=1,
+                most_chunks=1,
+            )
         self._tcp = tcp
         self._transport = transport
         client, accepted = connected(tcp=tcp)

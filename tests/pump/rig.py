@@ -69,10 +69,12 @@ class Wire:
         return self.hand_over_to(self.pump)
 
     def hand_over_to(self, taker: Pump | Pumps) -> PumpedConnection:
-        descriptors = self.sockets[0].fileno(), self.sockets[1].fileno()
-        self.lease = PumpedConnection(self.readers, descriptors, self._return, self.note)
+        self.lease = self.lease_of((self.sockets[0].fileno(), self.sockets[1].fileno()))
         self.pump = taker.take(self.lease) or self.pump
         return self.lease
+
+    def lease_of(self, descriptors: tuple[int, int]) -> PumpedConnection:
+        return PumpedConnection(self.readers, descriptors, self._return, self.note)
 
     def _return(self) -> None:
         assert self.lease is not None

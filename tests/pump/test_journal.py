@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.peer import Peer
+from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.pump.pumps import are_available
+from amqproxy.supervision import contained
 from amqproxy.taps.metering.message_counts import MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.metrics import Metrics
+from tests.proxy.amqp010_script import transfer
+from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump, numbering
+from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
 from tests.pump.random_commands import random_commands
 from tests.pump.rig import DELIVER, PUBLISH, Running, Wire, pump, until
 from tests.transcripts.words import octets
@@ -108,3 +116,43 @@ def test_all_is_noted_though_one_fails() -> None:
     pump_.read_journal()
     for wire in (failing, other):
         wire.close()
+
+
+def test_large_bodies_of_amqp_0_10_are_left_out() -> None:
+    noted: list[tuple[bytes, bool]] = []
+    wire = AMQP010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: noted.append((bytes(data), is_cut)))
+    wire.hand_over()
+    small, large = transfer(b"x" * 99), transfer(b"x" * 9000)
+    for data in (small, large):
+        wire.client.send(data)
+        wire.settle()
+    cut = b"".join(frame[:12] if frame[1] == 3 else frame for frame in frames_of(large))
+    assert noted == [(small, False), (cut, True)]
+    wire.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_meter_of_amqp_0_10_counts_by_the_journal_as_by_the_bytes(seed: int) -> None:
+    dice = Random(seed)
+    data = random_amqp010_commands(dice), random_amqp010_commands(dice)
+    direct, journalled = Metrics(), Metrics()
+    meters = AMQP010SessionMeter(direct, contained), AMQP010SessionMeter(journalled, contained)
+    own = {peer: numbering(1, 2) for peer in Peer}
+    for place in (0, 1):
+        meters[0].feed_pumped(own, bool(place), memoryview(data[place]), 1.0, False)
+    note = partial(meters[1].feed_pumped, {peer: numbering(1, 2) for peer in Peer})
+    wire = AMQP010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: note(is_server, data, 1.0, is_cut))
+    wire.hand_over()
+    for place, sock in enumerate((wire.client, wire.server)):
+        left = data[place]
+        while left:
+            left = left[sock.send(left[: dice.randint(1, 9000)]) :]
+            wire.settle()
+    assert not meters[1].is_lost
+    assert direct.messages is not None
+    assert journalled.messages is not None
+    assert list(journalled.messages.values) == list(direct.messages.values)
+    assert journalled.messages.published_bytes.counts == direct.messages.published_bytes.counts
+    assert journalled.messages.delivered_bytes.counts == direct.messages.delivered_bytes.counts
+    wire.close()

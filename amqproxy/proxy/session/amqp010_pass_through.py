@@ -9,21 +9,14 @@ from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.errors import ProtocolError, Scope
 from amqproxy.amqp010.frame import COMMAND, CONTROL, Frame
-from amqproxy.amqp010.methods import BY_INDEX, Method
+from amqproxy.amqp010.methods import Method
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_client_info import updated_client
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.stateful import AMQP010_STATEFUL
 from amqproxy.rules.context import Client
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.note import NOTHING, Note
-
-_ATTACHMENT = ("session.attach", "session.attached", "session.detach", "session.detached")
-_COUNTS = frozenset(
-    cls.index
-    for cls in BY_INDEX
-    if cls.name in (*_ATTACHMENT, "execution.exception") or cls.name.startswith("connection.")
-) - {cls.index for cls in BY_INDEX if cls.name == "connection.heartbeat"}
-"""What changes the connection, and which sessions are attached to its channels."""
 
 
 def _saw_nothing(sender: Peer, frames: list[Frame], ids: Sequence[int | None]) -> None:
@@ -92,7 +85,7 @@ class AMQP010PassThrough:
         number = self.numberings[sender].number
         ids = [number(frame) for frame in frames]
         for frame in frames:
-            if frame.kind <= COMMAND and (frame.index in _COUNTS or (frame.kind == CONTROL and frame.index < 0)):
+            if frame.kind <= COMMAND and _counts(frame):
                 self._note(sender, frame)
         self._saw(sender, frames, ids)
         return ids
@@ -103,7 +96,7 @@ class AMQP010PassThrough:
         for frame in frames:
             if passes(sender, frame):
                 passing.append(frame)
-            elif frame.kind == CONTROL and (frame.index in _COUNTS or frame.index < 0):
+            elif frame.kind == CONTROL and _counts(frame):
                 with suppress(ProtocolError):
                     self._legs[sender].connection.receive(sender, frame)
         ids = self._see(sender, passing)
@@ -145,6 +138,11 @@ class AMQP010PassThrough:
         """Nothing is kept: nor what refers to this."""
         self._on_violation = _ignore
         self.gate = None
+
+
+def _counts(frame: Frame) -> bool:
+    """Does a control's or a command's frame change what the legs know?"""
+    return frame.index in AMQP010_STATEFUL or (frame.kind == CONTROL and frame.index < 0)
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

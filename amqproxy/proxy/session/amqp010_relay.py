@@ -14,6 +14,7 @@ from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.session.amqp010_drain import AMQP010Drain
 from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
+from amqproxy.proxy.session.ownership import Ownership, TargetBroken
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.sockets.transport import TransportBroken
 
@@ -35,6 +36,7 @@ class AMQP010Relay:
     a frame on that is none, or that may not come, passes unread, unless the passage `must_read`: `on_violation` is
     called once for each peer. A fault of ours is no end of the connection either: `on_fault` is called then. While it
     is paused, or a `brake` holds the session of this `number`, nothing is taken. A session that drains sets `drain`.
+    With an `ownership`, a pump may relay in its place for a while.
     """
 
     __slots__ = (
@@ -48,6 +50,7 @@ class AMQP010Relay:
         "_observe",
         "_on_fault",
         "_on_violation",
+        "_ownership",
         "_resumed",
         "_room",
         "_unsent",
@@ -71,7 +74,9 @@ class AMQP010Relay:
         on_fault: Callable[[Peer, Exception], None],
         brake: TapBrake | None = None,
         number: int = 0,
+        ownership: Ownership | None = None,
     ) -> None:
+        self._ownership = ownership
         self.source = source
         self.target = target
         self.passage = passage
@@ -98,7 +103,7 @@ class AMQP010Relay:
         `TransportBroken` when one of the two is gone. `ProtocolError` where the passage wants the connection closed:
         what came before that has been passed on.
         """
-        data = received or await self.source.transport.receive()
+        data = received or await self._receive()
         busy = 0.0
         while data:
             while self._resumed is not None:
@@ -122,7 +127,7 @@ class AMQP010Relay:
                     busy = 0.0
                     await trio.lowlevel.checkpoint()
             self._observe(time.perf_counter() - arrived)
-            data = await self.source.transport.receive()
+            data = await self._receive()
         if self._unsent and not self.passage.must_read:
             await self.target.transport.send(b"".join(self._unsent))  # the beginning of a frame
 
@@ -145,6 +150,23 @@ class AMQP010Relay:
         if self._resumed is not None:
             self._resumed.set()
             self._resumed = None
+
+    @property
+    def is_steady(self) -> bool:
+        """Is nothing done but to read frames, and to pass them on?"""
+        return self.is_read and self._first is None and not self.is_unread and not self._brake.is_on
+
+    async def _receive(self) -> bytes:
+        if self._ownership is None:
+            return await self.source.transport.receive()
+        try:
+            data = await self._ownership.receive(self.source.peer)
+        except TargetBroken as error:
+            raise TransportBroken(str(error)) from None
+        assert data is not None  # the session is never parked
+        if self.is_read and not self.source.reader.held_size:
+            self._unsent = []  # a pump has gone on with what was
+        return data
 
     def make_room(self) -> None:
         """Read again from the source, if that stopped since too much waited and there is room now."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from amqproxy.amqp010.frame import Frame
-from amqproxy.peer import Peer
+from amqproxy.amqp010.command_numbering import CommandNumbering
+from amqproxy.amqp010.frame import Frame, every_frame
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.metering.amqp010_meter import AMQP010Meter, AttachmentMeter
 from amqproxy.taps.metrics import Metrics
 
@@ -29,6 +30,19 @@ class AMQP010SessionMeter:
         if self._meter is not None:
             try:
                 self._meter.feed(sender, frames, command_ids, time.perf_counter())
+            except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
+                self._lose(failure)
+
+    def feed_pumped(
+        self, numberings: Mapping[Peer, CommandNumbering], is_server: bool, data: memoryview, now: float, is_cut: bool
+    ) -> None:
+        """Count what a pump has passed on, as its journal has it: `numberings` are those by then."""
+        sender = SERVER if is_server else CLIENT
+        if self._meter is not None:
+            try:
+                frames = every_frame(bytes(data), is_cut)
+                number = numberings[sender].number
+                self._meter.feed(sender, frames, [number(frame) for frame in frames], now)
             except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
                 self._lose(failure)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import trio
 
@@ -18,7 +19,7 @@ from amqproxy.amqp010.controls import (
 )
 from amqproxy.amqp010.domains import CloseCode, Track
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.frame import FRAME_MIN_SIZE, encode_method
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER, NAME
 from amqproxy.amqp010.transitions import SessionState as SessionPhase
@@ -34,12 +35,15 @@ from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
 from amqproxy.proxy.session.amqp010_rules import AMQP010Rules
 from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.proxy.session.closing import SHUTDOWN, Closing
+from amqproxy.proxy.session.ownership import Ownership
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
 from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.traffic import end_soon
 from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.pump.amqp010_pumped_connection import AMQP010PumpedConnection
+from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close, Verdict
@@ -56,7 +60,8 @@ class AMQP010Traffic:
     `metered` counts the messages. `life` is that of the session, and `closing` knows how it ends. `scope` is the
     session's: its deadline, the one for the handshake, is lifted when the connection is open, or cannot be read. With
     `rules`, these decide what passes; what they keep counts for the session's `share`, and `announce` is called with
-    the number of each command that waits for an operator.
+    the number of each command that waits for an operator. With `services.pumps`, one of them relays while none of it
+    is needed; `Session.recall` before doing anything to what passes.
     """
 
     def __init__(
@@ -100,6 +105,10 @@ class AMQP010Traffic:
         self.passage: AMQP010Passage = self._new_pass_through(known)
         if rules is not None and rules.rules:
             self._intercept(rules)
+        self.ownership: Ownership | None = None
+        """Who receives and sends, where that may be a pump."""
+        if services.pumps is not None:
+            self.ownership = Ownership(services.pumps, self.legs, self._is_steady, self._lease)
         self._relays = tuple(self._relay(peer, services.brake) for peer in (CLIENT, SERVER))
         self._ended_by: Peer | None = None
 
@@ -127,6 +136,7 @@ class AMQP010Traffic:
             self._note_fault,
             brake,
             self._report.number,
+            self.ownership,
         )
 
     @property
@@ -215,10 +225,44 @@ class AMQP010Traffic:
         """The session is over."""
         self.stop()
         self._announce = _ignore
+        if self.ownership is not None:
+            self.ownership.let_go()
         self.metered.close()
         if self.rules is not None:
             self.rules.end()
         self.passage.end()
+
+    # --- pumps
+
+    def _is_steady(self) -> bool:
+        """Is there nothing to be done with what passes but to send it on, and to count it?"""
+        self._drop_rules()
+        passage = self.passage
+        return (
+            isinstance(passage, AMQP010PassThrough)
+            and passage.gate is None
+            and not passage.is_tapped
+            and self.is_readable
+            and self.is_open
+            and self._tasks is not None
+            and self._life.state is SessionState.RELAYING
+            and self._report.end is None
+            and all(relay.is_steady for relay in self._relays)
+        )
+
+    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> PumpedConnection | None:
+        """The connection as a pump takes it; None where that is not possible."""
+        passage = self.passage
+        readers = self.legs[CLIENT].reader, self.legs[SERVER].reader
+        if not isinstance(passage, AMQP010PassThrough):
+            return None
+        if any(each.is_paused or each.error is not None or each.held_size > FRAME_MIN_SIZE for each in readers):
+            return None
+        note = None
+        if not self.metered.is_lost:
+            note = partial(self.metered.feed_pumped, {peer: passage.numberings[peer].copy() for peer in Peer})
+        numberings = passage.numberings[CLIENT], passage.numberings[SERVER]
+        return AMQP010PumpedConnection(readers, numberings, self.sessions, descriptors, returned, note)
 
     # --- rules
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import trio
 
-from amqproxy.amqp091.frame import FRAME_MIN_SIZE
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.leg import Leg
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
 from amqproxy.pump.return_reasons import ENDED, FORCED, GONE, RECALLED
-from amqproxy.sockets.transport import SocketTransport, TransportBroken
+from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken
 from amqproxy.supervision import contained
 
 MANY_FRAMES = 256
@@ -35,6 +33,12 @@ _PLACES = (CLIENT, SERVER)
 
 class TargetBroken(Exception):
     """What a pump had not sent yet cannot be sent on: the target of a direction is gone."""
+
+
+class OwnedLeg(Protocol):
+    """A leg of either protocol, as far as its owner matters."""
+
+    transport: Transport
 
 
 class Owner(StrEnum):
@@ -77,8 +81,9 @@ class Ownership:
     """The owner of one session's connection, which changes in `_move` alone.
 
     `legs` are both of the session's by the time of the first `receive`. `is_steady` is asked whether a pump could take
-    the connection, as far as the session knows. `note` returns what counts messages, if they are counted. `park` is
-    called once a pump has the connection: where it holds, the session is parked, and this has no connection any more.
+    the connection, as far as the session knows. `lease` makes what a pump takes, of the descriptors of both peers and
+    of what is to be called once the connection is back; None where that is not possible now. `park` is called once a
+    pump has the connection: where it holds, the session is parked, and this has no connection any more.
     It is handed over after `patience` chunks, and sooner where nothing comes for a while.
     """
 
@@ -89,8 +94,8 @@ class Ownership:
         "_is_parked",
         "_is_steady",
         "_is_watched",
+        "_lease",
         "_legs",
-        "_note",
         "_park",
         "_patience",
         "_pump",
@@ -105,9 +110,9 @@ class Ownership:
     def __init__(
         self,
         pumps: Pumps,
-        legs: Mapping[Peer, Leg],
+        legs: Mapping[Peer, OwnedLeg],
         is_steady: Callable[[], bool],
-        note: Callable[[], Callable[[bool, memoryview, float, bool], None] | None],
+        lease: Callable[[tuple[int, int], Callable[[], object]], PumpedConnection | None],
         park: Callable[[Handover], bool] = lambda handover: False,
     ) -> None:
         self._pumps = pumps
@@ -118,7 +123,7 @@ class Ownership:
         self._seen = -1
         self._legs = legs
         self._is_steady = is_steady
-        self._note = note
+        self._lease = lease
         self._chunks: float = pumps.first_chunks
         self._patience = pumps.first_chunks
         self._scopes: dict[Peer, trio.CancelScope] = {}
@@ -245,20 +250,13 @@ class Ownership:
 
     def _pumpable(self) -> PumpedConnection | None:
         """The connection as a pump takes it; None where that is not possible."""
-        legs = [self._legs[peer] for peer in _PLACES]
-        client, server = (leg.transport for leg in legs)
-        readers = legs[0].reader, legs[1].reader
+        client, server = (self._legs[peer].transport for peer in _PLACES)
         if type(client) is not SocketTransport or type(server) is not SocketTransport:
             return None
-        for reader in readers:
-            if reader.is_paused or reader.error is not None or reader.held_size > FRAME_MIN_SIZE:
-                return None
-            if any(state.is_watched or state.is_shown for state in reader.content_states.values()):
-                return None
         ours, theirs = client.lend(), server.lend()
         if ours is None or theirs is None:
             return None
-        return PumpedConnection(readers, (ours, theirs), self._take_back, self._note())
+        return self._lease((ours, theirs), self._take_back)
 
     def _take_back(self) -> None:
         """The pump has given the connection back: all is as if it had been relayed here."""
@@ -302,7 +300,7 @@ class Ownership:
         """The session is parked, or its parts were only looked at: refer to it no more."""
         self._legs = {}
         self._is_steady = _never
-        self._note = _nothing
+        self._lease = _nothing
         self._park = _never
 
     # --- for what is done to a session from outside
@@ -323,5 +321,5 @@ def _never(*_: object) -> bool:
     return False
 
 
-def _nothing() -> None:
-    """Nothing is counted."""
+def _nothing(*_: object) -> None:
+    """There is no connection."""

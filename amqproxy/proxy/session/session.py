@@ -37,7 +37,7 @@ from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.drain import DrainStart, drain_start
 from amqproxy.proxy.session.handshake import PacedHandshake
 from amqproxy.proxy.session.opening import Opening, receive_opening, with_tls
-from amqproxy.proxy.session.ownership import Handover, Owner
+from amqproxy.proxy.session.ownership import Handover, Owner, Ownership
 from amqproxy.proxy.session.parked_session import ParkedSession
 from amqproxy.proxy.session.relay import DirectionEnding, Relay
 from amqproxy.proxy.session.session_parts import SessionParts
@@ -252,12 +252,15 @@ class Session:
         return self._parked is not None
 
     @property
+    def _ownership(self) -> Ownership | None:
+        return self._carrier.ownership
+
+    @property
     def owner(self) -> Owner:
         """Who receives and sends."""
         if self._parked is not None:
             return Owner.PUMP
-        ownership = self._traffic.ownership
-        return Owner.RELAYS if ownership is None else ownership.owner
+        return Owner.RELAYS if self._ownership is None else self._ownership.owner
 
     def recall(self) -> None:
         """Have the connection here, if a pump has it."""
@@ -265,8 +268,8 @@ class Session:
             return
         if self._parked is not None:
             self._parked.handover.pump.recall(self._parked.handover.pumped)
-        elif self._traffic.ownership is not None:
-            self._traffic.ownership.recall()
+        elif self._ownership is not None:
+            self._ownership.recall()
 
     def _unpark(self) -> None:
         if self._parked is not None:
@@ -726,8 +729,8 @@ class Session:
         """Have the legs and the meter know what a pump has relayed so far, if one does: ask for either after this."""
         if self._parked is not None:
             self._parked.refresh(self._services)
-        elif self._traffic.ownership is not None:
-            self._traffic.ownership.refresh()
+        elif self._ownership is not None:
+            self._ownership.refresh()
 
     # --- heartbeats
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import trio
 
-from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE, Frame
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
@@ -39,6 +39,7 @@ from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, Sess
 from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.tap_budget import TapBudget, TapShare
 from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -149,7 +150,7 @@ class Traffic:
             meter = MessageMeter(self._report.metrics.messages)
             self.metered = SessionMeter(meter, self._report.number, self._report.name)
         if self._pumps is not None:
-            self._ownership = Ownership(self._pumps, self._legs, self._is_steady, self._measured, park)
+            self._ownership = Ownership(self._pumps, self._legs, self._is_steady, self._lease, park)
         shared = self.passage, self._share, follow_up, observe, self._note, self._report.note_frames
         last = self._brake, self._report.number, self._ownership
         relays = Relay(client, server, *shared, handshake, *last), Relay(server, client, *shared, None, *last)
@@ -358,9 +359,16 @@ class Traffic:
         for relay in self._relays:
             relay.passage = self.passage
 
-    def _measured(self) -> Callable[[bool, memoryview, float, bool], None] | None:
-        """What is to be given all that a pump passes."""
-        return None if self.metered is None or self.metered.meter is None else self.metered.feed
+    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> PumpedConnection | None:
+        """The connection as a pump takes it; None where that is not possible."""
+        readers = self._legs[CLIENT].reader, self._legs[SERVER].reader
+        for reader in readers:
+            if reader.is_paused or reader.error is not None or reader.held_size > FRAME_MIN_SIZE:
+                return None
+            if any(state.is_watched or state.is_shown for state in reader.content_states.values()):
+                return None
+        note = None if self.metered is None or self.metered.meter is None else self.metered.feed
+        return PumpedConnection(readers, descriptors, returned, note)
 
     @property
     def first_known(self) -> Client | None:

@@ -26,7 +26,9 @@ from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.config import Limits
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.pump.pumps import are_available
 from amqproxy.rules.engine.evaluator import RuleSet
+from tests.proxy import stage as staging
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, ids, method, transfer
 from tests.proxy.amqp010_stage import close, names, play, say
 from tests.proxy.recording_tap import Audience
@@ -40,6 +42,12 @@ OTHER_SESSION = [
     (SERVER, method(SessionAttached(b"t"), 2) + method(SessionCommandPoint(0, 0), 2)),
 ]
 ALL = [*LOGIN, *ATTACH, *MESSAGES, *DETACH, *CLOSE]
+
+
+@pytest.fixture(autouse=True, params=[0, 3] if are_available() else [0])  # a plain run has no pump
+def frames_a_pump(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions do as they do, also where they are handed over every three frames."""
+    monkeypatch.setattr(staging, "frames_a_pump", request.param)
 
 
 @pytest.mark.parametrize("piece", [1, 13, 1 << 20])

@@ -1,0 +1,89 @@
+"""A connection of AMQP 0-10 that a pump relays."""
+
+from __future__ import annotations
+
+from amqproxy.pump.pumped_connection import PumpedConnection
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+
+@cython.final
+@cython.cclass
+class AMQP010PumpedConnection(PumpedConnection):
+    """The same as a `PumpedConnection`, of AMQP 0-10. Sessions are attached to its `channels`.
+
+    Once it is back, the readers and the `numberings` of both peers know which commands have passed.
+    """
+
+    def __init__(
+        self,
+        readers: tuple,
+        numberings: tuple,
+        channels: object,
+        descriptors: tuple,
+        returned: object,
+        note: object = None,
+    ) -> None:
+        self._numberings = numberings
+        # Controls of the connection's own come on channel 0, whether a session is attached to that or not.
+        self._tracks = sorted({0} | {track for channel in channels for track in (2 * channel, 2 * channel + 1)})
+        super().__init__(readers, descriptors, returned, note)
+        self._pumped.is_amqp010 = True
+
+    @cython.cfunc
+    def _load(self, reader: object, direction: DirectionPointer) -> object:
+        own: FrameReader = reader
+        place: cython.int
+        state: cython.int
+        self._load_rest(own.held, direction)
+        direction.payload_max = own._frame_max
+        direction.channel_count = len(self._tracks)
+        direction.channels = cython.cast(
+            ChannelContentPointer, calloc(direction.channel_count, cython.sizeof(ChannelContent))
+        )
+        if direction.channels == cython.NULL:
+            raise MemoryError
+        for place, track in enumerate(self._tracks):
+            state = own._state if own._track == track else own._states.get(track, own._fresh)
+            direction.channels[place].number = track
+            direction.channels[place].expects = direction.channels[place].index = state
+        return None
+
+    @cython.cfunc
+    def _empty(self, reader: object) -> object:
+        own: FrameReader = reader
+        own._tail = None
+        return None
+
+    @cython.cfunc
+    def _show(self, reader: object, direction: DirectionPointer) -> object:
+        own: FrameReader = reader
+        taken: cython.ulonglong = look(cython.address(direction.taken))
+        frames: cython.ulonglong = look(cython.address(direction.frames))
+        place: cython.int
+        state: cython.int
+        track: cython.int
+        on: ChannelContentPointer
+        own.offset += taken - direction.shown_taken
+        own.frames += frames - direction.shown_frames
+        direction.shown_taken = taken
+        direction.shown_frames = frames
+        if self.is_pumped:
+            return None
+        for place in range(direction.channel_count):
+            on = cython.address(direction.channels[place])
+            track, state = on.number, on.expects
+            if own._track == track:
+                own._state = state
+            elif state != own._fresh:
+                own._states[track] = state
+            else:
+                own._states.pop(track, None)
+            if track & 1 and (on.contents or state != on.index):
+                self._numberings[direction.place].skip(track >> 1, on.contents, is_under_way=state & 0x7F != 0)
+            on.index = state
+            on.contents = 0
+        return None
