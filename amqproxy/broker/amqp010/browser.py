@@ -12,8 +12,11 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import Protocol
 
+from amqproxy.broker.amqp010.jms_properties import is_selected
+from amqproxy.broker.amqp010.jms_selector import JmsSelector
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
@@ -25,6 +28,9 @@ MOST_BYTES = 4 * 1024 * 1024
 
 INTERVAL = 0.1
 """Seconds between two looks at a queue."""
+
+LONG = 256
+"""Messages of a queue that is looked at each time that one comes: above, only at intervals."""
 
 SENDING = 4
 """What it costs of a turn to send a message."""
@@ -42,11 +48,14 @@ class Browser:
     def __init__(self, session: OwningSession, subscription: Subscription, deliveries: BrowsedDeliveries) -> None:
         self._session = session
         self._subscription = subscription
+        subscription.queue.lookers[self] = None
         self._deliveries = deliveries
         self._seen: set[Place] = set()
         self._found: deque[PeekedMessage] = deque()
         self._state: tuple[int, int, int] | None = None
         self.is_over = False
+        self.is_behind = False
+        """Is there more to be sent at once?"""
 
     def tick(self, now: float) -> None:
         """Send what there is, as far as credit and this turn go."""
@@ -56,8 +65,13 @@ class Browser:
         if queue.is_deleted:
             self._session.queue_deleted(queue.name)
             return
-        has_more = self._send(queue, now)
-        vhost.timed.set(self, now if has_more else now + INTERVAL)
+        self.is_behind = self._send(queue, now)
+        vhost.timed.set(self, now if self.is_behind else now + INTERVAL)
+
+    def queue_changed(self, now: float) -> None:
+        """A message has come: look soon, unless the queue is so long that this takes its time."""
+        if not self.is_over and len(self._seen) < LONG:
+            self._session.vhost.timed.set(self, now)
 
     def _send(self, queue: Queue, now: float) -> bool:
         """Send as much as fits into this turn; is there more?"""
@@ -84,15 +98,31 @@ class Browser:
         found = queue.peek(MOST, MOST_BYTES)
         quantum.left -= len(found) // 8
         places = {peeked.place for peeked in found}
-        self._found.extend(peeked for peeked in found if peeked.place not in self._seen)
+        new = [peeked for peeked in found if peeked.place not in self._seen]
         self._seen = places
+        selector = self._subscription.selector
+        if selector is not None:
+            quantum.left -= len(new)
+            new = [peeked for peeked in new if _is_selected(peeked.message, selector)]
+        self._found.extend(new)
         return bool(self._found)
 
     def end(self) -> None:
         """The subscription is over."""
         self.is_over = True
+        self.is_behind = False
+        self._subscription.queue.lookers.pop(self, None)
         self._found.clear()
         self._session.vhost.timed.set(self, math.inf)
+
+
+def _is_selected(message: Message, selector: JmsSelector) -> bool:
+    is_read = message.has_properties
+    try:
+        return is_selected(message, selector)
+    finally:
+        if is_read:
+            message.forget_properties()  # it goes on waiting
 
 
 def acquiring(

@@ -74,6 +74,9 @@ MAX_HEARTBEAT = 65_535
 MECHANISMS = ("PLAIN", "EXTERNAL")
 """Those of SASL that are offered, of those that the broker has."""
 
+FEATURES = Map({"qpid.features": ["qpid.jms-selector"]})
+"""The server properties from which Qpid's clients know what they need not do themselves."""
+
 DEFAULT_VHOST = "/"
 
 
@@ -210,7 +213,7 @@ class Amqp010Connection:
         self._reader.skip(SIZE)
         self.output.put(HEADER)
         mechanisms = [each for each in self._handshake.mechanisms if each in MECHANISMS]
-        properties = map_of(self.broker.properties)
+        properties = Map([*map_of(self.broker.properties).entries, *FEATURES.entries])
         self.send_method(0, ConnectionStart(properties, Array("str16", mechanisms), Array("str16", ["en_US"])))
         return self._header[SIZE:]
 

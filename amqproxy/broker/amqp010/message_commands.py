@@ -33,6 +33,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.permissions import READ
 from amqproxy.broker.amqp010.browser import Browser
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
+from amqproxy.broker.amqp010.jms_selector import JmsSelector, SelectorError
+from amqproxy.broker.amqp010.selecting_consumer import SelectingConsumer
 from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.queues.consumer import ACK, REJECT, REQUEUE, UNLIMITED, Consumer
@@ -43,7 +45,8 @@ from amqproxy.conversion.header_tables import table_of
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions of one session."""
 
-SELECTOR = "x-filter-jms-selector"
+SELECTORS = "x-filter-jms-selector", "x-apache-selector"
+"""The arguments that have it: of Qpid's Java peers, and of its others."""
 
 
 def _subscribe(session: CommandSession, command: MessageSubscribe, position: int, now: float) -> bool:
@@ -56,8 +59,7 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     session.user.check(vhost.name, READ, "queue", name)
     queue = vhost.queue(name, session)
     arguments = table_of(command.arguments) if command.arguments is not None else Table()
-    if arguments.get(SELECTOR):
-        raise NotImplementedByPeer("selectors of JMS")
+    selector = _selector(arguments)
     accepts = (command.accept_mode or AcceptMode.EXPLICIT) == AcceptMode.EXPLICIT
     acquires = (command.acquire_mode or AcquireMode.PRE_ACQUIRED) == AcquireMode.PRE_ACQUIRED
     if not acquires and queue.type != "classic":
@@ -70,6 +72,10 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
         raise ResourceLocked(error.text) from None
     subscription = Subscription(destination, queue, accepts_explicitly=accepts, acquires=acquires)
     subscription.resume_id, subscription.resume_ttl = command.resume_id, command.resume_ttl
+    subscription.selector = selector
+    is_shared = queue.exclusive_to is not session and queue.locked_by is not session
+    if selector is not None and (queue.type == "stream" or (is_shared and acquires and queue.type != "classic")):
+        raise NotImplementedByPeer(f"a selector of JMS on a queue of the type {queue.type}")
     deliveries.subscriptions[destination] = subscription
     if not acquires:
         subscription.browser = Browser(session, subscription, deliveries)
@@ -83,10 +89,26 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
         prefetch=prefetch,
         arguments=arguments,
     )
-    queue.subscribe(subscription.consumer, now)
+    if selector is not None and is_shared:
+        queue.subscribe_aside(subscription.consumer, now)
+        subscription.browser = SelectingConsumer(session, subscription, deliveries)
+    else:
+        queue.subscribe(subscription.consumer, now)
     if vhost.events.observers:
         vhost.events.report("consumer.created", vhost.name, subscription.consumer)
     return False
+
+
+def _selector(arguments: Table) -> JmsSelector | None:
+    """The selector that a subscription asks for, if any."""
+    for name in SELECTORS:
+        text = arguments.get(name)
+        if isinstance(text, str) and text.strip():
+            try:
+                return JmsSelector(text)
+            except SelectorError as error:
+                raise IllegalArgument(f"the selector: {error}", field_index=7) from None
+    return None
 
 
 def queue_name(name: str | None) -> str:
@@ -149,7 +171,12 @@ def _flushing(subscription: Subscription, now: float) -> Job:
     """Send what waits, as far as there is credit for it."""
     queue, consumer = subscription.queue, subscription.consumer
     _pump(subscription, now)
-    while queue.message_count and not queue.is_deleted and consumer is not None and consumer.is_ready():
+    browser = subscription.browser
+    if browser is not None:
+        while browser.is_behind and subscription.has_credit() and not queue.is_deleted:
+            now = yield
+            _pump(subscription, now)
+    while browser is None and queue.message_count and not queue.is_deleted and consumer and consumer.is_ready():
         now = yield
         _pump(subscription, now)
     subscription.clear()

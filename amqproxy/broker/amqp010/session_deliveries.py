@@ -14,6 +14,7 @@ from amqproxy.amqp010.frame import decode_header
 from amqproxy.amqp010.properties import DeliveryProperties
 from amqproxy.broker import firehose
 from amqproxy.broker.amqp010.browser import acquiring
+from amqproxy.broker.amqp010.jms_properties import is_selected
 from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
@@ -23,6 +24,7 @@ from amqproxy.broker.connection.unacked import UnackedDeliveries
 from amqproxy.broker.queues.consumer import (
     ACK,
     GIVE_BACK,
+    NOT_SENT,
     REJECT,
     REQUEUE,
     ConsumedQueue,
@@ -88,6 +90,11 @@ class SessionDeliveries(Receiver):
         """Send a message to a subscription."""
         subscription: Subscription = self.subscriptions[consumer.tag]
         message = entry.message
+        selector = subscription.selector
+        if selector is not None and subscription.browser is None and not is_selected(message, selector):
+            if not consumer.no_ack:
+                entry.queue.ack([entry], now)  # the queue is this session's alone: none other wants it
+            return
         try:
             header: bytes = self._headers.of(message, entry.header, entry.expires_at, entry.is_redelivered)
         except Exception as error:  # noqa: BLE001
@@ -171,6 +178,7 @@ class SessionDeliveries(Receiver):
         queue, was_redelivered = entry.queue, entry.is_redelivered
         if consumer.no_ack:
             subscription.queue.hold(entry, consumer)  # which it has not done
+            entry.tag = NOT_SENT
         queue.hold_back()
         queue.requeue([entry], now)
         entry.is_redelivered = was_redelivered
@@ -231,7 +239,7 @@ class SessionDeliveries(Receiver):
             consumer = subscription.consumer
             if subscription.browser is not None:
                 subscription.browser.tick(now)
-            if consumer is not None and consumer.is_blocked and consumer.queue.rejoin(consumer):
+            elif consumer is not None and consumer.is_blocked and consumer.queue.rejoin(consumer):
                 queues[consumer.queue] = None
         for queue in queues:
             queue.pump(now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from amqproxy.amqp010.domains import CreditUnit
+from amqproxy.broker.amqp010.jms_selector import JmsSelector
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.queues.queue import Queue
 
@@ -19,6 +20,9 @@ INFINITE = 0xFFFF_FFFF
 
 class Looking(Protocol):
     """A browser; `browser` has what it does."""
+
+    @property
+    def is_behind(self) -> bool: ...
 
     def tick(self, now: float, /) -> None: ...
 
@@ -49,6 +53,7 @@ class Subscription:
         "queue",
         "resume_id",
         "resume_ttl",
+        "selector",
         "size",
         "window",
     )
@@ -75,9 +80,11 @@ class Subscription:
         self.resume_id: str | None = None
         self.resume_ttl: int | None = None
         """What its transfers are to be known by, where they are interrupted."""
+        self.selector: JmsSelector | None = None
+        """Which messages it wants; None for all."""
         self.consumer: Consumer | None = None
         self.browser: Looking | None = None
-        """What sends messages to it that it does not acquire, in place of a consumer."""
+        """What looks for messages to be sent to it, in place of its consumer's turns in the queue."""
 
     def has_credit(self) -> cython.bint:
         """Is there credit for one more message?"""

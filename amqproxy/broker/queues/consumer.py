@@ -17,6 +17,9 @@ except ImportError:  # a plain run does not need Cython
 UNLIMITED = 1 << 62
 """A prefetch without a limit."""
 
+NOT_SENT = (1 << 64) - 1
+"""The tag of what needs no acknowledgement, and could not be sent: it is back in its queue."""
+
 ACK, REQUEUE, REJECT, GIVE_BACK = "ack", "requeue", "reject", "give back"
 """The outcomes of a delivery: done; back to its place; unwanted; back, since the channel that had it is gone."""
 

@@ -36,6 +36,7 @@ cdef class Queue:
     cdef public object arguments
     cdef public bint auto_delete
     cdef public dict consumers
+    cdef public dict lookers
     cdef public bint durable
     cdef public object exclusive_to
     cdef public bint is_deleted

@@ -15,7 +15,7 @@ from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog
-from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, REJECT, REQUEUE, UNLIMITED, Consumer, QueueEntry
+from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, NOT_SENT, REJECT, REQUEUE, UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PageStore
@@ -69,6 +69,13 @@ class ExclusiveOwner(Protocol):
 
     @property
     def exclusive_queues(self) -> dict[Queue, None]: ...
+
+
+class Looker(Protocol):
+    """What looks for messages in a queue."""
+
+    def queue_changed(self, now: float, /) -> None:
+        """A message has come, which waits."""
 
 
 class QueueObserver(Protocol):
@@ -140,6 +147,7 @@ class Queue:
         "exclusive_to",
         "is_deleted",
         "locked_by",
+        "lookers",
         "name",
         "policy",
         "policy_names",
@@ -170,6 +178,8 @@ class Queue:
         self.policy: Mapping[str, Any] = effect.definition
         self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)
         self.consumers: dict[Consumer, None] = {}
+        self.lookers: dict[Looker, None] = {}
+        """What looks for messages in it, and takes no turns."""
         self.unacked = 0
         self.body_bytes = (
             0 if storage is None else storage.body_bytes(owner.name, name, arguments.get("x-max-priority", 0))
@@ -318,6 +328,8 @@ class Queue:
         backlog.add(message, expires_at, ticket)
         self._count += 1
         self.body_bytes += len(message.body)
+        if self.lookers:
+            self._notify_lookers(now)
         if self._is_dropping and not self._holds:
             self._drop_surplus(now)
         if expires_at != _NEVER:
@@ -584,6 +596,18 @@ class Queue:
         self._round_robin.wait_no_more()
         self._used_at = now
 
+    def subscribe_aside(self, consumer: Consumer, now: float) -> None:
+        """Add a consumer that takes no turns: one of the `lookers` takes messages out for it."""
+        self.consumers[consumer] = None
+        if consumer.exclusive:
+            self._exclusive = consumer
+        consumer.is_blocked = True
+        self._used_at = now
+
+    def _notify_lookers(self, now: float) -> None:
+        for looker in list(self.lookers):
+            looker.queue_changed(now)
+
     def unsubscribe(self, consumer: Consumer, now: float) -> None:
         """Remove a consumer; the queue goes with its last one if it is auto-delete."""
         if self.consumers.pop(consumer, self) is self:
@@ -639,8 +663,11 @@ class Queue:
     def _hand_out(self, entry: QueueEntry, consumer: Consumer, now: float) -> None:
         if not consumer.no_ack:
             self.hold(entry, consumer)
+            consumer.deliveries.deliver(consumer, entry, now)
+            return
+        entry.tag = 0
         consumer.deliveries.deliver(consumer, entry, now)
-        if self._storage is not None and consumer.no_ack:
+        if self._storage is not None and entry.tag != NOT_SENT:
             self.forget(entry)
 
     def hold(self, entry: QueueEntry, consumer: Consumer | None) -> None:

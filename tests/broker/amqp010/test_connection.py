@@ -42,6 +42,15 @@ def test_the_handshake() -> None:
     assert client.connection.end is SocketClosing.CLOSED
 
 
+def test_qpids_clients_leave_selectors_to_the_broker() -> None:
+    client = Client010(Broker())
+    client.feed(HEADER)
+    (start,) = client.receive()
+    properties = start.method.server_properties
+    assert properties["qpid.features"] == ["qpid.jms-selector"]
+    assert properties["product"] == client.broker.properties["product"]
+
+
 def test_the_bytes_may_come_one_by_one() -> None:
     client = Client010(Broker())
     opening = HEADER + encode_method(0, Client010.start_ok())

@@ -12,6 +12,7 @@ from amqproxy.amqp010.commands import (
     ExchangeBind,
     ExecutionSync,
     MessageAccept,
+    MessageFlow,
     QueueDeclare,
     TxCommit,
     TxSelect,
@@ -126,3 +127,16 @@ def test_an_exclusive_queue_that_stays_is_kept_with_its_bindings(session: Sessio
     kinds = {DurableQueue, DurableBinding}
     assert {type(each) for each in topology(session.client.broker.vhosts["/"])} == kinds
     assert {type(each) for each in disk.durables.values()} >= kinds
+
+
+def test_what_was_too_large_for_the_credit_is_kept_without_acceptance(session: Session010, disk: Disk) -> None:
+    declared(session, disk)
+    session.transfer(b"kept", delivery=PERSISTENT)
+    disk.commit()
+    session.subscribe("q", "d", accept_mode=1, size=10)
+    assert session.got() == []
+    (log,) = disk.journal.message_logs.values()
+    assert log.messages == 1
+    session.send(MessageFlow("d", 1, 1000))
+    assert session.got() == [b"kept"]
+    assert log.messages == 0

@@ -185,7 +185,7 @@ def test_a_time_to_live_is_told_and_kept(session: Session010) -> None:
         (MessageSubscribe("none", "d", 0, 0), 404),
         (MessageSubscribe("", "d", 0, 0), 531),
         (MessageSubscribe("q", "taken", 0, 0), 530),
-        (MessageSubscribe("q", "d", 0, 0, arguments=Map({"x-filter-jms-selector": "a = 1"})), 540),
+        (MessageSubscribe("q", "d", 0, 0, arguments=Map({"x-filter-jms-selector": "a ="})), 531),
         (MessageSubscribe("q", "d", 0, 0, arguments=Map({"x-priority": "high"})), 406),
         (MessageFlow("none", 0, 1), 404),
         (MessageFlow("taken", 9, 1), 531),
@@ -212,3 +212,19 @@ def test_transfers_have_the_resume_id_that_their_subscription_asks_for(session: 
         delivery = message.delivery_properties
         assert (delivery.resume_id, delivery.resume_ttl, delivery.routing_key) == (*expected, "q")
         assert message.properties.content_type == "text/plain"
+
+
+@pytest.mark.parametrize("arguments", [None, Map({"x-apache-selector": "n > 0"})])
+@pytest.mark.parametrize("acquire_mode", [0, 1])
+def test_flush_sends_all_that_is_there_in_however_many_turns(arguments: Map | None, acquire_mode: int) -> None:
+    broker = Broker()
+    broker.work.quantum.limit(step=2)
+    session = Client010(broker).open().session()
+    session.declare("q")
+    for _ in range(100):
+        session.transfer(b"x", message=MessageProperties(application_headers=Map({"n": 1})))
+    session.call(MessageSubscribe("q", "d", 0, acquire_mode, arguments=arguments))
+    session.send(MessageFlow("d", 0, INFINITE))
+    session.send(MessageFlow("d", 1, INFINITE))
+    session.call(MessageFlush("d"))
+    assert len(session.got()) == 100

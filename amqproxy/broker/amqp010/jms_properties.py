@@ -1,0 +1,52 @@
+"""A message that waits in a queue, as a selector of JMS sees it: what JMS calls its headers, and its properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.amqp010.errors import ProtocolError as ProtocolError010
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.properties import Properties
+from amqproxy.broker.amqp010.jms_selector import JmsSelector
+from amqproxy.broker.amqp010.message_conversion import structs_of
+from amqproxy.broker.message import Message
+
+USUAL_PRIORITY = 4
+PERSISTENT = 2
+
+
+class JmsProperties:
+    """The properties of one message, by their names."""
+
+    __slots__ = ("_properties",)
+
+    def __init__(self, properties: Properties) -> None:
+        self._properties = properties
+
+    def get(self, name: str) -> Any:
+        """A text, a number or a boolean; None where there is no such property, or it is something else."""
+        properties = self._properties
+        match name:
+            case "JMSMessageID":
+                found: Any = None if properties.message_id is None else f"ID:{properties.message_id}"
+            case "JMSCorrelationID":
+                found = properties.correlation_id
+            case "JMSType":
+                found = properties.type
+            case "JMSPriority":
+                found = USUAL_PRIORITY if properties.priority is None else properties.priority
+            case "JMSDeliveryMode":
+                found = "PERSISTENT" if properties.delivery_mode == PERSISTENT else "NON_PERSISTENT"
+            case "JMSTimestamp":
+                found = structs_of(properties)[0].timestamp
+            case _:
+                found = None if properties.headers is None else properties.headers.get(name)
+        return found if isinstance(found, str | int | float) else None
+
+
+def is_selected(message: Message, selector: JmsSelector) -> bool:
+    """Does a selector choose this message? Not where its properties are malformed."""
+    try:
+        return selector.matches(JmsProperties(message.properties).get)
+    except (ProtocolError, ProtocolError010):
+        return False

@@ -1,0 +1,382 @@
+"""Selectors of JMS: which messages a consumer wants, by their properties. JMS 1.1, section 3.8.1.
+
+The conditional expressions of SQL-92, with its three values: what compares something that a message has not is unknown,
+and so chooses none. Values of different kinds are never equal.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+MOST_CHARACTERS = 4096
+MOST_DEPTH = 50
+MOST_PATTERN = 255
+"""Of a selector, of parentheses in each other, and of what LIKE compares with."""
+
+Lookup = Callable[[str], Any]
+"""The value of a property: a text, a number or a boolean; None where there is none."""
+
+Node = Callable[[Lookup], Any]
+"""The value of a part of a selector; None is unknown."""
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<text>'(?:[^']|'')*')
+    |(?P<float>\d+\.\d*(?:[eE][+-]?\d+)?[fFdD]?|\.\d+(?:[eE][+-]?\d+)?[fFdD]?|\d+[eE][+-]?\d+[fFdD]?|\d+[fFdD](?![\w$]))
+    |(?P<hex>0[xX][0-9a-fA-F]+[lL]?)
+    |(?P<integer>\d+[lL]?)
+    |(?P<word>[^\W\d][\w$]*|\$[\w$]*)
+    |(?P<symbol><>|<=|>=|[-+*/=<>(),])
+    )""",
+    re.VERBOSE,
+)
+_RESERVED = frozenset(("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"))
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class SelectorError(ValueError):
+    """A text is no selector; its message says why."""
+
+
+class Token(NamedTuple):
+    """A part of a selector's text: its kind, the text (a reserved word in capitals), and where it begins."""
+
+    kind: str
+    text: str
+    place: int
+
+
+class JmsSelector:
+    """A selector that was read from a text; `SelectorError` where that is none."""
+
+    __slots__ = ("_matches", "text")
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MOST_CHARACTERS:
+            raise SelectorError(f"more than {MOST_CHARACTERS} characters")
+        self.text = text
+        self._matches = _Parser(list(_tokens(text))).selector()
+
+    def matches(self, lookup: Lookup) -> bool:
+        """Does it choose what has these properties?"""
+        return self._matches(lookup) is True
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise SelectorError(f"not a selector from character {at + 1} on")
+        kind = found.lastgroup or ""
+        value, place = found[kind], found.start(kind)
+        if kind == "word" and value.upper() in _RESERVED:
+            kind, value = "reserved", value.upper()
+        yield Token(kind, value, place)
+        at = found.end()
+    yield Token("end", "", end)
+
+
+class _Parser:
+    """Tokens to one function, by recursive descent."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+        self._depth = 0
+
+    def selector(self) -> Node:
+        """All of it."""
+        node = self._or()
+        if self._next.kind != "end":
+            raise self._unexpected()
+        return node
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _takes(self, *texts: str) -> str:
+        """The next token, if it is one of these reserved words or symbols; then it is passed."""
+        token = self._next
+        if token.kind not in ("reserved", "symbol") or token.text not in texts:
+            return ""
+        self._at += 1
+        return token.text
+
+    def _needs(self, text: str) -> None:
+        if not self._takes(text):
+            raise self._unexpected()
+
+    def _unexpected(self) -> SelectorError:
+        token = self._next
+        return SelectorError(f"{token.text or 'its end'} at character {token.place + 1}, which does not belong there")
+
+    def _or(self) -> Node:
+        node = self._and()
+        while self._takes("OR"):
+            node = _either(node, self._and())
+        return node
+
+    def _and(self) -> Node:
+        node = self._not()
+        while self._takes("AND"):
+            node = _both(node, self._not())
+        return node
+
+    def _not(self) -> Node:
+        is_negated = False
+        while self._takes("NOT"):
+            is_negated = not is_negated
+        node = self._comparison()
+        return _negation(node) if is_negated else node
+
+    def _comparison(self) -> Node:
+        left = self._sum()
+        if symbol := self._takes(*_COMPARISONS):
+            return _compared(_COMPARISONS[symbol], symbol in ("=", "<>"), left, self._sum())
+        if self._takes("IS"):
+            is_negated = bool(self._takes("NOT"))
+            self._needs("NULL")
+            return lambda lookup: (left(lookup) is None) is not is_negated
+        is_negated = bool(self._takes("NOT"))
+        node: Node | None = None
+        if self._takes("BETWEEN"):
+            low = self._sum()
+            self._needs("AND")
+            high = self._sum()
+            least = _compared(operator.ge, False, left, low)
+            node = _both(least, _compared(operator.le, False, left, high))
+        elif self._takes("LIKE"):
+            node = self._like(left)
+        elif self._takes("IN"):
+            node = self._in(left)
+        if node is None:
+            if is_negated:
+                raise self._unexpected()
+            return left
+        return _negation(node) if is_negated else node
+
+    def _like(self, left: Node) -> Node:
+        pattern = self._text()
+        escape = self._text() if self._takes("ESCAPE") else ""
+        segments = _segments(pattern, escape)
+
+        def node(lookup: Lookup) -> bool | None:
+            value = left(lookup)
+            return None if value is None else isinstance(value, str) and _is_like(value, segments)
+
+        return node
+
+    def _in(self, left: Node) -> Node:
+        self._needs("(")
+        texts = {self._text()}
+        while self._takes(","):
+            texts.add(self._text())
+        self._needs(")")
+
+        def node(lookup: Lookup) -> bool | None:
+            value = left(lookup)
+            return None if value is None else isinstance(value, str) and value in texts
+
+        return node
+
+    def _text(self) -> str:
+        token = self._next
+        if token.kind != "text":
+            raise self._unexpected()
+        self._at += 1
+        return _unquoted(token.text)
+
+    def _sum(self) -> Node:
+        node = self._product()
+        while symbol := self._takes("+", "-"):
+            node = _calculated(operator.add if symbol == "+" else operator.sub, node, self._product())
+        return node
+
+    def _product(self) -> Node:
+        node = self._signed()
+        while symbol := self._takes("*", "/"):
+            node = _calculated(operator.mul if symbol == "*" else _quotient, node, self._signed())
+        return node
+
+    def _signed(self) -> Node:
+        is_negative = False
+        while symbol := self._takes("+", "-"):
+            is_negative ^= symbol == "-"
+        node = self._primary()
+        return _calculated(operator.sub, lambda lookup: 0, node) if is_negative else node
+
+    def _primary(self) -> Node:
+        token = self._next
+        self._at += 1
+        value: Any = None
+        match token.kind:
+            case "text":
+                value = _unquoted(token.text)
+            case "integer":
+                value = int(token.text.rstrip("lL"))
+            case "hex":
+                value = int(token.text.rstrip("lL"), 16)
+            case "float":
+                value = float(token.text.rstrip("fFdD"))
+            case "word":
+                return lambda lookup: lookup(token.text)
+            case "reserved" if token.text in ("TRUE", "FALSE"):
+                value = token.text == "TRUE"
+            case "symbol" if token.text == "(":
+                return self._nested()
+            case _:
+                self._at -= 1
+                raise self._unexpected()
+        return lambda lookup: value
+
+    def _nested(self) -> Node:
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise SelectorError(f"more than {MOST_DEPTH} parentheses in each other")
+        node = self._or()
+        self._needs(")")
+        self._depth -= 1
+        return node
+
+
+def _unquoted(text: str) -> str:
+    return text[1 : len(text) - 1].replace("''", "'")
+
+
+# --- three values
+
+
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _negation(node: Node) -> Node:
+    def negation(lookup: Lookup) -> bool | None:
+        value = _truth(node(lookup))
+        return None if value is None else not value
+
+    return negation
+
+
+def _both(left: Node, right: Node) -> Node:
+    def both(lookup: Lookup) -> bool | None:
+        first = _truth(left(lookup))
+        if first is False:
+            return False
+        second = _truth(right(lookup))
+        return False if second is False else None if first is None else second
+
+    return both
+
+
+def _either(left: Node, right: Node) -> Node:
+    def either(lookup: Lookup) -> bool | None:
+        first = _truth(left(lookup))
+        if first is True:
+            return True
+        second = _truth(right(lookup))
+        return True if second is True else None if first is None else second
+
+    return either
+
+
+# --- values
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _compared(compare: Callable[[Any, Any], bool], is_equality: bool, left: Node, right: Node) -> Node:
+    """Numbers with numbers; texts and booleans with their like, for equality only."""
+
+    def compared(lookup: Lookup) -> bool | None:
+        first, second = left(lookup), right(lookup)
+        if first is None or second is None:
+            return None
+        if _is_number(first) and _is_number(second):
+            return compare(first, second)
+        return is_equality and type(first) is type(second) and compare(first, second)
+
+    return compared
+
+
+def _calculated(calculate: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
+    def calculated(lookup: Lookup) -> int | float | None:
+        first, second = left(lookup), right(lookup)
+        if not _is_number(first) or not _is_number(second):
+            return None
+        try:
+            value: int | float = calculate(first, second)
+        except (OverflowError, ZeroDivisionError):
+            return None
+        return value
+
+    return calculated
+
+
+def _quotient(first: int | float, second: int | float) -> int | float:
+    """Of integers an integer, towards zero."""
+    if isinstance(first, float) or isinstance(second, float):
+        return first / second
+    quotient = abs(first) // abs(second)
+    return quotient if (first < 0) == (second < 0) else -quotient
+
+
+Segment = re.Pattern[str]
+
+
+def _segments(pattern: str, escape: str) -> list[Segment]:
+    """What is between the percent signs of a pattern: each finds itself in time that its length and a text's take."""
+    if len(pattern) > MOST_PATTERN:
+        raise SelectorError(f"LIKE with more than {MOST_PATTERN} characters")
+    if len(escape) > 1:
+        raise SelectorError("ESCAPE with more than one character")
+    segments, is_escaped = [""], False
+    for character in pattern:
+        if is_escaped or character not in ("%", "_", escape):
+            segments[len(segments) - 1] += re.escape(character)
+            is_escaped = False
+        elif character == escape:
+            is_escaped = True
+        elif character == "%":
+            segments.append("")
+        else:
+            segments[len(segments) - 1] += "."
+    if is_escaped:
+        raise SelectorError("LIKE with an escape character at the end")
+    return [re.compile(each, re.DOTALL) for each in segments]
+
+
+def _is_like(text: str, segments: list[Segment]) -> bool:
+    first, last = segments[0], segments[len(segments) - 1]
+    if len(segments) == 1:
+        return first.fullmatch(text) is not None
+    found = first.match(text)
+    if found is None:
+        return False
+    at = found.end()
+    for segment in segments[1 : len(segments) - 1]:
+        found = segment.search(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    length = len(text) - _length(last)
+    return length >= at and last.fullmatch(text, length) is not None
+
+
+def _length(segment: Segment) -> int:
+    """How many characters it matches."""
+    return len(re.sub(r"\\(.)", r"\1", segment.pattern, flags=re.DOTALL))

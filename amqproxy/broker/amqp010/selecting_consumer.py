@@ -1,0 +1,84 @@
+"""A subscription with a selector, of a queue that others may consume from: it takes what it wants, and no more.
+
+As a `browser`, it looks at the first messages of the queue, and again while that changes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from amqproxy.broker.amqp010.browser import BrowsedDeliveries, Browser, acquiring
+from amqproxy.broker.amqp010.owners import OwningSession
+from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.queues.consumer import NOT_SENT, Consumer, QueueEntry
+from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
+from amqproxy.broker.work import Job
+
+AT_ONCE = 64
+"""Messages that are taken out at once."""
+
+
+class SelectingDeliveries(BrowsedDeliveries, Protocol):
+    """What sends messages that are acquired; `session_deliveries` has what it does."""
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, now: float, /) -> None: ...
+
+
+class SelectingConsumer(Browser):
+    """Of one subscription, whose consumer takes no turns in its queue."""
+
+    def __init__(self, session: OwningSession, subscription: Subscription, deliveries: SelectingDeliveries) -> None:
+        super().__init__(session, subscription, deliveries)
+        self._sending = deliveries
+        self._is_taking = False
+
+    def _send(self, queue: Queue, now: float) -> bool:
+        if self._is_taking:
+            return True
+        if not self._session.sender.may_send() or not self._subscription.has_credit():
+            return False
+        if not self._found and not self._look(queue, self._session.vhost.work.quantum):
+            return False
+        wanted = [self._found.popleft() for _ in range(min(len(self._found), self._most()))]
+        self._is_taking = True
+        self._session.vhost.work.do(self._taking(queue, wanted, now), now)
+        return self._is_taking or bool(self._found)
+
+    def _most(self) -> int:
+        credit = self._subscription.messages
+        return AT_ONCE if credit is None else min(AT_ONCE, credit)
+
+    def _taking(self, queue: Queue, wanted: list[PeekedMessage], now: float) -> Job:
+        """Take these out, and send them; where another has one now, it may come back."""
+        places = {each.place for each in wanted}
+        try:
+            entries = yield from acquiring(queue, places, self._session.vhost.work.quantum, now)
+        finally:
+            self._is_taking = False
+            self._seen -= places
+            self._state = None
+        queue.hold_back()
+        try:
+            for place in [each.place for each in wanted if each.place in entries]:
+                self._deliver(queue, entries, place, now)
+        finally:
+            rest = list(entries.values())
+            marks = [entry.is_redelivered for entry in rest]
+            queue.requeue(rest, now)
+            for entry, mark in zip(rest, marks, strict=True):
+                entry.is_redelivered = mark  # it was not sent
+            queue.hold_no_more(now)
+
+    def _deliver(self, queue: Queue, entries: dict[Place, QueueEntry], place: Place, now: float) -> None:
+        consumer, subscription = self._subscription.consumer, self._subscription
+        if self.is_over or consumer is None or not self._session.sender.may_send() or not subscription.has_credit():
+            return  # it goes back
+        entry = entries.pop(place)
+        if not consumer.no_ack:
+            self._sending.deliver(consumer, entry, now)
+            return
+        queue.unacked -= 1  # it is held no longer
+        entry.tag = 0
+        self._sending.deliver(consumer, entry, now)
+        if entry.tag != NOT_SENT:
+            queue.forget(entry)
