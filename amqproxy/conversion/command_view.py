@@ -19,6 +19,7 @@ from amqproxy.conversion.message_views import (
     properties_view,
     transfer_view,
     with_length,
+    without_long_texts,
 )
 from amqproxy.conversion.method_views import method_view, shape_of
 from amqproxy.peer import Peer
@@ -26,11 +27,20 @@ from amqproxy.peer import Peer
 HIGHEST_CHANNEL = 65_535
 
 
-def command_view(sender: Peer, assembly: Assembly, position: int = 0, body_size: int | None = None) -> Command | None:
+def command_view(
+    sender: Peer,
+    assembly: Assembly,
+    position: int = 0,
+    body_size: int | None = None,
+    *,
+    falls_back: bool = False,
+) -> Command | None:
     """What an assembly is in 0-9-1; None where it has no counterpart there. `ProtocolError` when it is malformed.
 
     `position` is the command's in its session. `body_size` is the size of a body that is not all there yet, and then
-    not looked into.
+    not looked into. A client's transfer `falls_back` if its destination may be no exchange: see `FALLS_BACK`.
+
+    The properties of a message may be longer than those of 0-9-1: then its frames do not have them.
     """
     original = assembly.method
     if isinstance(original, ConnectionHeartbeat):
@@ -42,13 +52,16 @@ def command_view(sender: Peer, assembly: Assembly, position: int = 0, body_size:
         number = 0 if method.name.startswith("connection.") else view_channel(assembly.channel)
         return Command.received([_frame(number, method)])
     number, header = view_channel(assembly.channel), assembly.header
-    frames = [_frame(number, transfer_view(sender, original, header, position))]
+    frames = [_frame(number, transfer_view(sender, original, header, position, falls_back=falls_back))]
     size = assembly.body_size if body_size is None else body_size
-    content = ContentHeader(size, properties_view(header))
+    properties = properties_view(header)
+    fitting = without_long_texts(properties)
+    content = ContentHeader(size, fitting)
     frames.append(Frame(encode_frame(HEADER, number, content.encode())))
     if size and body_size is None:
         frames.append(Frame(encode_frame(BODY, number, assembly.body)))
-    return Command.received(frames)
+    command = Command.received(frames)
+    return command if fitting is properties else command.altered(properties=properties)
 
 
 def view_channel(number: int) -> int:

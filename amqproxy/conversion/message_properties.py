@@ -27,12 +27,16 @@ HIGHEST_PRIORITY = 9
 NO_DELIVERY, NO_MESSAGE = DeliveryProperties(), MessageProperties()
 
 
-def plain_properties(delivery: DeliveryProperties, message: MessageProperties) -> Properties:
-    """What 0-9-1 can express of these."""
+def plain_properties(
+    delivery: DeliveryProperties, message: MessageProperties, *, most_text: int = MOST_TEXT
+) -> Properties:
+    """What 0-9-1 can express of these; of texts, those of at most so many bytes."""
     headers = None if message.application_headers is None else table_of(message.application_headers)
     type_ = message_id = cluster_id = None
     if headers is not None:
-        type_, message_id, cluster_id = (_text(headers.get(name)) for name in (JMS_TYPE, MESSAGE_ID, CLUSTER_ID))
+        type_, message_id, cluster_id = (
+            _text(headers.get(name), most_text) for name in (JMS_TYPE, MESSAGE_ID, CLUSTER_ID)
+        )
         gone = {CLUSTER_ID} if cluster_id is not None else set()
         if message_id is not None and message.message_id is None:
             gone.add(MESSAGE_ID)
@@ -42,19 +46,19 @@ def plain_properties(delivery: DeliveryProperties, message: MessageProperties) -
     if message.message_id is not None:
         message_id = str(message.message_id)
     return Properties(
-        content_type=_text(message.content_type),
-        content_encoding=_text(message.content_encoding),
+        content_type=_text(message.content_type, most_text),
+        content_encoding=_text(message.content_encoding, most_text),
         headers=headers,
         delivery_mode=delivery.delivery_mode if delivery.delivery_mode in (1, 2) else None,
         priority=delivery.priority,
-        correlation_id=_text(message.correlation_id),
+        correlation_id=_text(message.correlation_id, most_text),
         reply_to=None if message.reply_to is None else message.reply_to.routing_key,
         expiration=None if delivery.ttl is None else str(delivery.ttl),
         message_id=message_id,
         timestamp=_seconds(delivery.timestamp),
         type=type_,
-        user_id=_text(message.user_id),
-        app_id=_text(message.app_id),
+        user_id=_text(message.user_id, most_text),
+        app_id=_text(message.app_id, most_text),
         cluster_id=cluster_id,
     )
 
@@ -95,15 +99,15 @@ def headers_of(properties: Properties) -> Table | None:
     return Table([*(() if headers is None else headers.fields), *more]) if more else headers
 
 
-def _text(value: Any) -> str | None:
-    """A text or bytes as a short string, where it fits."""
+def _text(value: Any, most: int) -> str | None:
+    """A text or bytes as a text, where it has at most so many bytes."""
     if isinstance(value, str):
         data = value.encode("utf-8", "surrogateescape")
     elif isinstance(value, bytes):
         data = value
     else:
         return None
-    return data.decode("utf-8", "surrogateescape") if len(data) <= MOST_TEXT else None
+    return data.decode("utf-8", "surrogateescape") if len(data) <= most else None
 
 
 def _binary(text: str | None) -> bytes | None:

@@ -17,6 +17,7 @@ from amqproxy.conversion.header_tables import merged
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.conversion.message_properties import (
     HIGHEST_PRIORITY,
+    MOST_TEXT,
     NO_DELIVERY,
     NO_MESSAGE,
     headers_of,
@@ -26,17 +27,43 @@ from amqproxy.conversion.message_properties import (
 from amqproxy.conversion.method_shape import changed_fields
 from amqproxy.peer import CLIENT, Peer
 
+MAX_TEXT = 65_535
+"""Bytes of the longest text that 0-10 has as a property or a header."""
+
+_TEXTS = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "message_id",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+"""The properties that 0-10 may have at more length than 0-9-1."""
+
 _IN_HEADERS = frozenset({"headers", "message_id", "type", "cluster_id"})
 """The properties that are, or may be, among the headers in 0-10."""
 
 _NO_MAP = Map()
 
+FALLS_BACK = 0xFA11
+"""In the reserved field of a publish: its exchange may not exist, and then a broker of 0-10 takes it for a queue, or
+has the default exchange route the message."""
 
-def transfer_view(sender: Peer, transfer: MessageTransfer, header: Header | None, position: int) -> Method:
-    """The publish or the delivery that a transfer is; `position` is the command's, which stands for a delivery tag."""
+
+def transfer_view(
+    sender: Peer, transfer: MessageTransfer, header: Header | None, position: int, *, falls_back: bool = False
+) -> Method:
+    """The publish or the delivery that a transfer is; `position` is the command's, which stands for a delivery tag.
+
+    It `falls_back` if its destination may be no exchange.
+    """
     delivery = (header and header.delivery) or NO_DELIVERY
     if sender is CLIENT:
         return BasicPublish(
+            reserved_1=FALLS_BACK if falls_back else 0,
             exchange=transfer.destination or "",
             routing_key=delivery.routing_key or "",
             mandatory=not delivery.discard_unroutable,
@@ -52,19 +79,30 @@ def transfer_view(sender: Peer, transfer: MessageTransfer, header: Header | None
 
 
 def properties_view(header: Header | None) -> Properties:
-    """The properties of 0-9-1 that a message's header comes to.
+    """The properties of 0-9-1 that a message's header comes to, whose texts may be longer than they are there.
 
     A reply-to with an exchange is `exchange/routing_key`.
     """
     if header is None:
         header = NO_HEADER
     message = header.message or NO_MESSAGE
-    properties = plain_properties(header.delivery or NO_DELIVERY, message)
+    properties = plain_properties(header.delivery or NO_DELIVERY, message, most_text=MAX_TEXT)
     reply_to = message.reply_to
     if reply_to is not None and reply_to.exchange:
-        text = f"{reply_to.exchange}/{reply_to.routing_key or ''}"
-        return replace(properties, reply_to=text if len(text.encode("utf-8", "surrogateescape")) <= 255 else None)
+        return replace(properties, reply_to=f"{reply_to.exchange}/{reply_to.routing_key or ''}")
     return properties
+
+
+def without_long_texts(properties: Properties) -> Properties:
+    """The properties of which each text is one that 0-9-1 has; the very same, if all are."""
+    long = {
+        field: None
+        for field in _TEXTS
+        if (text := getattr(properties, field)) is not None
+        and len(text) > MOST_TEXT // 4
+        and len(text.encode("utf-8", "surrogateescape")) > MOST_TEXT
+    }
+    return replace(properties, **long) if long else properties
 
 
 def changed_transfer(
@@ -77,6 +115,8 @@ def changed_transfer(
     of_delivery: dict[str, Any] = {}
     for field in changed_fields(before, after):
         value = getattr(after, field)
+        if field == "reserved_1":  # which was ours
+            continue
         if field == "mandatory":
             of_delivery["discard_unroutable"] = not value
         elif field in places:

@@ -5,8 +5,9 @@ back. So one rule is about both protocols, and what 0-10 cannot express refuses 
 
 - `interceptor` goes through the frames of both peers, keeps the state of both legs, and carries verdicts out. It has a
   `Path` (`path`) for each channel and sender: what is gathered, what waits, and what becomes of a content under way.
-- `evaluation` asks the rules. `encoding` makes frames of what they changed; `answers` are commands of our own, to a
-  sender whose message goes no further, or that a rule wants sent.
+- `evaluation` asks the rules; `known_exchanges` are the destinations that are nothing else. `encoding` makes frames of
+  what they changed; `answers` are commands of our own, to a sender whose message goes no further, or that a rule wants
+  sent.
 - `legs` are both connections, and what each is sent; `delayed_commands` are what waits, `tap_notes` what taps see of
   what does not go on as it came.
 - A command that goes no further leaves an empty one in its place (`encoding`), so that all others keep their ids. Where

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_numbering import CommandNumbering
-from amqproxy.amqp010.commands import MessageSubscribe, MessageTransfer
+from amqproxy.amqp010.commands import ExecutionResult, MessageSubscribe, MessageTransfer
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import (
     ConnectionClose,
@@ -55,6 +55,7 @@ from amqproxy.proxy.amqp010_interception.encoding import altered, encoded, place
 from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
 from amqproxy.proxy.amqp010_interception.id_translation import HAS_IDS, translated
 from amqproxy.proxy.amqp010_interception.joining import UnderWay, join_sessions
+from amqproxy.proxy.amqp010_interception.known_exchanges import SHOWS_EXCHANGES, KnownExchanges
 from amqproxy.proxy.amqp010_interception.legs import Legs
 from amqproxy.proxy.amqp010_interception.own_commands import OwnCommands
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand, cost
@@ -74,6 +75,9 @@ from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
 """Bytes that may wait in one session behind what is held; above, nothing more is read from their sender."""
+
+SESSION_COST, CHANNEL_COST = 20 * 1024, 4 * 1024
+"""About how many bytes a session costs while it is attached, and what both legs keep of a channel till the end."""
 
 INTERNAL_ERROR = 541
 
@@ -156,6 +160,8 @@ class AMQP010Interceptor:
         self._delayed = DelayedCommands(self._go_on, lambda: self._effects)
         self._effects = InterceptorEffects()
         self._tune: ConnectionTune | None = None
+        self._exchanges = KnownExchanges()
+        self._standing = 0  # bytes of the share that are not of what waits
         self._crossed: set[int] = set()
         self._is_over = False
         self.gate: Callable[[Peer, Frame], bool] | None = None
@@ -333,12 +339,19 @@ class AMQP010Interceptor:
     # --- one frame
 
     def _take(self, sender: Peer, frame: Frame) -> None:
+        if frame.channel and frame.channel not in self.connections[sender].channels:
+            self._standing += CHANNEL_COST
+            self.share.add(CHANNEL_COST)
+            if self.share.is_over:
+                raise ResourceLimitExceeded("there is no memory now for another channel", scope=Scope.CONNECTION)
         channel = self._channel(frame.channel)
         path = channel.paths[sender]
         position = 0
         if frame.track == Track.COMMAND and frame.begins_assembly:
             position = self._legs.next_position(sender, sender, frame.channel) or 0
         self._legs.receive(sender, sender, frame)
+        if not channel.is_named and frame.track == Track.CONTROL and frame.ends_assembly:
+            self._charge_name(channel)
         if self.gate is not None and not self.gate(sender, frame):
             return
         path.keep(frame)
@@ -355,7 +368,21 @@ class AMQP010Interceptor:
         channel = self._channels.get(number)
         if channel is None:
             channel = self._channels[number] = ChannelPaths(number, self._loads)
+            if number:  # that one is the connection's own, too
+                self._charge(channel, SESSION_COST)
         return channel
+
+    def _charge(self, channel: ChannelPaths, size: int) -> None:
+        """So much memory more is kept, or no more, of the session on a channel."""
+        channel.cost += size
+        self._standing += size
+        self.share.add(size)
+
+    def _charge_name(self, channel: ChannelPaths) -> None:
+        session = self._legs.session(CLIENT, channel.number)
+        if session is not None:
+            channel.is_named = True
+            self._charge(channel, 2 * len(session.name))  # both legs have it
 
     def _process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
         """Do with the next frame of a peer what is to be done with it."""
@@ -408,6 +435,8 @@ class AMQP010Interceptor:
             return True
         if index in HAS_IDS and (channel.insertions[CLIENT] or channel.insertions[SERVER]):
             return True
+        if index in SHOWS_EXCHANGES if sender is CLIENT else index == ExecutionResult.index:
+            return sender is CLIENT or self._exchanges.is_awaited
         if index == SessionTimeout.index and channel.own_timeouts:
             return True
         return index in _WITH_DESTINATION and bool(channel.destinations)
@@ -490,7 +519,7 @@ class AMQP010Interceptor:
 
     def _excess(self, path: Path) -> Close | None:
         """What is too much about a command that is gathered: 406 where it is, 506 where it may fit another time."""
-        limit = min(self.share.memory.share_limit, MAX_BODY)
+        limit = min(max(0, self.share.memory.share_limit - self._standing), MAX_BODY)
         if len(path.gathered) > 1 and path.gathered_size > limit:
             text = f"a message of more than the {limit} bytes that rules can look at"
             error: ProtocolError = PreconditionFailed(text)
@@ -504,7 +533,7 @@ class AMQP010Interceptor:
         """Evaluate a message whose header has come, unless its body is needed."""
         message = None if assembly.header is None else assembly.header.message
         size = None if message is None else message.content_length
-        view = command_view(path.sender, assembly, path.position, size or 0)
+        view = self._view(path.sender, assembly, path.position, size or 0)
         assert view is not None
         stage = self._evaluation.stage(path.sender, view, assembly)
         if stage is Stage.BODY or (stage is Stage.HEADER and size is None):
@@ -525,12 +554,17 @@ class AMQP010Interceptor:
             text = f"{assembly.method.name} is not known to rules"
             self._close_session(channel, Close(Scope091.CHANNEL, 540, text), path.position, frames[0].index)
         else:
-            view = command_view(sender, assembly, path.position, body_size)
+            view = self._view(sender, assembly, path.position, body_size)
             if view is None:
                 self._forward(channel, path, frames, assembly)
             else:
                 self._judge(channel, path, Pending(sender, frames, assembly, path.position, view), stage)
         self._process_all_behind(channel, path)
+
+    def _view(self, sender: Peer, assembly: Assembly, position: int, body_size: int | None) -> View | None:
+        """What a command is in 0-9-1."""
+        falls_back = sender is CLIENT and self._exchanges.falls_back(assembly.method)
+        return command_view(sender, assembly, position, body_size, falls_back=falls_back)
 
     # --- verdicts
 
@@ -550,6 +584,7 @@ class AMQP010Interceptor:
         if stage is None:
             stage = self._evaluation.stage(sender, view, assembly)
         if stage is Stage.NOTHING:
+            self._note_exchange(channel, pending)
             self._forward(channel, path, pending.frames, assembly)
             if not pending.is_complete:
                 path.rest = Rest.PASSES
@@ -601,6 +636,7 @@ class AMQP010Interceptor:
                 return
             if not pending.is_complete and len(frames) and not frames[-1].ends_assembly:
                 path.rest, path.note = Rest.PASSES, note
+            self._note_exchange(channel, pending)
             self._forward(channel, path, frames, assembly, note, verdict)
         for insertion in verdict.insertions:
             if not insertion.is_ahead and insertion.after <= 0:
@@ -620,6 +656,11 @@ class AMQP010Interceptor:
         self._note_destination(sender, original.method, assembly)
         frame_max = self.connections[sender.other].frame_max
         return altered(original, assembly, pending.frames, frame_max), assembly
+
+    def _note_exchange(self, channel: ChannelPaths, pending: Pending) -> None:
+        """Note what the client does to an exchange, or asks of it, by its own name for it."""
+        if pending.sender is CLIENT and pending.assembly.index in SHOWS_EXCHANGES:
+            self._exchanges.note_command(channel.number, pending.position, pending.assembly.method)
 
     def _note_destination(self, sender: Peer, before: Method, after: Assembly) -> None:
         """Remember that a subscription has another name at the broker."""
@@ -695,6 +736,8 @@ class AMQP010Interceptor:
         self._legs.send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
         if isinstance(method, SessionDetached):
             self._forget(channel)
+        elif sender is SERVER and index == ExecutionResult.index:
+            self._exchanges.note_result(channel.number, renamed)
 
     # --- commands of our own
 
@@ -783,6 +826,8 @@ class AMQP010Interceptor:
                 path.enqueue(frame, position)
             else:
                 self._process(following, path, frame, position)
+            if not following.is_named:
+                self._charge_name(following)
 
     def _forget(self, channel: ChannelPaths) -> None:
         """A session has ended."""
@@ -790,6 +835,8 @@ class AMQP010Interceptor:
             return
         del self._channels[channel.number]
         self._delayed.forget(channel)
+        self._exchanges.forget(channel.number)
+        self._charge(channel, -channel.cost)
         self.evaluator.channel_closed(view_channel(channel.number))
 
     # --- what an operator wants

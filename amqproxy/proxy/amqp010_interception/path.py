@@ -223,9 +223,20 @@ class ChannelPaths:
 
     While we close its session, `closing` are the peers that have yet to detach. What the client sends on the channel
     after it has, waits in `reopening` for the other. `destinations` are the subscriptions that rules have renamed.
+    `cost` is what the session costs of memory, in bytes: once it `is_named`, with its name.
     """
 
-    __slots__ = ("closing", "destinations", "insertions", "number", "own_timeouts", "paths", "reopening")
+    __slots__ = (
+        "closing",
+        "cost",
+        "destinations",
+        "insertions",
+        "is_named",
+        "number",
+        "own_timeouts",
+        "paths",
+        "reopening",
+    )
 
     def __init__(self, number: int, loads: dict[Peer, QueuedBytes]) -> None:
         self.number = number
@@ -235,6 +246,8 @@ class ChannelPaths:
         self.reopening: deque[tuple[Frame, int]] = deque()
         self.destinations: dict[str, str] = {}
         self.own_timeouts = 0
+        self.cost = 0
+        self.is_named = False
 
     @property
     def is_transparent(self) -> bool:

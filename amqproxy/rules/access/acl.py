@@ -16,7 +16,7 @@ from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.attributes import AttributeSource
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import Match
-from amqproxy.rules.matching.operations import METHODS, copies, operations
+from amqproxy.rules.matching.operations import METHODS, copies, falls_back, operations
 from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
@@ -94,7 +94,8 @@ class AccessList(Rule, frozen=True, tag="acl"):
         command, client = context.command, context.client
         if command.index != BasicPublish.index or copies(command) or command.properties.reply_to:
             return self._decided(context)
-        key = (client.user, client.address, client.vhost, command.method.exchange, command.method.routing_key)
+        method = command.method
+        key = (client.user, client.address, client.vhost, method.exchange, method.routing_key, falls_back(method))
         known = self._known
         if key not in known:
             if len(known) >= MAX_CACHED:
@@ -103,7 +104,7 @@ class AccessList(Rule, frozen=True, tag="acl"):
         return known[key]
 
     @cached_property
-    def _known(self) -> dict[tuple[str, ...], int | None]:
+    def _known(self) -> dict[tuple[str | bool, ...], int | None]:
         """The lines that have decided about plain publishes, by all that the decision depends on."""
         return {}
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from amqproxy.amqp091 import frame
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.methods import BY_INDEX, QueueDeclare, QueueDeclareOk
+from amqproxy.amqp091.methods import BY_INDEX, BasicPublish, QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule
 from amqproxy.rules.engine.last_queue import MAY_LEAVE_QUEUE_OUT
 from amqproxy.rules.matching.match import HEARTBEAT
+from amqproxy.rules.matching.operations import falls_back
 from amqproxy.rules.rewriting.name_fields import MESSAGES
 from amqproxy.rules.rule import Reversible
 from amqproxy.rules.verdict import Stage
@@ -45,6 +46,8 @@ class MethodRules:
     def candidates(self, method: Any) -> tuple[CompiledRule, ...]:
         """The rules that may hold of a method, in order."""
         if not self._depends_on_exchange:
+            return self.asked
+        if isinstance(method, BasicPublish) and falls_back(method):
             return self.asked
         exchange = method.exchange
         found = self._by_exchange.get(exchange)

@@ -30,6 +30,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
+from amqproxy.conversion.message_views import FALLS_BACK
 
 ALTERNATE_EXCHANGE = "alternate-exchange"
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
@@ -114,9 +115,16 @@ def exchanges_of(command: Command) -> list[str]:
             return [*spellings(method.exchange), *texts(method.arguments, ALTERNATE_EXCHANGE)]
         case ExchangeDeclare() | ExchangeDelete() | QueueBind() | QueueUnbind():
             return list(spellings(method.exchange))
+        case BasicPublish() if falls_back(method):
+            return [method.exchange, ""]
         case _:
             name = getattr(method, "exchange", None)
             return [] if name is None else [name]
+
+
+def falls_back(publish: BasicPublish) -> bool:
+    """May its exchange be a queue, or none, so that the default exchange routes it? Only of AMQP 0-10."""
+    return publish.reserved_1 == FALLS_BACK and publish.exchange != ""
 
 
 def queues_of(command: Command) -> list[Name]:
@@ -125,6 +133,8 @@ def queues_of(command: Command) -> list[Name]:
     match method:
         case BasicPublish(exchange=""):
             return [method.routing_key, *copies(command)]
+        case BasicPublish() if falls_back(method):
+            return [method.exchange, method.routing_key]
         case QueueDeclare():
             found: list[Name] = [*spellings(method.queue)]
             return found if method.passive else found + [key for exchange, key in dead_letters(method) if not exchange]
@@ -139,6 +149,8 @@ def routing_keys_of(command: Command) -> list[Name]:
     """All routing keys that a command names or lets messages have."""
     method = command.method
     match method:
+        case BasicPublish() if falls_back(method):
+            return [method.routing_key, method.exchange]
         case BasicPublish():
             return [method.routing_key, *copies(command)]
         case QueueDeclare():
@@ -170,6 +182,9 @@ def _of_publish(command: Command) -> Iterator[Operation]:
     method: BasicPublish = command.method
     for key in (method.routing_key, *copies(command)):
         yield _publish(method.exchange, key)
+    if falls_back(method):
+        yield _publish("", method.routing_key)
+        yield _publish("", method.exchange)
     properties: Properties | None = None if command.header is None else command.properties
     reply_to = None if properties is None else properties.reply_to
     if reply_to and not reply_to.startswith(DIRECT_REPLY_TO):

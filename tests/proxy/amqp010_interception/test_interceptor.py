@@ -10,6 +10,7 @@ from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import ExchangeDeclare
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.peer import CLIENT, SERVER
+from amqproxy.proxy.amqp010_interception.interceptor import CHANNEL_COST, SESSION_COST
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.verdict import Verdict
 from tests.proxy.amqp010_interception.amqp010_stage import ATTACHING, OPENING, AMQP010Stage, transfer
@@ -566,13 +567,17 @@ def test_a_name_that_rules_cannot_read_ends_its_session() -> None:
     assert heard[2] == "<= 1 session.detach name_=s"
 
 
+AT_REST = SESSION_COST + CHANNEL_COST + 2
+"""What a session with a name of one byte counts for."""
+
+
 def test_more_than_may_be_kept() -> None:
     stage = AMQP010Stage(
-        'action = "refuse"\nmatch.body = "none"\n', share=MemoryShare(MemoryBudget(1 << 20, share_limit=1000))
+        'action = "refuse"\nmatch.body = "none"\n', share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 1000))
     )
     heard = stage.feed(CLIENT, transfer(body=b"x" * 5000))
     assert heard[1].partition(" failing")[0] == "<= 1 execution.exception error_code=406 command_id=0"
-    assert stage.interceptor.share.used == 0
+    assert stage.interceptor.share.used == AT_REST
 
 
 def test_a_frame_that_may_not_come_closes_the_connection() -> None:
@@ -606,19 +611,19 @@ def test_whatever_comes(pieces: list[tuple[bool, bytes]]) -> None:
 
 
 def test_the_body_of_what_passes_is_not_kept() -> None:
-    share = MemoryShare(MemoryBudget(1 << 20, share_limit=10_000))
+    share = MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000))
     stage = AMQP010Stage(share=share)
     sent = transfer(body=b"x" * 200_000)
     heard = []
     for start in range(0, len(sent), 10_000):
         heard += stage.feed(CLIENT, sent[start : start + 10_000])
-        assert share.used < 2000
+        assert share.used < AT_REST + 2000
     assert len(heard) == 1
-    assert share.used == 0
+    assert share.used == AT_REST
 
 
 def test_parts_of_controls_are_not_kept_without_bound() -> None:
-    stage = AMQP010Stage(share=MemoryShare(MemoryBudget(1 << 20, share_limit=10_000)))
+    stage = AMQP010Stage(share=MemoryShare(MemoryBudget(1 << 20, share_limit=4 * AT_REST + 10_000)))
     begin = bytes([0x0E, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0]) + b"\x02\x0d" + bytes(4096 - 14)
     for number in (2, 3):
         assert stage.feed(CLIENT, begin[:7] + bytes([number]) + begin[8:]) == []
@@ -637,7 +642,7 @@ BEGIN = transfer()[: int.from_bytes(transfer()[2:4])]
 
 
 def test_controls_behind_a_command_that_never_ends_are_not_kept_without_bound() -> None:
-    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=10_000)))
+    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000)))
     stage.feed(CLIENT, BEGIN)
     with pytest.raises(ProtocolError, match="no memory"):
         stage.say("\n".join([">> 1 connection.heartbeat"] * 100))
@@ -653,7 +658,7 @@ def test_controls_behind_a_command_go_on_after_it_and_are_kept_no_longer() -> No
         "message.transfer",
         "connection.heartbeat",
     ]
-    assert stage.interceptor.share.used == 0
+    assert stage.interceptor.share.used == AT_REST
 
 
 def test_a_detach_cuts_a_command_short_that_rules_wait_for() -> None:
@@ -661,7 +666,7 @@ def test_a_detach_cuts_a_command_short_that_rules_wait_for() -> None:
     stage.feed(CLIENT, BEGIN)
     assert stage.say(">> 1 session.detach name_=s") == ["=> 1 session.detach name_=s"]
     assert stage.say("<< 1 session.detached name_=s code=0") == ["<= 1 session.detached name_=s code=0"]
-    assert stage.interceptor.share.used == 0
+    assert stage.interceptor.share.used == CHANNEL_COST
     stage.say(ATTACHING)
     assert stage.feed(CLIENT, transfer(destination="other"))[0].startswith("=> 1 message.transfer destination=other")
 
@@ -673,7 +678,7 @@ def test_a_close_cuts_a_command_short_that_rules_wait_for_on_channel_0() -> None
 
 
 def test_what_waits_for_the_broker_to_detach_is_bounded() -> None:
-    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=10_000)))
+    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000)))
     stage.feed(CLIENT, transfer())
     stage.say(">> 1 session.detached name_=s code=0")
     assert stage.say(ATTACHING.partition("<<")[0]) == []
@@ -683,4 +688,84 @@ def test_what_waits_for_the_broker_to_detach_is_bounded() -> None:
     assert not stage.interceptor.is_full(SERVER), "but its detached is awaited"
     assert stage.say("<< 1 session.detached name_=s code=0")[0] == "=> 1 session.attach name_=s"
     assert not stage.interceptor.is_full(CLIENT)
-    assert stage.interceptor.share.used == 0
+    assert stage.interceptor.share.used == AT_REST
+
+
+def test_sessions_count_for_the_share_and_one_too_many_ends_the_connection() -> None:
+    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=3 * AT_REST)))
+    for number in (2, 3):
+        stage.say(ATTACHING.replace(" 1 ", f" {number} "))
+    assert stage.interceptor.share.used == 3 * AT_REST
+    stage.say(">> 3 session.detach name_=s\n<< 3 session.detached name_=s code=0")
+    assert stage.interceptor.share.used == 2 * AT_REST + CHANNEL_COST
+    stage.say(ATTACHING.replace(" 1 ", " 3 "))
+    assert stage.interceptor.share.used == 3 * AT_REST
+    with pytest.raises(ProtocolError, match="no memory now for another channel"):
+        stage.say(">> 4 session.attach name_=s")
+    text = "resource-limit-exceeded: there is no memory now for another channel"
+    assert stage.listen() == [
+        "=> connection.close reply_code=320 reply_text=the client broke the protocol",
+        f"<= connection.close reply_code=320 reply_text={text}",
+    ]
+
+
+def test_the_name_of_a_session_counts_twice() -> None:
+    stage = AMQP010Stage(REFUSE)
+    used = stage.interceptor.share.used
+    stage.say(f">> 2 session.attach name_={'n' * 1000}")
+    assert stage.interceptor.share.used == used + SESSION_COST + CHANNEL_COST + 2000
+
+
+@pytest.mark.parametrize(
+    ("destination", "key", "is_refused"),
+    [
+        ("", "secret", True),
+        ("", "public", False),
+        ("secret", "any", True),
+        ("no-exchange", "secret", True),
+        ("no-exchange", "public", False),
+        ("amq.direct", "secret", False),
+    ],
+)
+@pytest.mark.parametrize("match", ['queue = "secret"', 'exchange = ""\nmatch.routing_key = "secret"'])
+def test_a_rule_about_a_queue_holds_where_the_destination_may_be_none(
+    match: str, destination: str, key: str, is_refused: bool
+) -> None:
+    """Broker-J takes a destination that is no exchange for a queue, or has the default exchange route the message."""
+    stage = AMQP010Stage(f'action = "refuse"\nmatch.method = "basic.publish"\nmatch.{match}\n')
+    heard = stage.feed(CLIENT, transfer(destination=destination, routing_key=key))
+    assert ("execution.exception" in " ".join(heard)) is is_refused
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        ">> 1 exchange.declare exchange=e type=direct",
+        ">> 1 exchange.query name_=e\n<< 1 execution.result command_id=0 value=exchange.exchange-query-result",
+    ],
+)
+def test_a_destination_that_is_known_as_an_exchange_is_one(shown: str) -> None:
+    stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.exchange = ""\n')
+    stage.say(shown)
+    assert "execution.exception" not in " ".join(stage.feed(CLIENT, transfer(destination="e", routing_key="q")))
+    stage.say(">> 1 exchange.delete exchange=e")
+    assert "execution.exception" in " ".join(stage.feed(CLIENT, transfer(destination="e", routing_key="q")))
+
+
+def test_properties_of_any_length_are_seen_and_pass_as_they_came() -> None:
+    long, other = b"x" * 300, b"x" * 299 + b"y"
+    stage = AMQP010Stage(f"""action = "refuse"\nmatch.properties.correlation_id = "{long.decode()}"\n""")
+    sent = transfer(correlation_id=other)
+    stage.heard[SERVER] = b""
+    stage.feed(CLIENT, sent)
+    assert stage.heard[SERVER] == sent
+    assert "execution.exception" in " ".join(stage.feed(CLIENT, transfer(correlation_id=long)))
+
+
+def test_long_properties_are_kept_where_others_are_changed() -> None:
+    stage = AMQP010Stage(
+        'action = "rewrite"\nmatch.method = "basic.publish"\nproperties.set = {content_type = "text/plain"}'
+    )
+    heard = stage.feed(CLIENT, transfer(correlation_id=b"x" * 300))
+    assert "correlation_id=" + "x" * 300 in heard[0]
+    assert "content_type=text/plain" in heard[0]

@@ -24,6 +24,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.conversion.message_views import FALLS_BACK
 from amqproxy.rules.access.access_list import ACTS
 from amqproxy.rules.matching.operations import (
     METHODS,
@@ -31,6 +32,7 @@ from amqproxy.rules.matching.operations import (
     Name,
     Operation,
     exchanges_of,
+    falls_back,
     operations,
     queues_of,
     routing_keys_of,
@@ -160,3 +162,17 @@ def test_the_methods_of_each_act_are_those_that_do_it() -> None:
             done.setdefault(operation.act, set()).add(name)
     assert done == METHODS
     assert METHODS.keys() == ACTS.keys()
+
+
+def test_a_publish_of_0_10_whose_exchange_may_be_none_is_about_all_that_may_come_of_it() -> None:
+    publish = command(BasicPublish(reserved_1=FALLS_BACK, exchange="d", routing_key="k"))
+    assert exchanges_of(publish) == ["d", ""]
+    assert queues_of(publish) == ["d", "k"]
+    assert routing_keys_of(publish) == ["k", "d"]
+    assert operations(publish) == (
+        Operation(act="publish", exchange="d", routing_key="k"),
+        Operation(act="publish", exchange="", routing_key="k", queue="k"),
+        Operation(act="publish", exchange="", routing_key="d", queue="d"),
+    )
+    assert not falls_back(BasicPublish(reserved_1=FALLS_BACK, exchange="", routing_key="k"))
+    assert not falls_back(BasicPublish(exchange="d", routing_key="k"))

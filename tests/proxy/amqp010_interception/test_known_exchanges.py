@@ -1,0 +1,84 @@
+"""Which destinations are known to be exchanges."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp010.commands import (
+    ExchangeBound,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeQuery,
+    ExecutionResult,
+    ExecutionSync,
+    MessageTransfer,
+)
+from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.results import ExchangeBoundResult, ExchangeQueryResult
+from amqproxy.proxy.amqp010_interception import known_exchanges
+from amqproxy.proxy.amqp010_interception.known_exchanges import KnownExchanges
+
+TO_E = MessageTransfer("e", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "falls_back"),
+    [
+        (MessageTransfer("", 0, 0), False),
+        (MessageTransfer(None, 0, 0), False),
+        (MessageTransfer("amq.topic", 0, 0), False),
+        (MessageTransfer("amq.other", 0, 0), True),
+        (TO_E, True),
+        (ExecutionSync(), False),
+    ],
+)
+def test_what_is_known_of_every_broker(method: Method, falls_back: bool) -> None:
+    assert KnownExchanges().falls_back(method) is falls_back
+
+
+def test_what_the_client_does() -> None:
+    known = KnownExchanges()
+    known.note_command(1, 0, ExchangeDeclare("e", "direct", auto_delete=True))
+    assert known.falls_back(TO_E), "it may be gone at any time"
+    known.note_command(1, 1, ExchangeDeclare("e", "direct"))
+    assert not known.falls_back(TO_E)
+    known.note_command(1, 2, ExchangeDelete("e"))
+    assert known.falls_back(TO_E)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "is_there"),
+    [
+        (ExchangeQuery("e"), ExchangeQueryResult("direct"), True),
+        (ExchangeQuery("e"), ExchangeQueryResult(not_found=True), False),
+        (ExchangeBound("e", "q"), ExchangeBoundResult(queue_not_found=True), True),
+        (ExchangeBound("e", "q"), ExchangeBoundResult(exchange_not_found=True), False),
+    ],
+)
+def test_what_the_broker_answers(question: Method, answer: object, is_there: bool) -> None:
+    known = KnownExchanges()
+    known.note_command(1, (1 << 32) + 7, question)
+    assert known.is_awaited
+    known.note_result(2, ExecutionResult(7, ExchangeQueryResult("direct")))
+    known.note_result(1, ExecutionResult(8, ExchangeQueryResult("direct")))
+    assert known.falls_back(TO_E)
+    known.note_result(1, ExecutionResult(7, answer))
+    assert known.falls_back(TO_E) is not is_there
+    assert not known.is_awaited
+
+
+def test_the_answers_to_a_session_that_has_ended_are_not_awaited() -> None:
+    known = KnownExchanges()
+    known.note_command(1, 0, ExchangeQuery("e"))
+    known.forget(1)
+    known.note_result(1, ExecutionResult(0, ExchangeQueryResult("direct")))
+    assert known.falls_back(TO_E)
+
+
+def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_exchanges, "MAX_EXCHANGES", 1)
+    known = KnownExchanges()
+    for name in "ed":
+        known.note_command(1, 0, ExchangeDeclare(name, "direct"))
+    assert not known.falls_back(TO_E)
+    assert known.falls_back(MessageTransfer("d", 0, 0)), "what is not known is judged as both"
