@@ -29,7 +29,7 @@ from amqproxy.amqp010.methods import Command
 from amqproxy.amqp010.results import Acquired, MessageResumeResult
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.errors import AccessRefused
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.access.permissions import READ
 from amqproxy.broker.amqp010.browser import Browser
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
@@ -62,12 +62,15 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     selector = _selector(arguments)
     accepts = (command.accept_mode or AcceptMode.EXPLICIT) == AcceptMode.EXPLICIT
     acquires = (command.acquire_mode or AcquireMode.PRE_ACQUIRED) == AcquireMode.PRE_ACQUIRED
-    if not acquires and queue.type != "classic":
-        raise NotImplementedByPeer(f"acquire-mode not-acquired on a queue of the type {queue.type}")
+    is_read = not acquires and queue.type == "stream"  # which is always only read
+    if is_read and "x-stream-offset" not in arguments:
+        arguments = Table([*arguments.fields, Field("x-stream-offset", "S", "first")])
     check_consume(str(queue), queue.type, arguments)
     prefetch = UNLIMITED - 1 if queue.type == "stream" else 0
     try:
-        queue.check_consumer(exclusive=command.exclusive, no_ack=not accepts, prefetch=prefetch, is_limited=False)
+        queue.check_consumer(
+            exclusive=command.exclusive, no_ack=not accepts and not is_read, prefetch=prefetch, is_limited=False
+        )
     except AccessRefused as error:
         raise ResourceLocked(error.text) from None
     subscription = Subscription(destination, queue, accepts_explicitly=accepts, acquires=acquires)
@@ -77,14 +80,14 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     if selector is not None and (queue.type == "stream" or (is_shared and acquires and queue.type != "classic")):
         raise NotImplementedByPeer(f"a selector of JMS on a queue of the type {queue.type}")
     deliveries.subscriptions[destination] = subscription
-    if not acquires:
+    if not acquires and not is_read:
         subscription.browser = Browser(session, subscription, deliveries)
         return False
     subscription.consumer = Consumer(
         destination,
         queue,
         deliveries,
-        no_ack=not accepts,
+        no_ack=not accepts or is_read,
         exclusive=command.exclusive,
         prefetch=prefetch,
         arguments=arguments,

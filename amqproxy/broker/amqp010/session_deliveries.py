@@ -136,7 +136,8 @@ class SessionDeliveries(Receiver):
             return False
         position = self.sender.transfer(subscription, header, message.body)
         self.last_tag = position + 1
-        self.browsed[position] = subscription.queue, peeked.place, subscription.accepts_explicitly
+        if subscription.queue.type == "classic":  # out of the middle of others, nothing else is taken
+            self.browsed[position] = subscription.queue, peeked.place, subscription.accepts_explicitly
         if len(self.browsed) > MAX_IN_FLIGHT:
             del self.browsed[next(iter(self.browsed))]
         if subscription.is_window and (subscription.messages is not None or subscription.size is not None):

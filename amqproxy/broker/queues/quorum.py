@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
@@ -49,6 +51,17 @@ class RequeueOrder(Backlog):
             yield whole(entry)
         yield from super().__iter__()
 
+    def peek(self, most: int, body_bytes: int) -> list[tuple[int, Message, float]]:
+        rows: list[tuple[int, Message, float]] = []
+        for entry in islice(self._again, most):
+            with suppress(*UNREADABLE):
+                message = whole(entry)
+                rows.append((entry.position, message, entry.expires_at))
+                body_bytes -= len(message.body)
+            if body_bytes <= 0:
+                return rows
+        return rows + super().peek(most - len(rows), body_bytes) if len(rows) < most else rows
+
     def put_back(self, entry: QueueEntry) -> None:
         self._again.append(entry)
         if entry.paged_body is not None:
@@ -91,7 +104,8 @@ class RequeueFirst(RequeueOrder):
         """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
         page_in(entry)
         self.add(entry.message, entry.expires_at)
-        self._behind[self._position + len(self._fresh)] = entry
+        entry.position = self._position + len(self._fresh)
+        self._behind[entry.position] = entry
 
 
 class DurableRequeueFirst(RequeueOrder, DurableBacklog):

@@ -10,10 +10,12 @@ from amqproxy.amqp010.commands import (
     MessageCancel,
     MessageFlow,
     MessageRelease,
+    QueueDeclare,
     QueueDelete,
     QueueQuery,
 )
 from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.wire import Map
 from amqproxy.broker.amqp010.browser import INTERVAL
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
@@ -102,3 +104,38 @@ def test_a_look_is_bounded(session: Session010) -> None:
     queue.requeue([entry], 0.0)
     assert [peeked.place for peeked in queue.peek(2, 1 << 20)] == [(0, 1), (0, 2)]
     assert queue.place_of(entry) == (0, 1)
+
+
+def test_a_quorum_queue_is_browsed_and_nothing_is_acquired(session: Session010) -> None:
+    session.call(QueueDeclare("quorum", durable=True, arguments=Map({"x-queue-type": "quorum"})))
+    for number in range(4):
+        session.transfer(b"%d" % number, "quorum")
+    session.subscribe("quorum", "d", messages=2)
+    first, second = (position for position, _ in session.messages)
+    assert session.got() == [b"0", b"1"]
+    session.call(MessageCancel("d"))
+    session.call(MessageRelease(SequenceSet.of([first, second]), True))
+    session.subscribe("quorum", "b", acquire_mode=1)
+    positions = [position for position, _ in session.messages]
+    found = session.got()
+    assert sorted(found) == [b"0", b"1", b"2", b"3"]
+    assert list(session.call(MessageAcquire(SequenceSet.of(positions))).transfers) == []
+    session.call(MessageCancel("b"))
+    session.subscribe("quorum", "all")
+    assert session.got() == found
+
+
+def test_a_stream_is_read_from_its_beginning_or_its_offset(session: Session010) -> None:
+    session.call(QueueDeclare("stream", durable=True, arguments=Map({"x-queue-type": "stream"})))
+    for number in range(4):
+        session.transfer(b"%d" % number, "stream")
+    session.subscribe("stream", "b", acquire_mode=1, accept_mode=1, messages=3)
+    assert session.got() == [b"0", b"1", b"2"]
+    session.subscribe("stream", "c", acquire_mode=1, arguments=Map({"x-stream-offset": 3}))
+    assert session.got() == [b"3"]
+    session.transfer(b"4", "stream")
+    assert session.got() == [b"4"]
+    session.send(MessageFlow("b", 0, 5))
+    assert session.got() == [b"3", b"4"]
+    queue = session.client.broker.vhosts["/"].queues["stream"]
+    assert (queue.message_count, queue.unacked) == (5, 0)
