@@ -27,6 +27,16 @@ cdef extern from *:
         return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
     }
 
+    /* Of a class whose objects are in no cycle, so that the collector need not see them; its slots are NULL. */
+    static inline PyObject *amqproxy_new_untracked(PyObject *cls) {
+        PyTypeObject *type = (PyTypeObject *)cls;
+        PyObject *made;
+        if (!PyType_IS_GC(type) || type->tp_itemsize) return type->tp_alloc(type, 0);
+        made = PyObject_GC_New(PyObject, type);
+        if (made) memset(made + 1, 0, type->tp_basicsize - sizeof(PyObject));
+        return made;
+    }
+
     static inline void amqproxy_fill_slot(PyObject *made, unsigned char slot, PyObject *value) {
         Py_INCREF(value);
         ((PyObject **)made)[slot] = value;
@@ -84,6 +94,7 @@ cdef extern from *:
     long slot_of "amqproxy_slot_of" (object descriptor)
     bint has_only "amqproxy_has_only" (object cls, Py_ssize_t fields)
     object new_struct "amqproxy_new_struct" (object cls)
+    object new_untracked "amqproxy_new_untracked" (object cls)
     void fill_slot "amqproxy_fill_slot" (object made, unsigned char slot, object value)
     void reuse_memory "amqproxy_reuse_memory" (object cls)
     object copy_struct "amqproxy_copy_struct" (object blank)

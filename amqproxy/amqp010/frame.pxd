@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.amqp010.wire cimport StructDecoder, _structs
+from amqproxy.amqp010.wire cimport StructDecoder, _is_once_only, _structs
 from amqproxy.decode_cache cimport DecodeCache
 
 

@@ -5,6 +5,7 @@ A `Frame` is what a `FrameReader` found whole; it is decoded when it is asked wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 # All of them have to be there before they are looked up.
@@ -22,7 +23,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.amqp010.wire import _structs
+    from amqproxy.amqp010.wire import _is_once_only, _structs
 
 DEFINED = (controls, commands)
 
@@ -364,7 +365,7 @@ class Frame:
         p: cython.p_const_uchar = self._buffer
         start: cython.Py_ssize_t = self._start + _OVERHEAD
         size: cython.Py_ssize_t = self._end - start
-        is_cached: cython.bint = 0 < size <= _MAX_CACHED
+        is_cached: cython.bint = 0 < size <= _MAX_CACHED and not _is_once_only(p, start, self._end)
         if is_cached:
             self._decoded = _HEADERS._find(p, start, size)
             if self._decoded is not None:
@@ -387,3 +388,14 @@ class Frame:
     def __repr__(self) -> str:
         flags = "".join(letter if self.flags & bit else "-" for letter, bit in zip("BEbe", (8, 4, 2, 1), strict=True))
         return f"<Frame {self.name} {flags} channel={self.channel} size={self.size} offset={self.offset}>"
+
+
+def chosen(frames: Sequence[Frame], methods: bytes) -> list[Frame]:
+    """Those that begin a control or command at whose index `methods` has a 1, or are of a control that is not known."""
+    wanted: cython.p_const_uchar = methods
+    frame: Frame
+    found: list[Frame] = []
+    for frame in frames:
+        if frame.kind <= _COMMAND and (wanted[frame.index] if frame.index >= 0 else frame.kind == _CONTROL):
+            found.append(frame)
+    return found

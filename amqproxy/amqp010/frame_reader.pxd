@@ -39,5 +39,5 @@ cdef class FrameReader:
 
     cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t start, Py_ssize_t length, list frames) except -1
     cdef object _scan_on(self, list frames)
-    cdef bint _is_malformed(self, const unsigned char *p, Py_ssize_t at, Py_ssize_t known) noexcept
+    cdef bint _begins_malformed(self, const unsigned char *p, Py_ssize_t at) noexcept
     cdef void _turn_to(self, int track) except *

@@ -378,13 +378,15 @@ class FrameReader:
         piece_start: cython.Py_ssize_t = start
         piece_end: cython.Py_ssize_t = start
         handed_over: cython.Py_ssize_t = 0
+        frame_max: cython.Py_ssize_t = self._frame_max
+        channel_max: cython.int = self.channel_max
         quantum: cython.Py_ssize_t = self.quantum or length  # of so few bytes there are never so many frames
         while True:
             if length - position < 12:
                 if length - position < 4:
                     self._missing = 4 - (length - position)
                     return position
-                if self._is_malformed(p, position, 4):  # what is wrong may be known before all of it has come
+                if self._begins_malformed(p, position):  # what is wrong may be known before all of it has come
                     self._fail(self._flaw(data[position:length], base + position))
                     return position
                 self._missing = 12 - (length - position)
@@ -393,7 +395,16 @@ class FrameReader:
             kind = p[position + 1]
             size = p[position + 2] << 8 | p[position + 3]
             channel = p[position + 6] << 8 | p[position + 7]
-            if self._is_malformed(p, position, 12):
+            if (
+                flags > 15
+                or kind > 3
+                or size < 12
+                or size > frame_max
+                or p[position + 4]
+                or p[position + 5] > 1
+                or p[position + 8] | p[position + 9] | p[position + 10] | p[position + 11]
+                or channel > channel_max
+            ):
                 self._fail(self._flaw(data[position : position + 12], base + position))
                 return position
             if length - position < size:
@@ -455,6 +466,8 @@ class FrameReader:
             if index >= 0 and turns[index]:
                 if index == _TUNE_OK:
                     self._tune(data, position + 12, position + size)
+                    frame_max = self._frame_max
+                    channel_max = self.channel_max
                 else:
                     self._states[channel << 1 | 1] = _UNKNOWN
             position += size
@@ -463,18 +476,11 @@ class FrameReader:
                 return position
 
     @cython.cfunc
-    @cython.inline
     @cython.exceptval(check=False)
-    def _is_malformed(self, p: cython.p_const_uchar, at: cython.Py_ssize_t, known: cython.Py_ssize_t) -> cython.bint:
-        """Is there anything wrong with a header, of which the first 4 to 12 bytes are known?"""
+    def _begins_malformed(self, p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.bint:
+        """Is there anything wrong with a header, of which the first 4 bytes are known?"""
         size: cython.int = p[at + 2] << 8 | p[at + 3]
-        if p[at] > 15 or p[at + 1] > 3 or size < 12 or size > self._frame_max:
-            return True
-        if known < 12:
-            return False
-        if p[at + 4] | p[at + 8] | p[at + 9] | p[at + 10] | p[at + 11] or p[at + 5] > 1:
-            return True
-        return (p[at + 6] << 8 | p[at + 7]) > self.channel_max
+        return p[at] > 15 or p[at + 1] > 3 or size < 12 or size > self._frame_max
 
     def _flaw(self, header: bytes, offset: int) -> ProtocolError:
         """What is wrong with a header that is malformed."""

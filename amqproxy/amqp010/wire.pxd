@@ -4,7 +4,7 @@ cimport cython
 
 from amqproxy.amqp010.sequence cimport SequenceSet
 from amqproxy.decode_cache cimport DecodeCache
-from amqproxy.struct_slots cimport copy_struct, fill_slot, new_struct, reuse_memory, set_slot
+from amqproxy.struct_slots cimport copy_struct, fill_slot, new_struct, new_untracked, reuse_memory, set_slot
 
 
 cdef extern from *:
@@ -50,3 +50,4 @@ cdef class StructDecoder:
 
 
 cdef tuple _structs(bytes data, Py_ssize_t position, Py_ssize_t end, long long offset)
+cdef bint _is_once_only(const unsigned char *p, Py_ssize_t position, Py_ssize_t end) noexcept

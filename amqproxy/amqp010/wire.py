@@ -319,7 +319,7 @@ def _map_of_checked(data: bytes) -> Map:
     made: Map
     if cython.compiled and _MAP_PLACES:
         place: cython.p_const_uchar = _MAP_PLACES
-        made = new_struct(Map)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        made = new_untracked(Map)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
         fill_slot(made, place[0], data)  # type: ignore[name-defined]  # noqa: F821
         fill_slot(made, place[1], None)  # type: ignore[name-defined]  # noqa: F821
         fill_slot(made, place[2], None)  # type: ignore[name-defined]  # noqa: F821
@@ -829,7 +829,7 @@ def _uuid(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> object:
     if not cython.compiled or not _UUID_PLACES:
         return UUID(bytes=p[position : position + 16])
     place: cython.p_const_uchar = _UUID_PLACES
-    made = new_struct(UUID)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    made = new_untracked(UUID)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
     fill_slot(made, place[0], number_of(p + position))  # type: ignore[name-defined, operator]  # noqa: F821
     fill_slot(made, place[1], _UNKNOWN_SAFETY)  # type: ignore[name-defined]  # noqa: F821
     return made
@@ -891,77 +891,77 @@ def _decode(
         code = program[index]
         if depth == 0:
             _field = index
+        size = 0
         if code == 0xF1:
-            _put(made, slots, index, True)
-            continue
-        if code == 0x85:  # str8
+            value = True
+        elif code == 0x85:  # str8
             size = _size_at(p, position, end, 1, offset)
             position += 1
-            _put(made, slots, index, _text(p, position, size))
+            value = _text(p, position, size)
         elif code == 0x02:  # uint8
             size = 1
             if end - position < 1:
                 _overrun("a field", 1, end - position, offset + position)
-            _put(made, slots, index, p[position])
+            value = p[position]
         elif code == 0x12:  # uint16
             size = 2
             if end - position < 2:
                 _overrun("a field", 2, end - position, offset + position)
-            _put(made, slots, index, p[position] << 8 | p[position + 1])
+            value = p[position] << 8 | p[position + 1]
         elif code == 0x22 or code == 0xE0:  # uint32, sequence-no
             size = 4
             if end - position < 4:
                 _overrun("a field", 4, end - position, offset + position)
-            _put(made, slots, index, _long(p, position))
+            value = _long(p, position)
         elif code == 0x32:  # uint64
             size = 8
             if end - position < 8:
                 _overrun("a field", 8, end - position, offset + position)
-            _put(made, slots, index, _longlong(p, position))
+            value = _longlong(p, position)
         elif code == 0x38:  # datetime
             size = 8
             if end - position < 8:
                 _overrun("a field", 8, end - position, offset + position)
             if not cython.compiled:
-                _put(made, slots, index, int.from_bytes(p[position : position + 8], signed=True))
+                value = int.from_bytes(p[position : position + 8], signed=True)
             else:
-                _put(made, slots, index, cython.cast(cython.longlong, _longlong(p, position)))
+                value = cython.cast(cython.longlong, _longlong(p, position))
         elif code == 0x48:  # uuid
             size = 16
             if end - position < 16:
                 _overrun("a field", 16, end - position, offset + position)
-            _put(made, slots, index, _uuid(p, position))
+            value = _uuid(p, position)
         elif code == 0xE1 or code == 0xE2:  # sequence-set, byte-ranges
             size = _size_at(p, position, end, 2, offset)
             position += 2
             if size % (8 if code == 0xE1 else 16):
                 _invalid(f"{size} bytes of ranges, each of {8 if code == 0xE1 else 16}", offset + position)
             if code == 0xE1 and size == 8:
-                _put(made, slots, index, SequenceSet._of_one(_long(p, position), _long(p, position + 4)))
+                value = SequenceSet._of_one(_long(p, position), _long(p, position + 4))
             elif code == 0xE1:
-                _put(made, slots, index, SequenceSet._of(p[position : position + size]))
+                value = SequenceSet._of(p[position : position + size])
             else:
-                _put(made, slots, index, ByteRanges.from_bytes(p[position : position + size]))
+                value = ByteRanges.from_bytes(p[position : position + size])
         elif code == 0x80 or code == 0x90 or code == 0xA0:  # vbin8, vbin16, vbin32
             width = 1 << ((code >> 4) & 3)
             size = _size_at(p, position, end, width, offset)
             position += width
-            _put(made, slots, index, p[position : position + size])
+            value = p[position : position + size]
         elif code == 0x95:  # str16
             size = _size_at(p, position, end, 2, offset)
             position += 2
-            _put(made, slots, index, _text(p, position, size))
+            value = _text(p, position, size)
         elif code == 0xA8 or code == 0xAA or code == 0xAB:  # map, array, struct32
             size = _size_at(p, position, end, 4, offset)
             position += 4
             if code == 0xA8:
                 _check_map(data, position, position + size, depth + 1, offset)
-                _put(made, slots, index, _map_of_checked(p[position : position + size]))
+                value = _map_of_checked(p[position : position + size])
             elif code == 0xAA:
                 _check_array(data, position, position + size, depth + 1, offset)
-                _put(made, slots, index, _array_of_checked(p[position : position + size]))
+                value = _array_of_checked(p[position : position + size])
             else:
-                _put(made, slots, index, _struct_at(data, position, position + size, depth + 1, offset))
+                value = _struct_at(data, position, position + size, depth + 1, offset)
         elif code == 0xE4 and end - position >= 4 and p[position] == 0 and p[position + 1] == 0:
             # As in Qpid's errata: its size is in four bytes, the first two of which are never used.
             size = _size_at(p, position, end, 4, offset)
@@ -970,13 +970,14 @@ def _decode(
             nested = _nested[0xE4]
             if type(value) is not nested._cls:
                 _invalid("a struct that is no xid", offset + position)
-            _put(made, slots, index, value)
         else:  # a struct with its size in two bytes, and no code
             size = _size_at(p, position, end, 2, offset)
             position += 2
             nested = _nested[code]
             value = nested._made(data, position, position + size, depth + 1, offset)
-            _put(made, slots, index, value if code == 0xE3 else value.as_plain())  # type: ignore[attr-defined]
+            if code != 0xE3:
+                value = value.as_plain()  # type: ignore[attr-defined]
+        _put(made, slots, index, value)
         position += size
     if depth == 0:
         _field = -1
@@ -1076,7 +1077,8 @@ class StructDecoder:
         return self._of_command(data, position, end, 0, offset, extra)
 
 
-_coded = cython.declare(dict, {})
+_MAX_CODE = cython.declare(cython.int, 0x0FFF)
+_coded = cython.declare(list, [None] * 0x1000)
 _nested = cython.declare(dict, {})
 
 
@@ -1097,7 +1099,7 @@ def _struct_at(
     if end - position < 2:
         _overrun("a struct's code", 2, end - position, offset + position)
     code: cython.int = p[position] << 8 | p[position + 1]
-    decoder: StructDecoder | None = _coded.get(code)
+    decoder: StructDecoder | None = _coded[code] if code <= _MAX_CODE else None
     if decoder is None:
         return UnknownStruct(code, p[position + 2 : end])
     return decoder._made(data, position + 2, end, depth, offset)
@@ -1109,11 +1111,32 @@ _MAX_CACHED = cython.declare(cython.Py_ssize_t, 160)
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _names_message(p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether there are message-properties with a message-id or a correlation-id: they do not come again."""
+    return end - position >= 4 and p[position] == 4 and p[position + 1] == 3 and p[position + 2] & 6 != 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_once_only(p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether a header is that of one message alone, as far as its first struct or its second shows it."""
+    size: cython.longlong
+    if end - position < 8:
+        return False
+    if _names_message(p, position + 4, end):
+        return True
+    size = _long(p, position) + 4
+    return size <= end - position - 4 and _names_message(p, position + size + 4, end)
+
+
+@cython.cfunc
 def _struct_again(data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, offset: cython.longlong) -> object:
     """The struct in `data[position:end]`, which begins with its code; perhaps one that was decoded before."""
     p: cython.p_const_uchar = data
     size: cython.Py_ssize_t = end - position
-    if size < 2 or size > _MAX_CACHED:
+    if size < 2 or size > _MAX_CACHED or _names_message(p, position, end):
         return _struct_at(data, position, end, 0, offset)
     made = _STRUCTS._find(p, position, size)
     if made is None:

@@ -16,6 +16,7 @@ from amqproxy.amqp010.frame import (
     CONTROL,
     HEADER,
     Frame,
+    chosen,
     decode_header,
     decode_method,
     encode_frame,
@@ -201,3 +202,14 @@ def test_frames_whose_bodies_are_left_out() -> None:
     assert cut.raw[:12] == body[:12]
     assert (first.name, last.name) == ("message.transfer", "message.transfer")
     assert last.raw == transfer
+
+
+def test_frames_are_chosen_by_what_begins_in_them() -> None:
+    methods = (QueueDeclare(), SessionCompleted(), MessageTransfer())
+    frames = [Frame(encode_method(1, each)) for each in methods]
+    frames += [Frame(encode_frame(3, HEADER, 1, b"")), Frame(encode_frame(7, BODY, 1, b""))]
+    unknown = [Frame(encode_frame(15, kind, 1, b"\xee\xee")) for kind in (CONTROL, COMMAND)]
+    wanted = bytearray(256)
+    assert chosen(frames + unknown, bytes(wanted)) == unknown[:1]
+    wanted[SessionCompleted.index] = wanted[QueueDeclare.index] = 1
+    assert chosen(frames + unknown, bytes(wanted)) == [*frames[:2], unknown[0]]
