@@ -37,6 +37,7 @@ COMPILED = (
     "amqproxy/amqp010/tally.py",
     "amqproxy/amqp010/frame_reader.py",
     "amqproxy/amqp010/assembly.py",
+    "amqproxy/amqp010/command_numbering.py",
     "amqproxy/amqp091/wire.py",
     "amqproxy/amqp091/frame.py",
     "amqproxy/amqp091/tally.py",
@@ -73,6 +74,8 @@ COMPILED = (
     "amqproxy/capture/stream_events.py",
     "amqproxy/capture/synthetic_tcp.py",
     "amqproxy/capture/conversation.py",
+    "amqproxy/capture/json_text.py",
+    "amqproxy/capture/amqp010_json.py",
     "amqproxy/capture/json_lines.py",
     "amqproxy/capture/text_lines.py",
     "amqproxy/capture/frame_columns.py",
@@ -94,6 +97,8 @@ COMPILED = (
     "amqproxy/taps/metering/channel_meter.py",
     "amqproxy/taps/metering/channel_meters.py",
     "amqproxy/taps/metering/message_meter.py",
+    "amqproxy/taps/metering/open_transfers.py",
+    "amqproxy/taps/metering/amqp010_meter.py",
 )
 
 # The sources check every bound themselves, since they have to name the offset of what is wrong.

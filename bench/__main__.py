@@ -25,6 +25,7 @@ from bench import (
     pump_0_10,
     rabbitmq,
     relay,
+    relay_0_10,
     rules,
     scale,
     watch,
@@ -33,6 +34,7 @@ from bench.report import Row, table
 
 SECTIONS = {
     "relay": relay.measure,
+    "relay-0-10": relay_0_10.measure,
     "rules": rules.measure,
     "watch": watch.measure,
     "dashboard": dashboard.measure,

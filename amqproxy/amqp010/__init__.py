@@ -21,6 +21,6 @@ agreed and what each may send next. A session has for each peer a `command_strea
 `command_ids` are sets of those) and `transfers` (which messages are held); for the client its `subscription`s, with the
 `credit` of each, and its `transaction`. `login` reads who logs in.
 
-`sequence`, `wire`, `frame`, `tally`, `frame_reader` and `assembly` are compiled where the build finds a C compiler, and
-run as they are where not. Imports: msgspec and the standard library.
+`sequence`, `wire`, `frame`, `tally`, `frame_reader`, `assembly` and `command_numbering` are compiled where the build
+finds a C compiler, and run as they are where not. Imports: msgspec and the standard library.
 """

@@ -89,7 +89,7 @@ class AMQP010Resync:
         assert reader is not None
         frames = reader.feed(data)
         if frames:
-            found.append(AMQP010Frames(frames, [self._numbering.number(frame) for frame in frames]))
+            found.append(AMQP010Frames(frames, self._numbering.numbers(frames)))
         error = reader.error
         if error is None:
             return b""

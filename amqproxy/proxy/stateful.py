@@ -29,12 +29,14 @@ DEFINED = (commands, controls)
 _ATTACHMENT = ("session.attach", "session.attached", "session.detach", "session.detached")
 _NUMBERING = ("session.command-point", "session.gap")
 
-AMQP010_STATEFUL = frozenset(
-    cls.index
-    for cls in AMQP010_BY_INDEX
-    if cls.name in (*_ATTACHMENT, "execution.exception") or cls.name.startswith("connection.")
-) - {cls.index for cls in AMQP010_BY_INDEX if cls.name == "connection.heartbeat"}
-"""What changes a connection of AMQP 0-10, and which sessions are attached to its channels."""
+AMQP010_STATEFUL = bytes(
+    [
+        cls.name in (*_ATTACHMENT, "execution.exception")
+        or (cls.name.startswith("connection.") and cls.name != "connection.heartbeat")
+        for cls in AMQP010_BY_INDEX
+    ]
+)
+"""What changes a connection of AMQP 0-10, and which sessions are attached to its channels: a 1 at the index of each."""
 
-AMQP010_KEPT = bytes([cls.index in AMQP010_STATEFUL or cls.name in _NUMBERING for cls in AMQP010_BY_INDEX])
-"""The same, and what changes the numbers of the commands: a 1 at the index of each. No pump passes these on."""
+AMQP010_KEPT = bytes([AMQP010_STATEFUL[cls.index] or cls.name in _NUMBERING for cls in AMQP010_BY_INDEX])
+"""The same, and what changes the numbers of the commands. No pump passes these on."""

@@ -51,13 +51,12 @@ class AMQP010Reading:
         if reader is None:
             return [], [], None
         frames = reader.feed(data)
-        number = self._numberings[sender].number
         self._taken = reader
         error = reader.error
         if error is not None:
             self._readers[sender] = None
             error.received = reader.refused
-        return frames, [number(frame) for frame in frames], error
+        return frames, self._numberings[sender].numbers(frames), error
 
     def chunk(self, command_ids: list[int | None]) -> AMQP010Chunk:
         """The frames that were read last, as taps are shown them."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.errors import ProtocolError, Scope
-from amqproxy.amqp010.frame import COMMAND, CONTROL, Frame
+from amqproxy.amqp010.frame import CONTROL, Frame, chosen
 from amqproxy.amqp010.methods import Method
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_client_info import updated_client
@@ -82,11 +82,9 @@ class AMQP010PassThrough:
 
     def _see(self, sender: Peer, frames: list[Frame]) -> list[int | None]:
         """Take note of frames that pass: the ids of their commands."""
-        number = self.numberings[sender].number
-        ids = [number(frame) for frame in frames]
-        for frame in frames:
-            if frame.kind <= COMMAND and _counts(frame):
-                self._note(sender, frame)
+        ids = self.numberings[sender].numbers(frames)
+        for frame in chosen(frames, AMQP010_STATEFUL):
+            self._note(sender, frame)
         self._saw(sender, frames, ids)
         return ids
 
@@ -142,7 +140,7 @@ class AMQP010PassThrough:
 
 def _counts(frame: Frame) -> bool:
     """Does a control's or a command's frame change what the legs know?"""
-    return frame.index in AMQP010_STATEFUL or (frame.kind == CONTROL and frame.index < 0)
+    return bool(AMQP010_STATEFUL[frame.index]) if frame.index >= 0 else frame.kind == CONTROL
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

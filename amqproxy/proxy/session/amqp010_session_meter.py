@@ -41,8 +41,7 @@ class AMQP010SessionMeter:
         if self._meter is not None:
             try:
                 frames = every_frame(bytes(data), is_cut)
-                number = numberings[sender].number
-                self._meter.feed(sender, frames, [number(frame) for frame in frames], now)
+                self._meter.feed(sender, frames, numberings[sender].numbers(frames), now)
             except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
                 self._lose(failure)
 

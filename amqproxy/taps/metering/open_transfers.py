@@ -2,74 +2,127 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from operator import itemgetter
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
 
 MAX_RUNS = 1024
 """Runs of one direction of a session; beyond it, the oldest two become one whose time is not known, or if there is a
 hole between them, the oldest is forgotten."""
 
-Run = tuple[int, int, float | None]
-"""The first position, the last, and the time in seconds, if it is known."""
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+@cython.cclass
+class TimedRun:
+    """Positions that are open from the first to the last, and since when, in seconds, if that is known."""
+
+    def __init__(self, first: cython.longlong, last: cython.longlong, time: cython.double, is_timed: bool) -> None:
+        self.first = first
+        self.last = last
+        self.time = time
+        self.is_timed = is_timed
 
 
+@cython.final
+@cython.cclass
 class OpenTransfers:
     """Positions are as in `amqp010.command_ids`: ids that do not roll over. `count` is how many are open."""
 
-    __slots__ = ("_runs", "count")
-
     def __init__(self) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[TimedRun] = []
         self.count = 0
 
-    def add(self, position: int, now: float) -> int:
+    def add(self, position: cython.longlong, now: cython.double) -> cython.Py_ssize_t:
         """Open the next one, behind all others: how many had to be forgotten for it.
 
         One that is not behind all others has been sent again, or under a number that was used: it is not opened.
         """
-        runs = self._runs
-        if runs and position <= runs[-1][1]:
-            return 1
-        self.count += 1
-        if runs:
-            first, last, time = runs[-1]
-            if last + 1 == position and time == now:
-                runs[-1] = first, position, time
+        runs: list[TimedRun] = self._runs
+        count: cython.Py_ssize_t = len(runs)
+        run: TimedRun
+        if count:
+            run = runs[count - 1]
+            if position <= run.last:
+                return 1
+            self.count += 1
+            if run.last + 1 == position and run.is_timed and run.time == now:
+                run.last = position
                 return 0
-        runs.append((position, position, now))
+        else:
+            self.count += 1
+        runs.append(TimedRun(position, position, now, True))
         return self._bound()
 
-    def settle(self, first: int, last: int) -> list[tuple[int, float | None]]:
+    def settle(self, first: cython.longlong, last: cython.longlong) -> list[tuple[int, float | None]]:
         """Close those in a range: how many, since when each."""
-        runs = self._runs
-        if last < first:
-            return []
-        place = bisect_left(runs, first, key=itemgetter(1))
+        runs: list[TimedRun] = self._runs
         found: list[tuple[int, float | None]] = []
-        while place < len(runs) and runs[place][0] <= last:
-            begin, end, time = runs[place]
-            low, high = max(begin, first), min(end, last)
-            found.append((high - low + 1, time))
-            self.count -= high - low + 1
-            left: list[Run] = [(begin, low - 1, time)] if begin < low else []
-            if high < end:
-                left.append((high + 1, end, time))
-            runs[place : place + 1] = left
-            place += len(left)
+        place: cython.Py_ssize_t = self._first_from(first)
+        begin: cython.longlong
+        end: cython.longlong
+        run: TimedRun
+        if last < first:
+            return found
+        while place < len(runs):
+            run = runs[place]
+            if run.first > last:
+                break
+            begin = max(run.first, first)
+            end = min(run.last, last)
+            found.append((end - begin + 1, run.time if run.is_timed else None))
+            self.count -= end - begin + 1
+            if begin == run.first and end == run.last:
+                del runs[place]
+                continue
+            if begin == run.first:
+                run.first = end + 1
+            else:
+                if end < run.last:
+                    runs.insert(place + 1, TimedRun(end + 1, run.last, run.time, run.is_timed))
+                run.last = begin - 1
+            place += 1
         return found
 
-    def forget_excess(self) -> int:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _first_from(self, position: cython.longlong) -> cython.Py_ssize_t:
+        """The place of the first run that ends at a position or behind it."""
+        runs: list[TimedRun] = self._runs
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = len(runs)
+        middle: cython.Py_ssize_t = 0  # mostly it is the oldest
+        run: TimedRun
+        while low < high:
+            run = runs[middle]
+            if run.last < position:
+                low = middle + 1
+            else:
+                high = middle
+            middle = (low + high) >> 1
+        return low
+
+    def forget_excess(self) -> cython.Py_ssize_t:
         """Keep to the bound after holes were made: how many had to be forgotten."""
         return self._bound()
 
-    def _bound(self) -> int:
-        runs, forgotten = self._runs, 0
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _bound(self) -> cython.longlong:
+        runs: list[TimedRun] = self._runs
+        forgotten: cython.longlong = 0
+        oldest: TimedRun
+        other: TimedRun
         while len(runs) > MAX_RUNS:
-            (first, last, _), (other_first, other_last, _) = runs[:2]
-            if last + 1 == other_first:
-                runs[:2] = [(first, other_last, None)]
+            oldest = runs[0]
+            other = runs[1]
+            if oldest.last + 1 == other.first:
+                other.first = oldest.first
+                other.is_timed = False
             else:
-                del runs[0]
-                forgotten += last - first + 1
+                forgotten += oldest.last - oldest.first + 1
+            del runs[0]
         self.count -= forgotten
         return forgotten

@@ -1,0 +1,144 @@
+"""What a message of AMQP 0-10 costs in the relay without a pump and without rules, beside one of 0-9-1."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from amqproxy.amqp010.controls import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    SessionAttach,
+    SessionAttached,
+    SessionCommandPoint,
+)
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.amqp010.wire import Array, Map
+from bench import load, talk, talk_0_10
+from bench.peers import Proxy, amqproxy, listener
+from bench.pump import cpu_seconds
+from bench.report import SUBJECT, Goal, Row, in_turns, progress
+
+NAME = b"bench"
+MICROSECOND = 1e-6
+GOAL = Goal(3.0, is_most=True)
+
+_START = ConnectionStart(Map(), Array("str16", ["PLAIN"]), Array("str16", ["en_US"]))
+_POINT = encode_method(talk_0_10.CHANNEL, SessionCommandPoint(0, 0))
+STEPS = (
+    (HEADER, HEADER + encode_method(0, _START)),
+    (
+        encode_method(0, ConnectionStartOk(Map(), "PLAIN", b"\0guest\0guest", "en_US")),
+        encode_method(0, ConnectionTune(256, talk_0_10.FRAME_MAX, 0, 0)),
+    ),
+    (
+        encode_method(0, ConnectionTuneOk(256, talk_0_10.FRAME_MAX, 0)) + encode_method(0, ConnectionOpen("/")),
+        encode_method(0, ConnectionOpenOk(Array("str16"))),
+    ),
+    (
+        encode_method(talk_0_10.CHANNEL, SessionAttach(NAME)) + _POINT,
+        encode_method(talk_0_10.CHANNEL, SessionAttached(NAME)) + _POINT,
+    ),
+)
+"""What the client sends in the handshake, and what the broker answers to each."""
+
+
+class Flow(NamedTuple):
+    """Messages of one protocol, the handshake before them, and which side sends them."""
+
+    name: str
+    message: bytes
+    steps: tuple[tuple[bytes, bytes], ...]
+    is_delivery: bool = False
+
+
+PUBLISHES = (
+    Flow("0-9-1", talk.publish(bytes(100)), talk.ANSWERS),
+    Flow(SUBJECT, talk_0_10.transfer("bench", 100, accepts=False), STEPS),
+)
+DELIVERIES = (
+    Flow("0-9-1", talk.delivery(bytes(100)), talk.ANSWERS, is_delivery=True),
+    Flow(SUBJECT, talk_0_10.transfer("bench", 100, accepts=False), STEPS, is_delivery=True),
+)
+
+
+def measure(rounds: int, scale: float) -> Iterator[Row | str]:
+    """A row for each direction: microseconds of CPU a message, less being better."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(listener())
+        config = Path(stack.enter_context(tempfile.TemporaryDirectory()), "config.toml")
+        config.write_text("threads = 0\n")
+        proxy = stack.enter_context(amqproxy(listening.getsockname()[1], config))
+        for name, flows in (("publish", PUBLISHES), ("deliver", DELIVERIES)):
+            progress(f"relay of AMQP 0-10 without a pump: {name} 100 B")
+            messages = int(2_000_000 * scale)
+            jobs = {flow.name: partial(cost, listening, proxy, flow, messages) for flow in flows}
+            figures = in_turns(jobs, rounds)
+            yield Row(
+                "Relay without a pump, AMQP 0-10 beside 0-9-1",
+                f"{name} 100 B, CPU a message",
+                "µs",
+                figures,
+                ("0-9-1",),
+                GOAL,
+                less_is_better=True,
+            )
+
+
+def cost(listening: socket.socket, proxy: Proxy, flow: Flow, messages: int) -> float:
+    """Microseconds of the proxy's CPU for each of at least so many messages."""
+    data = load.fill(flow.message)
+    each = len(data) // len(flow.message)
+    times = max(1, messages // each)
+
+    def broker() -> list[float]:
+        sock, _ = listening.accept()
+        with closing(sock):
+            sock.settimeout(talk.DEADLINE)
+            for expected, answered in flow.steps:
+                talk.read_exactly(sock, len(expected))
+                sock.sendall(answered)
+            return _move(sock, data, times, sends=flow.is_delivery)
+
+    def client() -> list[float]:
+        assert proxy.pid is not None
+        with closing(socket.create_connection(("127.0.0.1", proxy.port), talk.DEADLINE)) as sock:
+            for sent, answered in flow.steps:
+                sock.sendall(sent)
+                talk.read_exactly(sock, len(answered))
+            before = cpu_seconds(proxy.pid)
+            _move(sock, data, times, sends=not flow.is_delivery)
+            return [cpu_seconds(proxy.pid) - before]
+
+    _, (seconds,) = load.side_by_side(broker, client)
+    return seconds / (times * each) / MICROSECOND
+
+
+def _move(sock: socket.socket, data: bytes, times: int, *, sends: bool) -> list[float]:
+    """Send the data so many times and wait for the end of what comes, or receive it all and hang up."""
+    if sends:
+        for _ in range(times):
+            sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(load.BUFFER):
+            pass
+        return []
+    left = times * len(data)
+    buffer = memoryview(bytearray(load.BUFFER))
+    while left:
+        got = sock.recv_into(buffer)
+        if not got:
+            raise ValueError(f"closed {left} bytes too early")
+        left -= got
+    sock.shutdown(socket.SHUT_WR)
+    return []
