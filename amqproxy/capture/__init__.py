@@ -19,6 +19,7 @@ A file is read in steps, and each step is a function of the one before:
       boundary        finds the next frame boundary after a gap
       decoded         frames, protocol headers, and skipped bytes
     json_lines      `Decoded` → lines of JSON, from the bytes of frames                (may be compiled)
+      amqp010_json    what frames of AMQP 0-10 hold; `json_text` has the texts of both   (may be compiled)
     command_gatherer  frames → commands, of one connection; assembly_gatherer  the same of 0-10
     arrow           `Decoded` → Arrow record batches; needs pyarrow
       frame_columns   rows as columns, from the bytes of frames                        (may be compiled)

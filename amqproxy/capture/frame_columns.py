@@ -32,7 +32,7 @@ from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import TYPES, Record, encoded
 
 if not cython.compiled:
-    from amqproxy.capture.byte_access import long_at, long_long_at
+    from amqproxy.capture.byte_access import field_size_at, long_at, long_long_at
 
 MAX_ROWS = 1 << 20
 """Rows of one batch."""
@@ -647,7 +647,7 @@ class FrameColumns:
                 bit = (bit + 1) & 7
                 continue
             bit = 0
-            size = _size_of(p, position, end, code)
+            size = field_size_at(p, position, end, code)
             if size < 0:
                 return 0
             if code == 115 or code == 117:  # s u
@@ -685,7 +685,7 @@ class FrameColumns:
         while flags:
             if flags & 0x8000:
                 code = program[index]
-                size = _size_of(p, position, end, code)
+                size = field_size_at(p, position, end, code)
                 if size < 0:
                     return 0
                 column = self._column(place_of[index])
@@ -834,33 +834,6 @@ def _put_8(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.longlong) 
     _put_4(out, at, number)
     _put_4(out, at + 4, number >> 32)
     return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _size_of(
-    p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
-) -> cython.Py_ssize_t:
-    """The bytes of a field, its length included; -1 where it goes past the end."""
-    size: cython.Py_ssize_t
-    if code == 115 or code == 117:  # s u
-        if position >= end:
-            return -1
-        size = 1 + p[position]
-    elif code == 113:  # q
-        size = 8
-    elif code == 104:  # h
-        size = 2
-    elif code == 108:  # l
-        size = 4
-    elif code == 111:  # o
-        size = 1
-    else:  # S F
-        if end - position < 4:
-            return -1
-        size = 4 + long_at(p, position)
-    return size if size <= end - position else -1
 
 
 @cython.cfunc

@@ -3,7 +3,18 @@
 cimport cython
 from libc.string cimport memcpy
 
-from amqproxy.capture.byte_access cimport long_at, long_long_at
+from amqproxy.amqp010.frame cimport Frame as AMQP010Frame
+from amqproxy.capture.amqp010_json cimport put_arguments, put_properties
+from amqproxy.capture.byte_access cimport (
+    field_size_at,
+    long_at,
+    long_long_at,
+    put_bytes,
+    put_digits,
+    put_signed,
+    signed_long_long_at,
+)
+from amqproxy.capture.json_text cimport put_text
 
 
 @cython.final
@@ -14,6 +25,8 @@ cdef class JSONLines:
     cdef Py_ssize_t _at
     cdef dict _heads
 
+    cdef Py_ssize_t _add_of_0_10(self, passed) except -1
+    cdef Py_ssize_t _add_frame_of_0_10(self, AMQP010Frame frame, object command_id, bytes behind) except -1
     cdef object _head(self, passed)
     cdef Py_ssize_t _begin(self, long long ts_ns, bytes before) except -1
     cdef Py_ssize_t _begin_alike(self, Py_ssize_t model, Py_ssize_t size) except -1

@@ -17,16 +17,30 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010 import frame as amqp010_frame
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
-from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, records_of
+from amqproxy.taps.amqp010_record import FLAGS
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt
 
 if not cython.compiled:
-    from amqproxy.capture.byte_access import long_at, long_long_at
+    from amqproxy.capture.amqp010_json import put_arguments, put_properties
+    from amqproxy.capture.byte_access import (
+        field_size_at,
+        long_at,
+        long_long_at,
+        put_bytes,
+        put_digits,
+        put_signed,
+        signed_long_long_at,
+    )
+    from amqproxy.capture.json_text import put_text
 
 MAX_PAYLOAD = 1024 * 1024
 """A method or header with more is left to its record."""
@@ -70,17 +84,6 @@ _PROPERTIES = cython.declare(bytes, Properties.layout)
 _PROPERTY_KEYS = cython.declare(tuple, tuple(encoded(name) + b":" for name in Properties.__struct_fields__))
 
 
-def _escape_table() -> bytes:
-    """Of each byte of a text: 0 if JSON has it as it is, 1 if it is not ASCII, 2 as \\u00XX, else the letter that
-    follows a backslash."""
-    table = bytearray([2] * 32 + [0] * 96 + [1] * 128)
-    for byte, letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
-        table[byte] = letter
-    return bytes(table)
-
-
-_ESCAPES = cython.declare(bytes, _escape_table())
-_HEX = cython.declare(bytes, b"0123456789abcdef")
 _TYPE_HEADER = cython.declare(bytes, b',"type":"header","arguments":{"body_size":')
 _TYPE_BODY = cython.declare(bytes, b',"type":"body"')
 _TYPE_HEARTBEAT = cython.declare(bytes, b',"type":"heartbeat"')
@@ -91,6 +94,19 @@ _BODY_KEY = cython.declare(bytes, b',"body":')
 _START = cython.declare(bytes, b'{"ts_ns":')
 _TRUE = cython.declare(bytes, b"true")
 _FALSE = cython.declare(bytes, b"false")
+_AMQP010_HEADS = cython.declare(
+    tuple,
+    tuple(
+        b',"type":"%b","method":"%b","arguments":' % (cls.segment.name.lower().encode(), cls.name.encode())
+        for cls in AMQP010_METHODS
+    ),
+)
+_AMQP010_HEADER = cython.declare(bytes, b',"type":"header","properties":')
+_COMMAND_ID = cython.declare(bytes, b',"command_id":')
+_FLAGS = cython.declare(tuple, tuple(b',"flags":"%b"}\n' % flags.encode() for flags in FLAGS))
+_OVERHEAD = cython.declare(cython.Py_ssize_t, amqp010_frame.OVERHEAD)
+_AMQP010_COMMAND = cython.declare(cython.int, amqp010_frame.COMMAND)
+_AMQP010_HEADER_KIND = cython.declare(cython.int, amqp010_frame.HEADER)
 _NULL = cython.declare(bytes, b"null")
 
 
@@ -124,6 +140,8 @@ class JSONLines:
     def add(self, passed: Decoded) -> int:
         """Add the lines of what passed; return how many they are."""
         count: cython.Py_ssize_t = 0
+        if isinstance(passed, DecodedAMQP010Frames):
+            return self._add_of_0_10(passed)
         if (
             not isinstance(passed, DecodedFrames)
             or passed.note is not NOTHING
@@ -170,20 +188,102 @@ class JSONLines:
         return count
 
     @cython.cfunc
-    def _head(self, passed: DecodedFrames) -> Any:
+    @cython.exceptval(-1, check=False)
+    def _add_of_0_10(self, passed: DecodedAMQP010Frames) -> cython.Py_ssize_t:
+        """Add the lines of frames of AMQP 0-10."""
+        count: cython.Py_ssize_t = 0
+        if passed.note is not NOTHING or not _LEAST_TIME <= passed.ts_ns <= _LATEST_TIME:
+            return int(self._add_records(passed))
+        head: tuple[bytes, bytes] = self._head(passed)
+        before, behind = head
+        ts_ns: cython.longlong = passed.ts_ns
+        frame: AMQP010Frame
+        # Where the line is whose beginning the next one shares.
+        model: cython.Py_ssize_t = -1
+        size: cython.Py_ssize_t = 0
+        for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
+            if model < 0:
+                model = self._at
+                size = self._begin(ts_ns, before)
+            else:
+                self._begin_alike(model, size)
+            if not self._add_frame_of_0_10(frame, command_id, behind):
+                self._at -= size
+                model = -1
+                self._add_records(msgspec.structs.replace(passed, frames=[frame], command_ids=[command_id]))
+            count += 1
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add_frame_of_0_10(self, frame: AMQP010Frame, command_id: object, behind: bytes) -> cython.Py_ssize_t:
+        """Add what a line has from the channel on: 1, or 0 if the frame is odd."""
+        data: bytes = frame._buffer
+        start: cython.Py_ssize_t = frame._start + _OVERHEAD
+        end: cython.Py_ssize_t = frame._end
+        kind: cython.int = frame.kind
+        number: cython.ulonglong
+        if kind > _AMQP010_HEADER_KIND:
+            if frame.lost:
+                return 0
+            self._reserve(_ROOM_FOR_KEYS + len(behind))
+        elif frame.flags & 3 != 3 or end - start > MAX_PAYLOAD or (kind <= _AMQP010_COMMAND and frame.index < 0):
+            return 0
+        else:
+            self._reserve(_ROOM_FOR_KEYS + len(behind) + (end - start) * _GROWTH)
+        out: cython.p_uchar = self._buffer
+        at: cython.Py_ssize_t = put_digits(out, self._at, frame.channel)
+        if kind <= _AMQP010_COMMAND:
+            at = put_bytes(out, at, _AMQP010_HEADS[frame.index])
+            at = put_arguments(out, at, data, start, end, kind, frame.index)
+        elif kind == _AMQP010_HEADER_KIND:
+            at = put_bytes(out, at, _AMQP010_HEADER)
+            at = put_properties(out, at, data, start, end)
+        else:
+            at = put_bytes(out, at, _TYPE_BODY)
+        if at < 0:
+            return 0
+        at = put_bytes(out, at, _SIZE)
+        at = put_digits(out, at, end - start)
+        if kind > _AMQP010_HEADER_KIND and self._body:
+            shown = encoded(excerpt(data[start:end], self._body))
+            self._at = at
+            self._reserve(_ROOM_FOR_KEYS + len(behind) + len(shown))
+            out = self._buffer
+            at = put_bytes(out, at, _BODY_KEY)
+            at = put_bytes(out, at, shown)
+        at = put_bytes(out, at, behind)
+        if command_id is not None:
+            number = command_id  # type: ignore[assignment]
+            at = put_bytes(out, at, _COMMAND_ID)
+            at = put_digits(out, at, number)
+        self._at = put_bytes(out, at, _FLAGS[frame.flags])
+        return 1
+
+    @cython.cfunc
+    def _head(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Any:
         """What the lines of a direction have between their time and their channel, and behind the size."""
         key = (passed.stream, passed.sender, passed.leg)
         head: tuple[bytes, bytes] | None = self._heads.get(key)
         if head is None:
             if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()
-            alike = msgspec.structs.replace(passed, ts_ns=0, frames=[Frame(HEARTBEAT_FRAME)])
-            (sample,) = records_of(alike, has_both_legs=self._has_both_legs)
-            before, middle, behind = sample.to_json().partition(_SAMPLE)
-            if not middle:
+            middle, end = (_SAMPLE, b"") if isinstance(passed, DecodedFrames) else (_SAMPLE_OF_0_10, _SAMPLE_FLAGS)
+            (sample,) = records_of(self._sample(passed), has_both_legs=self._has_both_legs)
+            before, found, behind = sample.to_json().partition(middle)
+            if not found or not behind.endswith(end):
                 raise AssertionError("a record is not written as it was")
-            head = self._heads[key] = (before.removeprefix(_SAMPLE_START), behind + b"\n")
+            behind = behind[: len(behind) - len(end)] if end else behind + b"\n"
+            head = self._heads[key] = (before.removeprefix(_SAMPLE_START), behind)
         return head
+
+    @staticmethod
+    def _sample(passed: DecodedFrames | DecodedAMQP010Frames) -> Decoded:
+        """A frame in the same direction, of which little is written."""
+        if isinstance(passed, DecodedFrames):
+            return msgspec.structs.replace(passed, ts_ns=0, frames=[Frame(HEARTBEAT_FRAME)])
+        body = AMQP010Frame(amqp010_frame.encode_frame(0, amqp010_frame.BODY, 0, b""))
+        return msgspec.structs.replace(passed, ts_ns=0, frames=[body], command_ids=[None])
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -191,9 +291,9 @@ class JSONLines:
         """Begin a line: how many bytes that took."""
         self._reserve(_ROOM_FOR_KEYS + len(before))
         out: cython.p_uchar = self._buffer
-        at: cython.Py_ssize_t = _put(out, self._at, _START)
-        at = _put_signed(out, at, ts_ns)
-        at = _put(out, at, before)
+        at: cython.Py_ssize_t = put_bytes(out, self._at, _START)
+        at = put_signed(out, at, ts_ns)
+        at = put_bytes(out, at, before)
         size: cython.Py_ssize_t = at - self._at
         self._at = at
         return size
@@ -236,36 +336,36 @@ class JSONLines:
         else:
             self._reserve(_ROOM_FOR_KEYS + len(behind) + payload * _GROWTH)
         out: cython.p_uchar = self._buffer
-        at: cython.Py_ssize_t = _put_unsigned(out, self._at, p[start + 1] << 8 | p[start + 2])
+        at: cython.Py_ssize_t = put_digits(out, self._at, p[start + 1] << 8 | p[start + 2])
         if kind == 1:
             index = _index_of(p, start)
-            at = _put(out, at, _METHOD_HEADS[index])
+            at = put_bytes(out, at, _METHOD_HEADS[index])
             at = _fields(out, at, data, start + 11, end - 1, _LAYOUTS[index], _METHOD_KEYS[index], _SECRETS[index])
             if at < 0:
                 return 0
-            at = _put(out, at, _CLOSED_SIZE)
+            at = put_bytes(out, at, _CLOSED_SIZE)
         elif kind == 2:
             if payload < 14:
                 return 0
-            at = _put(out, at, _TYPE_HEADER)
-            at = _put_unsigned(out, at, long_long_at(p, start + 11))
-            at = _put(out, at, _PROPERTIES_KEY)
+            at = put_bytes(out, at, _TYPE_HEADER)
+            at = put_digits(out, at, long_long_at(p, start + 11))
+            at = put_bytes(out, at, _PROPERTIES_KEY)
             at = _properties(out, at, data, start + 19, end - 1)
             if at < 0:
                 return 0
-            at = _put(out, at, _CLOSED_SIZE)
+            at = put_bytes(out, at, _CLOSED_SIZE)
         else:
-            at = _put(out, at, _TYPE_BODY if kind == 3 else _TYPE_HEARTBEAT)
-            at = _put(out, at, _SIZE)
-        at = _put_unsigned(out, at, payload)
+            at = put_bytes(out, at, _TYPE_BODY if kind == 3 else _TYPE_HEARTBEAT)
+            at = put_bytes(out, at, _SIZE)
+        at = put_digits(out, at, payload)
         if kind == 3 and self._body:
             shown = encoded(excerpt(data[start + 7 : end - 1], self._body))
             self._at = at
             self._reserve(_ROOM_FOR_KEYS + len(behind) + len(shown))
             out = self._buffer
-            at = _put(out, at, _BODY_KEY)
-            at = _put(out, at, shown)
-        self._at = _put(out, at, behind)
+            at = put_bytes(out, at, _BODY_KEY)
+            at = put_bytes(out, at, shown)
+        self._at = put_bytes(out, at, behind)
         return 1
 
     @staticmethod
@@ -315,13 +415,15 @@ class JSONLines:
         for record in records_of(passed, body=self._body, has_both_legs=self._has_both_legs):
             line = record.to_json() + b"\n"
             self._reserve(len(line))
-            self._at = _put(self._buffer, self._at, line)
+            self._at = put_bytes(self._buffer, self._at, line)
             count += 1
         return count
 
 
 _LEAST_TIME, _LATEST_TIME = -(2**63), 2**63 - 1
 _SAMPLE = b'0,"type":"heartbeat","size":0'
+_SAMPLE_OF_0_10 = b'0,"type":"body","size":0'
+_SAMPLE_FLAGS = b',"flags":""}'
 _SAMPLE_START = b'{"ts_ns":0'
 
 
@@ -358,18 +460,18 @@ def _fields(
                     return -1
                 position += 1
             if len(key):
-                at = _put(out, at, key)
-                at = _put(out, at, _TRUE if (p[position - 1] >> bit) & 1 == 1 else _FALSE)
+                at = put_bytes(out, at, key)
+                at = put_bytes(out, at, _TRUE if (p[position - 1] >> bit) & 1 == 1 else _FALSE)
             bit = (bit + 1) & 7
             continue
         bit = 0
-        size = _field_size(p, position, end, code)
+        size = field_size_at(p, position, end, code)
         if size < 0:
             return -1
         if len(key):
-            at = _put(out, at, key)
+            at = put_bytes(out, at, key)
             if index == secret:
-                at = _put(out, at, _MASK)
+                at = put_bytes(out, at, _MASK)
             else:
                 at = _field(out, at, data, position, size, code)
                 if at < 0:
@@ -398,7 +500,7 @@ def _properties(
         if not flags & (0x8000 >> index):
             continue
         code = program[index]
-        size = _field_size(p, position, end, code)
+        size = field_size_at(p, position, end, code)
         if size < 0:
             return -1
         if not is_first:
@@ -406,39 +508,12 @@ def _properties(
             at += 1
         is_first = False
         key = _PROPERTY_KEYS[index]
-        at = _put(out, at, key)
+        at = put_bytes(out, at, key)
         at = _field(out, at, data, position, size, code)
         if at < 0:
             return -1
         position += size
     return at if position == end else -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _field_size(
-    p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
-) -> cython.longlong:
-    """The bytes of a field, its length included; -1 where it goes past the end."""
-    size: cython.longlong
-    if code == 115 or code == 117:  # s u
-        if position >= end:
-            return -1
-        size = 1 + p[position]
-    elif code == 113:  # q
-        size = 8
-    elif code == 104:  # h
-        size = 2
-    elif code == 108:  # l
-        size = 4
-    elif code == 111:  # o
-        size = 1
-    else:  # S F
-        if end - position < 4:
-            return -1
-        size = 4 + long_at(p, position)
-    return size if size <= end - position else -1
 
 
 @cython.cfunc
@@ -454,18 +529,18 @@ def _field(
     """A field of `size` bytes, which are there."""
     p: cython.p_const_uchar = data
     if code == 115 or code == 117:
-        return _put_text(out, at, p, position + 1, position + size)
+        return put_text(out, at, p, position + 1, position + size)
     if code == 83:
-        return _put_text(out, at, p, position + 4, position + size)
+        return put_text(out, at, p, position + 4, position + size)
     if code == 70:
         return _table(out, at, data, position + 4, position + size, 0)
     if code == 113:
-        return _put_unsigned(out, at, long_long_at(p, position))
+        return put_digits(out, at, long_long_at(p, position))
     if code == 104:
-        return _put_unsigned(out, at, p[position] << 8 | p[position + 1])
+        return put_digits(out, at, p[position] << 8 | p[position + 1])
     if code == 108:
-        return _put_unsigned(out, at, long_at(p, position))
-    return _put_unsigned(out, at, p[position])
+        return put_digits(out, at, long_at(p, position))
+    return put_digits(out, at, p[position])
 
 
 @cython.cfunc
@@ -499,7 +574,7 @@ def _table(
             out[at] = 44
             at += 1
         count += 1
-        at = _put_text(out, at, p, name + 1, position)
+        at = put_text(out, at, p, name + 1, position)
         if at < 0:
             return -1
         out[at] = 58
@@ -609,35 +684,35 @@ def _value(
     position += 1
     number: cython.longlong
     if kind == 83 or kind == 120:  # S x
-        return _put_text(out, at, p, position + 4, position + size)
+        return put_text(out, at, p, position + 4, position + size)
     if kind == 73:  # I
         number = long_at(p, position)
-        return _put_signed(out, at, number - (number >> 31 << 32))
+        return put_signed(out, at, number - (number >> 31 << 32))
     if kind == 108 or kind == 76:  # l L
-        return _put_signed(out, at, _signed(long_long_at(p, position)))
+        return put_signed(out, at, signed_long_long_at(p, position))
     if kind == 116:  # t
-        return _put(out, at, _TRUE if p[position] else _FALSE)
+        return put_bytes(out, at, _TRUE if p[position] else _FALSE)
     if kind == 84:  # T
-        return _put_unsigned(out, at, long_long_at(p, position))
+        return put_digits(out, at, long_long_at(p, position))
     if kind == 98:  # b
         number = p[position]
-        return _put_signed(out, at, number - (number >> 7 << 8))
+        return put_signed(out, at, number - (number >> 7 << 8))
     if kind == 115 or kind == 85:  # s U
         number = p[position] << 8 | p[position + 1]
-        return _put_signed(out, at, number - (number >> 15 << 16))
+        return put_signed(out, at, number - (number >> 15 << 16))
     if kind == 66:  # B
-        return _put_unsigned(out, at, p[position])
+        return put_digits(out, at, p[position])
     if kind == 117:  # u
-        return _put_unsigned(out, at, p[position] << 8 | p[position + 1])
+        return put_digits(out, at, p[position] << 8 | p[position + 1])
     if kind == 105:  # i
-        return _put_unsigned(out, at, long_at(p, position))
+        return put_digits(out, at, long_at(p, position))
     if kind == 86:  # V
-        return _put(out, at, _NULL)
+        return put_bytes(out, at, _NULL)
     if kind == 70:  # F
         return _table(out, at, data, position + 4, position + size, depth + 1)
     if kind == 65:  # A
         return _array(out, at, data, position + 4, position + size, depth + 1)
-    return _put(out, at, _fraction(kind, data[position : position + size]))
+    return put_bytes(out, at, _fraction(kind, data[position : position + size]))
 
 
 def _fraction(kind: int, data: bytes) -> bytes:
@@ -658,138 +733,3 @@ def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
     """The index of the method in the frame at a place."""
     index_of: cython.p_const_uchar = _INDEX_OF
     return index_of[p[start + 8] * 256 + p[start + 10]]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _signed(number: cython.ulonglong) -> cython.longlong:
-    if not cython.compiled:
-        return number - (number >> 63 << 64)
-    return cython.cast(cython.longlong, number)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put(out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes) -> cython.Py_ssize_t:
-    """Write bytes at a place; the place behind them."""
-    size: cython.Py_ssize_t = len(data)
-    if not cython.compiled:
-        out[at : at + size] = data
-        return at + size
-    p: cython.p_const_uchar = data
-    memcpy(out + at, p, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
-    return at + size
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put_signed(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.longlong) -> cython.Py_ssize_t:
-    if number >= 0:
-        return _put_unsigned(out, at, number)
-    out[at] = 45
-    if not cython.compiled:
-        return _put_unsigned(out, at + 1, -number)
-    return _put_unsigned(out, at + 1, 0 - cython.cast(cython.ulonglong, number))
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _put_unsigned(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.ulonglong) -> cython.Py_ssize_t:
-    rest: cython.ulonglong = number // 10
-    end: cython.Py_ssize_t = at + 1
-    place: cython.Py_ssize_t
-    while rest:
-        rest = rest // 10
-        end += 1
-    place = end
-    rest = number
-    while place > at:
-        place -= 1
-        out[place] = 48 + rest % 10
-        rest = rest // 10
-    return end
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _put_text(
-    out: cython.p_uchar,
-    at: cython.Py_ssize_t,
-    p: cython.p_const_uchar,
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """A text in quotes, escaped where JSON has to; -1 where it is not UTF-8."""
-    escapes: cython.p_const_uchar = _ESCAPES
-    digits: cython.p_const_uchar = _HEX
-    escape: cython.int
-    size: cython.Py_ssize_t
-    out[at] = 34
-    at += 1
-    while start < end:
-        escape = escapes[p[start]]
-        if escape == 0:
-            out[at] = p[start]
-            at += 1
-            start += 1
-        elif escape == 1:
-            size = _character(p, start, end)
-            if size == 0:
-                return -1
-            while size:
-                out[at] = p[start]
-                at += 1
-                start += 1
-                size -= 1
-        elif escape == 2:
-            out[at] = 92
-            out[at + 1] = 117
-            out[at + 2] = 48
-            out[at + 3] = 48
-            out[at + 4] = digits[p[start] >> 4]
-            out[at + 5] = digits[p[start] & 15]
-            at += 6
-            start += 1
-        else:
-            out[at] = 92
-            out[at + 1] = escape
-            at += 2
-            start += 1
-    out[at] = 34
-    return at + 1
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _character(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The bytes of the character at a place, which is not ASCII; 0 where none is encoded in UTF-8 there."""
-    first: cython.int = p[start]
-    size: cython.Py_ssize_t
-    least: cython.int = 0x80
-    most: cython.int = 0xBF
-    if 0xC2 <= first <= 0xDF:
-        size = 2
-    elif 0xE0 <= first <= 0xEF:
-        size = 3
-        if first == 0xE0:
-            least = 0xA0  # else it would be longer than need be
-        elif first == 0xED:
-            most = 0x9F  # surrogates are no characters
-    elif 0xF0 <= first <= 0xF4:
-        size = 4
-        if first == 0xF0:
-            least = 0x90
-        elif first == 0xF4:
-            most = 0x8F  # the last character there is
-    else:
-        return 0
-    if end - start < size or not least <= p[start + 1] <= most:
-        return 0
-    if size > 2 and p[start + 2] & 0xC0 != 0x80:
-        return 0
-    if size > 3 and p[start + 3] & 0xC0 != 0x80:
-        return 0
-    return size

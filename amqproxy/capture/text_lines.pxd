@@ -1,9 +1,8 @@
 # What C sees of `text_lines`.
 
 cimport cython
-from libc.string cimport memcpy
 
-from amqproxy.capture.byte_access cimport long_at, long_long_at
+from amqproxy.capture.byte_access cimport field_size_at, long_at, long_long_at, put_bytes, put_digits
 
 
 @cython.final

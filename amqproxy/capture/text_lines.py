@@ -25,7 +25,7 @@ from amqproxy.taps.record import MASK, SECRETS, excerpt
 from amqproxy.taps.text import ARROWS, clock, line, value_text
 
 if not cython.compiled:
-    from amqproxy.capture.byte_access import long_at, long_long_at
+    from amqproxy.capture.byte_access import field_size_at, long_at, long_long_at, put_bytes, put_digits
 
 MAX_PAYLOAD = 1024 * 1024
 """A method or header with more is left to its record."""
@@ -148,10 +148,10 @@ class TextLines:
         else:
             self._reserve(_ROOM + len(head) + payload * _GROWTH)
         out: cython.p_uchar = self._buffer
-        at = _put(out, self._at, head)
+        at = put_bytes(out, self._at, head)
         channel = at + _CHANNEL_WIDTH
-        at = _put(out, at, _CHANNEL)
-        at = _put_unsigned(out, at, p[start + 1] << 8 | p[start + 2])
+        at = put_bytes(out, at, _CHANNEL)
+        at = put_digits(out, at, p[start + 1] << 8 | p[start + 2])
         while at < channel:
             out[at] = 32
             at += 1
@@ -160,31 +160,31 @@ class TextLines:
             at += 1
         if kind == 1:
             index = _index_of(p, start)
-            at = _put(out, at, _METHOD_HEADS[index])
+            at = put_bytes(out, at, _METHOD_HEADS[index])
             at = _fields(out, at, data, start + 11, end - 1, _LAYOUTS[index], _METHOD_KEYS[index], _SECRETS[index])
             if at < 0:
                 return 0
         elif kind == 2:
             if payload < 14:
                 return 0
-            at = _put(out, at, _HEADER)
-            at = _put_unsigned(out, at, long_long_at(p, start + 11))
-            at = _put(out, at, _TO_COME)
+            at = put_bytes(out, at, _HEADER)
+            at = put_digits(out, at, long_long_at(p, start + 11))
+            at = put_bytes(out, at, _TO_COME)
             at = _properties(out, at, data, start + 19, end - 1)
             if at < 0:
                 return 0
         elif kind == 3:
-            at = _put(out, at, _BODY)
-            at = _put_unsigned(out, at, payload)
-            at = _put(out, at, _BYTES)
+            at = put_bytes(out, at, _BODY)
+            at = put_digits(out, at, payload)
+            at = put_bytes(out, at, _BYTES)
             if self._body:
                 shown = value_text(excerpt(data[start + 7 : end - 1], self._body)).encode("utf-8", "backslashreplace")
                 self._reserve(at - self._at + _ROOM + len(shown))
                 out = self._buffer
-                at = _put(out, at, _SHOWN)
-                at = _put(out, at, shown)
+                at = put_bytes(out, at, _SHOWN)
+                at = put_bytes(out, at, shown)
         else:
-            at = _put(out, at, _HEARTBEAT)
+            at = put_bytes(out, at, _HEARTBEAT)
         while out[at - 1] == 32:
             at -= 1
         out[at] = 10
@@ -203,7 +203,7 @@ class TextLines:
         for record in records_of(passed, body=self._body, has_both_legs=self._has_both_legs):
             made = f"{line(record)}\n".encode("utf-8", "backslashreplace")
             self._reserve(len(made))
-            self._at = _put(self._buffer, self._at, made)
+            self._at = put_bytes(self._buffer, self._at, made)
             count += 1
         return count
 
@@ -241,16 +241,16 @@ def _fields(
                     return -1
                 position += 1
             if len(key) and (p[position - 1] >> bit) & 1 == 1:
-                at = _put(out, _put(out, at, key), _TRUE)
+                at = put_bytes(out, put_bytes(out, at, key), _TRUE)
             bit = (bit + 1) & 7
             continue
         bit = 0
-        size = _field_size(p, position, end, code)
+        size = field_size_at(p, position, end, code)
         if size < 0:
             return -1
         if len(key):
             if index == secret:
-                at = _put(out, _put(out, at, key), _MASK)
+                at = put_bytes(out, put_bytes(out, at, key), _MASK)
             else:
                 at = _field(out, at, key, p, position, size, code)
                 if at < 0:
@@ -278,7 +278,7 @@ def _properties(
         if not flags & (0x8000 >> index):
             continue
         code = program[index]
-        size = _field_size(p, position, end, code)
+        size = field_size_at(p, position, end, code)
         if size < 0:
             return -1
         key = _PROPERTY_KEYS[index]
@@ -287,33 +287,6 @@ def _properties(
             return -1
         position += size
     return at if position == end else -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _field_size(
-    p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
-) -> cython.longlong:
-    """The bytes of a field, its length included; -1 where it goes past the end."""
-    size: cython.longlong
-    if code == 115 or code == 117:  # s u
-        if position >= end:
-            return -1
-        size = 1 + p[position]
-    elif code == 113:  # q
-        size = 8
-    elif code == 104:  # h
-        size = 2
-    elif code == 108:  # l
-        size = 4
-    elif code == 111:  # o
-        size = 1
-    else:  # S F
-        if end - position < 4:
-            return -1
-        size = 4 + long_at(p, position)
-    return size if size <= end - position else -1
 
 
 @cython.cfunc
@@ -331,21 +304,21 @@ def _field(
     if code == 115 or code == 117:
         if size == 1:
             return at
-        return _put_text(out, _put(out, at, key), p, position + 1, position + size)
+        return _put_text(out, put_bytes(out, at, key), p, position + 1, position + size)
     if code == 83:
         if size == 4:
             return at
-        return _put_text(out, _put(out, at, key), p, position + 4, position + size)
-    at = _put(out, at, key)
+        return _put_text(out, put_bytes(out, at, key), p, position + 4, position + size)
+    at = put_bytes(out, at, key)
     if code == 70:
-        return _put(out, at, _EMPTY) if size == 4 else -1
+        return put_bytes(out, at, _EMPTY) if size == 4 else -1
     if code == 113:
-        return _put_unsigned(out, at, long_long_at(p, position))
+        return put_digits(out, at, long_long_at(p, position))
     if code == 104:
-        return _put_unsigned(out, at, p[position] << 8 | p[position + 1])
+        return put_digits(out, at, p[position] << 8 | p[position + 1])
     if code == 108:
-        return _put_unsigned(out, at, long_at(p, position))
-    return _put_unsigned(out, at, p[position])
+        return put_digits(out, at, long_at(p, position))
+    return put_digits(out, at, p[position])
 
 
 # --- bytes
@@ -358,38 +331,6 @@ def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
     """The index of the method in the frame at a place."""
     index_of: cython.p_const_uchar = _INDEX_OF
     return index_of[p[start + 8] * 256 + p[start + 10]]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put(out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes) -> cython.Py_ssize_t:
-    """Write bytes at a place; the place behind them."""
-    size: cython.Py_ssize_t = len(data)
-    if not cython.compiled:
-        out[at : at + size] = data
-        return at + size
-    p: cython.p_const_uchar = data
-    memcpy(out + at, p, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
-    return at + size
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _put_unsigned(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.ulonglong) -> cython.Py_ssize_t:
-    rest: cython.ulonglong = number // 10
-    end: cython.Py_ssize_t = at + 1
-    place: cython.Py_ssize_t
-    while rest:
-        rest = rest // 10
-        end += 1
-    place = end
-    rest = number
-    while place > at:
-        place -= 1
-        out[place] = 48 + rest % 10
-        rest = rest // 10
-    return end
 
 
 @cython.cfunc

@@ -1,0 +1,21 @@
+# What C sees of `amqp010_json`, and of others in it.
+
+from libc.string cimport memcpy
+
+from amqproxy.capture.byte_access cimport (
+    long_at,
+    long_long_at,
+    put_bytes,
+    put_digits,
+    put_signed,
+    signed_long_long_at,
+)
+from amqproxy.capture.json_text cimport put_text
+
+
+cdef Py_ssize_t put_arguments(
+    unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end, int kind, int index
+) except -2
+cdef Py_ssize_t put_properties(
+    unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end
+) except -2

@@ -1,0 +1,531 @@
+"""What a frame of AMQP 0-10 holds, written as JSON from its bytes: what `amqp010_record` makes of it, byte for byte.
+
+What is odd, such as a value that is malformed or not UTF-8, or of a type that is rare, is left to the frame's record.
+This module may be compiled.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from amqproxy.amqp010.frame import COMMAND
+from amqproxy.amqp010.methods import BY_INDEX
+from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, MessageProperties, ReplyTo
+from amqproxy.taps.record import MASK, SECRETS, encoded
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
+if not cython.compiled:
+    from amqproxy.capture.byte_access import (
+        long_at,
+        long_long_at,
+        put_bytes,
+        put_digits,
+        put_signed,
+        signed_long_long_at,
+    )
+    from amqproxy.capture.json_text import put_text
+
+MAX_KEYS = 64
+"""Entries of one map; a map with more is left to its record."""
+
+_MAX_DEPTH = cython.declare(cython.int, 128)
+_COMMAND = cython.declare(cython.int, COMMAND)
+
+
+def _keys(names: tuple[str, ...]) -> tuple[bytes, ...]:
+    """For each field, what is written before its value, if another field is before it."""
+    return tuple(b"," + encoded(name) + b":" for name in names)
+
+
+_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
+_METHOD_KEYS = cython.declare(tuple, tuple(_keys(tuple(name for name, _ in cls.spoken)) for cls in BY_INDEX))
+_SECRETS = cython.declare(
+    tuple, tuple(cls.fields.index(SECRETS[cls.name]) if cls.name in SECRETS else -1 for cls in BY_INDEX)
+)
+_MASK = cython.declare(bytes, encoded(MASK))
+_DELIVERY = cython.declare(bytes, DeliveryProperties.layout)
+_DELIVERY_KEYS = cython.declare(tuple, _keys(DeliveryProperties.fields))
+_FRAGMENT = cython.declare(bytes, FragmentProperties.layout)
+_FRAGMENT_KEYS = cython.declare(tuple, _keys(FragmentProperties.fields))
+_MESSAGE = cython.declare(bytes, MessageProperties.layout)
+_MESSAGE_KEYS = cython.declare(tuple, _keys(MessageProperties.fields))
+_REPLY_TO = cython.declare(bytes, ReplyTo.layout)
+_REPLY_TO_KEYS = cython.declare(tuple, _keys(ReplyTo.fields))
+_TRUE = cython.declare(bytes, b"true")
+_FALSE = cython.declare(bytes, b"false")
+_NULL = cython.declare(bytes, b"null")
+_HEX = cython.declare(bytes, b"0123456789abcdef")
+
+
+# --- each returns where it ended in `out`, or -1 where what it was given is odd
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def put_arguments(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    kind: cython.int,
+    index: cython.int,
+) -> cython.Py_ssize_t:
+    """The fields of the control or command whose segment is `data[position:end]`, as an object."""
+    p: cython.p_const_uchar = data
+    if kind == _COMMAND:
+        if end - position < 4 or p[position + 2] != 1 or p[position + 3] > 1:
+            return -1
+        position += 4
+    else:
+        position += 2
+    out[at] = 123
+    at = _fields(out, at + 1, data, position, end, _LAYOUTS[index], _METHOD_KEYS[index], True, _SECRETS[index])
+    if at < 0:
+        return -1
+    out[at] = 125
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def put_properties(
+    out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """All properties in the header whose segment is `data[position:end]`, as one object."""
+    p: cython.p_const_uchar = data
+    start: cython.Py_ssize_t = at
+    place: cython.Py_ssize_t
+    before: cython.Py_ssize_t
+    size: cython.longlong
+    seen: cython.int = 0
+    code: cython.int
+    out[at] = 123
+    at += 1
+    while position < end:
+        if end - position < 8:
+            return -1
+        size = long_at(p, position)
+        code = p[position + 5]
+        position += 4
+        if size < 4 or size > end - position or p[position] != 4 or code > 3 or seen >> code & 1:
+            return -1
+        seen |= 1 << code
+        place = position + size
+        before = at
+        if before > start + 1:
+            out[at] = 44  # then the first of what follows has none
+            at += 1
+        if code == 1:
+            at = _fields(out, at, data, position + 2, place, _DELIVERY, _DELIVERY_KEYS, False, -1)
+        elif code == 3:
+            at = _fields(out, at, data, position + 2, place, _MESSAGE, _MESSAGE_KEYS, False, -1)
+        elif code == 2:
+            at = _fields(out, at, data, position + 2, place, _FRAGMENT, _FRAGMENT_KEYS, False, -1)
+        else:
+            return -1
+        if at < 0:
+            return -1
+        if before > start + 1 and at == before + 1:
+            at = before  # it is empty
+        position = place
+    out[at] = 125
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _fields(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    layout: bytes,
+    keys: tuple,  # type: ignore[type-arg]
+    has_all_bits: cython.bint,
+    secret: cython.int,
+) -> cython.Py_ssize_t:
+    """The fields in `data[position:end]`, behind their packing flags, as `wire` reads them; without braces."""
+    p: cython.p_const_uchar = data
+    program: cython.p_const_uchar = layout
+    count: cython.Py_ssize_t = len(layout)
+    start: cython.Py_ssize_t = at
+    index: cython.Py_ssize_t
+    present: cython.uint
+    code: cython.int
+    size: cython.longlong
+    key: bytes
+    if end - position < 2:
+        return -1
+    present = p[position] | p[position + 1] << 8
+    if present >> count:
+        return -1
+    position += 2
+    for index in range(count):
+        code = program[index]
+        if not present >> index & 1 and not (code == 0xF1 and has_all_bits):
+            continue
+        key = keys[index]
+        at = put_bytes(out, at, key) if at > start else _put_first(out, at, key)
+        if code == 0xF1:
+            at = put_bytes(out, at, _TRUE if present >> index & 1 else _FALSE)
+            continue
+        size = _size_at(p, position, end, code)
+        if size < 0:
+            return -1
+        at = put_bytes(out, at, _MASK) if index == secret else _value(out, at, data, position, size, code, 1)
+        if at < 0:
+            return -1
+        position += size
+    return at if position == end else -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_first(out: cython.p_uchar, at: cython.Py_ssize_t, key: bytes) -> cython.Py_ssize_t:
+    """A key without the comma before it."""
+    if not cython.compiled:
+        return put_bytes(out, at, key[1:])
+    p: cython.p_const_uchar = key
+    size: cython.Py_ssize_t = len(key) - 1
+    memcpy(out + at, p + 1, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _size_at(
+    p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
+) -> cython.longlong:
+    """The bytes of a value of a type, its size included; -1 where it goes past the end, or the type is reserved."""
+    size: cython.longlong
+    width: cython.Py_ssize_t
+    if code < 0x80:
+        size = 1 << (code >> 4)
+    elif code < 0xB0 or (code >= 0xE1 and code <= 0xE3):  # with a size before it, of sets and reply-to in two bytes
+        width = 2 if code >= 0xE1 else 1 << ((code >> 4) & 3)
+        if width > end - position:
+            return -1
+        if width == 1:
+            size = 1 + p[position]
+        elif width == 2:
+            size = 2 + (p[position] << 8 | p[position + 1])
+        else:
+            size = 4 + long_at(p, position)
+    elif code == 0xE0:  # sequence-no
+        size = 4
+    elif code >= 0xF0:
+        size = 0
+    elif code >> 4 == 0xC:
+        size = 5
+    elif code >> 4 == 0xD:
+        size = 9
+    else:
+        return -1
+    return size if size <= end - position else -1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _value(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    size: cython.longlong,
+    code: cython.int,
+    depth: cython.int,
+) -> cython.Py_ssize_t:
+    """A value of a type, of `size` bytes that are there, within so many maps, lists and arrays, plus one."""
+    p: cython.p_const_uchar = data
+    end: cython.Py_ssize_t = position + size
+    number: cython.longlong
+    if code == 0x85 or code == 0x80:  # str8, vbin8
+        return put_text(out, at, p, position + 1, end)
+    if code == 0x95 or code == 0x90:  # str16, vbin16
+        return put_text(out, at, p, position + 2, end)
+    if code == 0x02:  # uint8
+        return put_digits(out, at, p[position])
+    if code == 0x12:  # uint16
+        return put_digits(out, at, p[position] << 8 | p[position + 1])
+    if code == 0x22 or code == 0xE0:  # uint32, sequence-no
+        return put_digits(out, at, long_at(p, position))
+    if code == 0x32:  # uint64
+        return put_digits(out, at, long_long_at(p, position))
+    if code == 0x38 or code == 0x31:  # datetime, int64
+        return put_signed(out, at, signed_long_long_at(p, position))
+    if code == 0x21:  # int32
+        number = long_at(p, position)
+        return put_signed(out, at, number - (number >> 31 << 32))
+    if code == 0x11:  # int16
+        number = p[position] << 8 | p[position + 1]
+        return put_signed(out, at, number - (number >> 15 << 16))
+    if code == 0x01:  # int8
+        number = p[position]
+        return put_signed(out, at, number - (number >> 7 << 8))
+    if code == 0x08:  # boolean
+        return put_bytes(out, at, _TRUE if p[position] else _FALSE)
+    if code == 0x48:  # uuid
+        return _uuid(out, at, p, position)
+    if code == 0xE1:  # sequence-set
+        return _ranges(out, at, p, position + 2, end)
+    if code == 0xA8:
+        return _map(out, at, data, position + 4, end, depth)
+    if code == 0xA9:
+        return _list(out, at, data, position + 4, end, depth)
+    if code == 0xAA:
+        return _array(out, at, data, position + 4, end, depth)
+    if code == 0xE3:  # reply-to
+        out[at] = 123
+        at = _fields(out, at + 1, data, position + 2, end, _REPLY_TO, _REPLY_TO_KEYS, False, -1)
+        if at < 0:
+            return -1
+        out[at] = 125
+        return at + 1
+    return _rare(out, at, data, position, end, code)
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _rare(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    code: cython.int,
+) -> cython.Py_ssize_t:
+    """The same of types that are rare."""
+    p: cython.p_const_uchar = data
+    place: cython.Py_ssize_t
+    if code == 0x23 or code == 0x33:  # float, double
+        return put_bytes(out, at, encoded(struct.unpack(">f" if code == 0x23 else ">d", data[position:end])[0]))
+    if code == 0xF1:  # bit
+        return put_bytes(out, at, _TRUE)
+    if code >= 0xF0:  # void
+        return put_bytes(out, at, _NULL)
+    if code == 0x27 or code == 0x86 or code == 0x96 or code == 0xAB or code == 0xC8 or code == 0xD8 or code >= 0xE0:
+        return -1  # char-utf32, UTF-16, struct32, decimals, byte-ranges
+    if 0x80 <= code < 0xB0:
+        position += 1 << ((code >> 4) & 3)
+    if code == 0x04 or code == 0x84 or code == 0x94:  # in ISO 8859-15, which is ASCII where it is UTF-8
+        for place in range(position, end):
+            if p[place] >= 0x80:
+                return -1
+    return put_text(out, at, p, position, end)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _uuid(
+    out: cython.p_uchar, at: cython.Py_ssize_t, p: cython.p_const_uchar, position: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    digits: cython.p_const_uchar = _HEX
+    index: cython.Py_ssize_t
+    out[at] = 34
+    at += 1
+    for index in range(16):
+        if index == 4 or index == 6 or index == 8 or index == 10:
+            out[at] = 45
+            at += 1
+        out[at] = digits[p[position + index] >> 4]
+        out[at + 1] = digits[p[position + index] & 15]
+        at += 2
+    out[at] = 34
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _ranges(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    p: cython.p_const_uchar,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """A sequence-set, as pairs."""
+    if (end - position) & 7:
+        return -1
+    out[at] = 91
+    at += 1
+    while position < end:
+        out[at] = 91
+        at = put_digits(out, at + 1, long_at(p, position))
+        out[at] = 44
+        at = put_digits(out, at + 1, long_at(p, position + 4))
+        out[at] = 93
+        at += 1
+        position += 8
+        if position < end:
+            out[at] = 44
+            at += 1
+    out[at] = 93
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _map(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    depth: cython.int,
+) -> cython.Py_ssize_t:
+    """A map behind its size, as an object. Of entries with one key the last is taken, which is left to a record."""
+    p: cython.p_const_uchar = data
+    first: cython.Py_ssize_t
+    key: cython.Py_ssize_t
+    count: cython.longlong = 0
+    size: cython.longlong
+    out[at] = 123
+    at += 1
+    if depth > _MAX_DEPTH or 0 < end - position < 4:
+        return -1
+    if position < end:
+        first = position + 4
+        position = first
+        while position < end:
+            key = position
+            position += 1 + p[position]
+            if position >= end or count == MAX_KEYS:
+                return -1
+            if count:
+                if _is_known(p, first, key):
+                    return -1
+                out[at] = 44
+                at += 1
+            count += 1
+            at = put_text(out, at, p, key + 1, position)
+            if at < 0:
+                return -1
+            out[at] = 58
+            size = _size_at(p, position + 1, end, p[position])
+            if size < 0 or _is_reserved(p[position]):
+                return -1
+            at = _value(out, at + 1, data, position + 1, size, p[position], depth + 1)
+            if at < 0:
+                return -1
+            position += 1 + size
+        if count != long_at(p, first - 4):
+            return -1
+    out[at] = 125
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _list(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    depth: cython.int,
+) -> cython.Py_ssize_t:
+    """A list behind its size."""
+    p: cython.p_const_uchar = data
+    wanted: cython.longlong
+    count: cython.longlong = 0
+    size: cython.longlong
+    out[at] = 91
+    at += 1
+    if depth > _MAX_DEPTH or 0 < end - position < 4:
+        return -1
+    if position < end:
+        wanted = long_at(p, position)
+        position += 4
+        while position < end:
+            if count:
+                out[at] = 44
+                at += 1
+            count += 1
+            size = _size_at(p, position + 1, end, p[position])
+            if size < 0 or _is_reserved(p[position]):
+                return -1
+            at = _value(out, at, data, position + 1, size, p[position], depth + 1)
+            if at < 0:
+                return -1
+            position += 1 + size
+        if count != wanted:
+            return -1
+    out[at] = 93
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _array(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    depth: cython.int,
+) -> cython.Py_ssize_t:
+    """An array behind its size; one of values without bytes is odd."""
+    p: cython.p_const_uchar = data
+    count: cython.longlong
+    size: cython.longlong
+    code: cython.int
+    out[at] = 91
+    at += 1
+    if depth > _MAX_DEPTH or 0 < end - position < 5:
+        return -1
+    if position < end:
+        code = p[position]
+        count = long_at(p, position + 1)
+        position += 5
+        if code >= 0xF0 or _is_reserved(code):
+            return -1
+        while position < end:
+            size = _size_at(p, position, end, code)
+            if size < 0 or count == 0:
+                return -1
+            at = _value(out, at, data, position, size, code, depth + 1)
+            if at < 0:
+                return -1
+            count -= 1
+            position += size
+            if position < end:
+                out[at] = 44
+                at += 1
+        if count:
+            return -1
+    out[at] = 93
+    return at + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_reserved(code: cython.int) -> cython.bint:
+    """Whether a type of a value in a container is not to be written: those of fields alone are on no wire."""
+    return 0xB0 <= code < 0xC0 or 0xE0 <= code < 0xF0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_known(p: cython.p_const_uchar, position: cython.Py_ssize_t, key: cython.Py_ssize_t) -> cython.bint:
+    """Whether the entries from `position` to the one at `key` have its key; they have been found good."""
+    i: cython.Py_ssize_t
+    size: cython.Py_ssize_t = p[key]
+    while position < key:
+        if p[position] == size:
+            i = 1
+            while i <= size and p[position + i] == p[key + i]:
+                i += 1
+            if i > size:
+                return True
+        position += 1 + p[position]
+        position += 1 + _size_at(p, position + 1, key, p[position])
+    return False
