@@ -26,7 +26,9 @@ all there are, need not be handed over to be relayed."""
 DEFINED = (commands, controls)
 """The modules whose classes are in the table of AMQP 0-10 once they are imported."""
 
-_ATTACHMENT = ("session.attach", "session.attached", "session.detach", "session.detached")
+_ATTACHMENT = tuple(
+    f"session.{name}" for name in ("attach", "attached", "detach", "detached", "request-timeout", "timeout")
+)
 _NUMBERING = ("session.command-point", "session.gap")
 
 AMQP010_STATEFUL = bytes(

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, QueueDeclare, QueueDelete, QueueQuery
+from amqproxy.amqp010.controls import ConnectionClose, ConnectionCloseOk
+from tests.proxy.amqp010_interception.amqp010_stage import transfer
 from tests.qpid.broker_j import BrokerJ, run_scenarios
+from tests.qpid.raw_client import RawClient
 from tests.real.proxy import Proxy
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -82,4 +86,61 @@ def test_a_refused_message_is_an_error_to_its_sender_only(broker_j: BrokerJ, tmp
         assert set(results.values()) == {"ok"}
         assert "refused" in proxy.log
     finally:
+        proxy.kill()
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+@pytest.mark.parametrize(("destination", "key"), [("secret", "any"), ("no-such-exchange", "secret"), ("", "secret")])
+def test_a_destination_that_is_no_exchange_is_judged_by_what_becomes_of_it(
+    broker_j: BrokerJ, tmp_path: Path, destination: str, key: str, through_proxy: bool
+) -> None:
+    rule = {"name": "no", "action": "refuse", "match": {"method": "basic.publish", "queue": "secret"}}
+    proxy = Proxy(tmp_path, broker_j.port, rules=[rule])
+    client = RawClient(proxy.port if through_proxy else broker_j.port)
+    try:
+        client.say(QueueDeclare("secret", auto_delete=True, exclusive=True))
+        client.send(transfer(destination=destination, routing_key=key))
+        client.say(QueueQuery("secret"))
+        answer = client.wait_for("execution.result", "execution.exception")
+        if through_proxy:
+            assert isinstance(answer, ExecutionException)
+            assert answer.error_code == 403
+        else:
+            assert isinstance(answer, ExecutionResult)
+            assert answer.value.message_count == 1, "so Broker-J routes it"
+    finally:
+        client.close()
+        proxy.kill()
+
+
+def test_a_drain_closes_the_connection_once_what_has_begun_is_sent(broker_j: BrokerJ, tmp_path: Path) -> None:
+    """The rest of a message is taken by the broker before both are asked to close; rules may come and go before."""
+    proxy = Proxy(tmp_path, broker_j.port)
+    client, beside = RawClient(proxy.port), RawClient(broker_j.port)
+    try:
+        client.say(QueueDeclare("drained"))
+        client.say(QueueQuery("drained"))
+        client.wait_for("execution.result")
+        message = transfer(destination="", routing_key="drained", body=b"x" * 100_000)
+        client.send(message[:50_000])
+        proxy.process.terminate()
+        client.send(message[50_000:])
+        close = client.wait_for("connection.close")
+        assert isinstance(close, ConnectionClose)
+        assert (close.reply_code, close.reply_text) == (320, "the proxy is shutting down")
+        client.say(ConnectionCloseOk(), 0)
+        assert proxy.process.wait(30) == 0
+        for _ in range(100):
+            beside.say(QueueQuery("drained"))
+            answer = beside.wait_for("execution.result")
+            assert isinstance(answer, ExecutionResult)
+            if answer.value.message_count:
+                break
+        assert answer.value.message_count == 1
+        beside.say(QueueDelete("drained"))
+        beside.say(QueueQuery("drained"))
+        beside.wait_for("execution.result")
+    finally:
+        client.close()
+        beside.close()
         proxy.kill()

@@ -12,23 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_numbering import CommandNumbering
-from amqproxy.amqp010.commands import ExecutionResult, MessageSubscribe, MessageTransfer
+from amqproxy.amqp010.commands import ExecutionResult, MessageTransfer
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionCloseOk,
-    ConnectionTune,
-    ConnectionTuneOk,
     SessionAttach,
     SessionDetach,
     SessionDetached,
     SessionTimeout,
 )
-from amqproxy.amqp010.domains import AcceptMode, CloseCode, Track
+from amqproxy.amqp010.domains import CloseCode, Track
 from amqproxy.amqp010.errors import (
     FramingError,
     IllegalArgument,
@@ -38,22 +34,18 @@ from amqproxy.amqp010.errors import (
     Scope,
 )
 from amqproxy.amqp010.frame import BODY, HEADER, Frame
-from amqproxy.amqp010.methods import BY_INDEX, Command, Method
+from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.amqp010.transitions import MAY_CLOSE, ConnectionState
 from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.commands import Command as View
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.errors import Scope as Scope091
-from amqproxy.amqp091.errors import reply_text
-from amqproxy.conversion.command_view import changed_assembly, command_view, view_channel
+from amqproxy.conversion.command_view import command_view, view_channel
 from amqproxy.conversion.error_codes import connection_code
-from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010_interception.answers import answer_to, inserted
 from amqproxy.proxy.amqp010_interception.delayed_commands import TURN, DelayedCommands
-from amqproxy.proxy.amqp010_interception.encoding import altered, encoded, placeholder
 from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
-from amqproxy.proxy.amqp010_interception.id_translation import HAS_IDS, translated
+from amqproxy.proxy.amqp010_interception.id_translation import HAS_IDS
 from amqproxy.proxy.amqp010_interception.joining import UnderWay, join_sessions
 from amqproxy.proxy.amqp010_interception.known_exchanges import SHOWS_EXCHANGES, KnownExchanges
 from amqproxy.proxy.amqp010_interception.legs import Legs
@@ -61,14 +53,13 @@ from amqproxy.proxy.amqp010_interception.own_commands import OwnCommands
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand, cost
 from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
 from amqproxy.proxy.amqp010_interception.session_closing import SessionClosing
-from amqproxy.proxy.amqp010_interception.tap_notes import note_for
+from amqproxy.proxy.amqp010_interception.verdict_executor import WITH_DESTINATION, VerdictExecutor
 from amqproxy.proxy.interception.channel_direction import QueuedBytes
 from amqproxy.proxy.interception.channel_owner import LEGS
-from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client
-from amqproxy.rules.verdict import Answer, Close, Impairment, Insertion, Stage, Verdict
+from amqproxy.rules.verdict import Close, Impairment, Stage, Verdict
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
 from amqproxy.taps.note import NOTHING, Note
@@ -78,11 +69,6 @@ MAX_HELD = 16 * 1024 * 1024
 
 SESSION_COST, CHANNEL_COST = 20 * 1024, 4 * 1024
 """About how many bytes a session costs while it is attached, and what both legs keep of a channel till the end."""
-
-INTERNAL_ERROR = 541
-
-REFUSED = "closed by a rule of the proxy"
-"""The text for the broker where a rule closes the connection."""
 
 _UNREAD = frozenset(cls.index for cls in BY_INDEX if cls.name.partition(".")[0] in ("file", "stream"))
 """Commands that move messages, and that rules do not know: no known peer has them."""
@@ -109,13 +95,6 @@ _CUTTING = frozenset(
 
 _AFTER_CROSSING = frozenset({SessionAttach.index, SessionDetached.index})
 """Of these, the one that a client sends next on a channel where its session.detach and ours have crossed."""
-
-_WITH_DESTINATION = frozenset(
-    cls.index
-    for cls in BY_INDEX
-    if cls.name in {f"message.{name}" for name in ("set-flow-mode", "flow", "flush", "stop", "resume")}
-)
-"""What names a subscription, besides the commands that are its begin and its end."""
 
 
 class AMQP010Interceptor:
@@ -146,7 +125,6 @@ class AMQP010Interceptor:
         numberings: Mapping[Peer, CommandNumbering] | None = None,
     ) -> None:
         self.connections = connections
-        self.refusal: AMQP010Refusal | None = None
         self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
         self._loads = {peer: QueuedBytes(self.share) for peer in Peer}
         self._evaluation = Evaluation(
@@ -156,11 +134,12 @@ class AMQP010Interceptor:
         self._channels: dict[int, ChannelPaths] = {}
         self._legs = Legs(connections, met, saw, is_tapped=is_tapped, numberings=numberings)
         self._closing = SessionClosing(connections, self._legs.send_own)
-        self._own = OwnCommands(self._legs, self._is_live, self._close_session)
-        self._delayed = DelayedCommands(self._go_on, lambda: self._effects)
-        self._effects = InterceptorEffects()
-        self._tune: ConnectionTune | None = None
         self._exchanges = KnownExchanges()
+        self._delayed = DelayedCommands(self._go_on, lambda: self._executor.effects)
+        own = OwnCommands(self._legs, self._is_live, self.close_session)
+        self._executor = VerdictExecutor(self, self._legs, self._evaluation, self._exchanges, self._delayed, own)
+        self.carry_out = self._executor.carry_out
+        self.take_effects = self._executor.take_effects
         self._standing = 0  # bytes of the share that are not of what waits
         self._crossed: set[int] = set()
         self._is_over = False
@@ -288,11 +267,10 @@ class AMQP010Interceptor:
         """What taps are to see of `sender`, and what they are to know of it."""
         return self._legs.take_passed(sender)
 
-    def take_effects(self) -> InterceptorEffects:
-        """What rules want besides."""
-        effects, self._effects = self._effects, InterceptorEffects()
-        effects.failed, self._evaluation.failed = self._evaluation.failed, []
-        return effects
+    @property
+    def refusal(self) -> AMQP010Refusal | None:
+        """Set when the connection has to end, for a rule; both peers have been sent connection.close then."""
+        return self._executor.refusal
 
     @property
     def is_over(self) -> bool:
@@ -317,9 +295,9 @@ class AMQP010Interceptor:
     def close(self, error: ProtocolError, farewell: str) -> None:
         """Send both peers connection.close, for `error`: the broker with `farewell`."""
         code = connection_code(int(error.code)) if error.scope is Scope.CONNECTION else CloseCode.FRAMING_ERROR
-        self._close_both(ConnectionClose(code, error.reply_text), farewell)
+        self.close_both(ConnectionClose(code, error.reply_text), farewell)
 
-    def _close_both(self, close: ConnectionClose, farewell: str) -> None:
+    def close_both(self, close: ConnectionClose, farewell: str) -> None:
         self._is_over = True
         self._delayed.clear()
         for peer, method in (
@@ -393,7 +371,7 @@ class AMQP010Interceptor:
                 raise
             path.take_gathered()
             path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
-            self._close_session(channel, Close(Scope091.CHANNEL, int(error.code), error.reply_text), path.position)
+            self.close_session(channel, Close(Scope091.CHANNEL, int(error.code), error.reply_text), path.position)
 
     def _process_frame(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
         try:
@@ -439,7 +417,7 @@ class AMQP010Interceptor:
             return sender is CLIENT or self._exchanges.is_awaited
         if index == SessionTimeout.index and channel.own_timeouts:
             return True
-        return index in _WITH_DESTINATION and bool(channel.destinations)
+        return index in WITH_DESTINATION and bool(channel.destinations)
 
     def _process_control(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
         sender = path.sender
@@ -469,9 +447,9 @@ class AMQP010Interceptor:
             return
         view = command_view(sender, assembly)
         if view is None:
-            self._forward(channel, path, frames, assembly)
+            self._executor.forward(channel, path, frames, assembly)
         else:
-            self._judge(channel, path, Pending(sender, frames, assembly, 0, view))
+            self._executor.judge(channel, path, Pending(sender, frames, assembly, 0, view))
 
     def _process_command(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
         if frame.begins_assembly:
@@ -481,7 +459,7 @@ class AMQP010Interceptor:
             path.rest = Rest.IS_GATHERED if concerns else Rest.PASSES
         elif path.rest is Rest.BEGINS:  # its first part came on another channel, or to a session that has ended
             text = "the rest of a command, whose begin rules have not seen here"
-            self._close_session(channel, Close(Scope091.CHANNEL, 540, text))
+            self.close_session(channel, Close(Scope091.CHANNEL, 540, text))
             return
         if path.rest is Rest.IS_GATHERED:
             path.gather(frame)
@@ -511,7 +489,7 @@ class AMQP010Interceptor:
         if excess is not None:
             path.take_gathered()
             path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
-            self._close_session(channel, excess, path.position, frames[0].index)
+            self.close_session(channel, excess, path.position, frames[0].index)
         elif frame.ends_assembly:
             self._consider(channel, path, Assembly.received(list(frames)), None)
         elif frames[0].index == MessageTransfer.index and _ends_header(frames):
@@ -552,13 +530,13 @@ class AMQP010Interceptor:
         sender = path.sender
         if frames[0].index in _UNREAD:
             text = f"{assembly.method.name} is not known to rules"
-            self._close_session(channel, Close(Scope091.CHANNEL, 540, text), path.position, frames[0].index)
+            self.close_session(channel, Close(Scope091.CHANNEL, 540, text), path.position, frames[0].index)
         else:
             view = self._view(sender, assembly, path.position, body_size)
             if view is None:
-                self._forward(channel, path, frames, assembly)
+                self._executor.forward(channel, path, frames, assembly)
             else:
-                self._judge(channel, path, Pending(sender, frames, assembly, path.position, view), stage)
+                self._executor.judge(channel, path, Pending(sender, frames, assembly, path.position, view), stage)
         self._process_all_behind(channel, path)
 
     def _view(self, sender: Peer, assembly: Assembly, position: int, body_size: int | None) -> View | None:
@@ -566,200 +544,7 @@ class AMQP010Interceptor:
         falls_back = sender is CLIENT and self._exchanges.falls_back(assembly.method)
         return command_view(sender, assembly, position, body_size, falls_back=falls_back)
 
-    # --- verdicts
-
-    def _judge(self, channel: ChannelPaths, path: Path, pending: Pending, stage: Stage | None = None) -> None:
-        """Have the rules decide about a command, and carry that out."""
-        sender, assembly, view = path.sender, pending.assembly, pending.view
-        if isinstance(assembly.method, ConnectionTuneOk) and self._tune is not None:
-            pending = self._with_offered_limits(pending, assembly.method, self._tune)
-            assembly, view = pending.assembly, pending.view
-        if view.frames[0].channel == 0 and view.index >= 0 and sender is CLIENT:
-            try:
-                self._evaluation.learn(view.method)
-            except ProtocolError091:
-                raise FramingError("what the client sends of itself cannot be read") from None
-        if not self._evaluation.wants(sender, assembly.index):
-            stage = Stage.NOTHING
-        if stage is None:
-            stage = self._evaluation.stage(sender, view, assembly)
-        if stage is Stage.NOTHING:
-            self._note_exchange(channel, pending)
-            self._forward(channel, path, pending.frames, assembly)
-            if not pending.is_complete:
-                path.rest = Rest.PASSES
-            return
-        self.carry_out(channel, path, pending, self._evaluation.verdict(sender, view, assembly))
-
-    def _with_offered_limits(self, pending: Pending, answer: ConnectionTuneOk, tune: ConnectionTune) -> Pending:
-        """The client's tune-ok, with what it leaves out and so takes as offered: the broker may have offered more."""
-        full = replace(
-            answer,
-            channel_max=tune.channel_max if answer.channel_max is None else answer.channel_max,
-            max_frame_size=tune.max_frame_size if answer.max_frame_size is None else answer.max_frame_size,
-        )
-        if full == answer:
-            return pending
-        assembly = pending.assembly.altered(full)
-        view = command_view(CLIENT, assembly)
-        assert view is not None
-        return Pending(CLIENT, encoded(assembly, 0), assembly, 0, view)
-
-    def carry_out(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
-        """Carry out a verdict on a command."""
-        self._effects.add(path.sender, pending.view, verdict)
-        for insertion in verdict.insertions:
-            if insertion.is_ahead or insertion.after > 0:
-                self._send_insertion(channel, path, pending, insertion)
-        if verdict.delay > 0 or verdict.hold is not None:
-            self._delayed.wait(channel, path, pending, verdict, self._evaluation.now)
-        else:
-            self._settle(channel, path, pending, verdict)
-
-    def _settle(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
-        """Carry out a verdict whose time has come."""
-        if channel.closing is not None or self._is_over:
-            return
-        note = note_for(self._legs, self._evaluation, path.sender, pending, verdict)
-        if not pending.is_complete:
-            path.rest = Rest.IS_SWALLOWED
-        if verdict.close is not None:
-            self._refuse(channel, pending, verdict.close)
-            return
-        if verdict.command is None:
-            self._drop(channel, path, pending, verdict, note)
-        else:
-            try:
-                frames, assembly = self._changed(path.sender, pending, verdict)
-            except Exception as error:  # noqa: BLE001 - a rule may have put anything there
-                self._refuse_made(channel, pending, verdict, error)
-                return
-            if not pending.is_complete and len(frames) and not frames[-1].ends_assembly:
-                path.rest, path.note = Rest.PASSES, note
-            self._note_exchange(channel, pending)
-            self._forward(channel, path, frames, assembly, note, verdict)
-        for insertion in verdict.insertions:
-            if not insertion.is_ahead and insertion.after <= 0:
-                self._send_insertion(channel, path, pending, insertion)
-
-    def _changed(self, sender: Peer, pending: Pending, verdict: Verdict) -> tuple[list[Frame], Assembly]:
-        """The frames of what goes on, and what they are."""
-        if verdict.behind:
-            raise Inexpressible("commands of AMQP 0-10 cannot be reordered")
-        command, original = verdict.command, pending.assembly
-        assert command is not None
-        if command is pending.view:
-            return pending.frames, original
-        assembly = changed_assembly(sender, original, pending.view, command)
-        if assembly.method is original.method and assembly.header is original.header and not _has_other_body(command):
-            return pending.frames, original
-        self._note_destination(sender, original.method, assembly)
-        frame_max = self.connections[sender.other].frame_max
-        return altered(original, assembly, pending.frames, frame_max), assembly
-
-    def _note_exchange(self, channel: ChannelPaths, pending: Pending) -> None:
-        """Note what the client does to an exchange, or asks of it, by its own name for it."""
-        if pending.sender is CLIENT and pending.assembly.index in SHOWS_EXCHANGES:
-            self._exchanges.note_command(channel.number, pending.position, pending.assembly.method)
-
-    def _note_destination(self, sender: Peer, before: Method, after: Assembly) -> None:
-        """Remember that a subscription has another name at the broker."""
-        if isinstance(before, MessageSubscribe) and sender is CLIENT:
-            old, new = before.destination or "", after.method.destination or ""
-            if old != new:
-                self._channel(after.channel).destinations[old] = new
-
-    def _refuse_made(self, channel: ChannelPaths, pending: Pending, verdict: Verdict, error: Exception) -> None:
-        """Refuse a command of which rules have made what cannot be sent."""
-        by = f" by rule '{verdict.marks[-1]}'" if verdict.marks else ""
-        what = str(error) if isinstance(error, Inexpressible) else f"it cannot be encoded ({type(error).__name__})"
-        self._effects.logged.append(("error", f"refused what was made{by}: {what}"))
-        text = reply_text(INTERNAL_ERROR, f"rules made what cannot be sent: {what}")
-        self._refuse(channel, pending, Close(Scope091.CHANNEL, INTERNAL_ERROR, text))
-
-    def _refuse(self, channel: ChannelPaths, pending: Pending, close: Close) -> None:
-        """Close the session of a command, or the connection."""
-        index = pending.assembly.index
-        if pending.view.channel == 0 or close.scope is Scope091.CONNECTION:
-            self.refusal = AMQP010Refusal(close)
-            self._close_both(ConnectionClose(connection_code(close.code), close.text), REFUSED)
-            return
-        method = pending.assembly.method
-        name = method.name_ or b"" if isinstance(method, SessionAttach) else None
-        is_of_client = isinstance(method, Command) and pending.sender is CLIENT
-        self._close_session(channel, close, pending.position if is_of_client else None, index, name)
-
-    def _drop(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict, note: Note) -> None:
-        """Send an empty command in place of one, and its answer to the sender."""
-        sender, method = path.sender, pending.assembly.method
-        if not isinstance(method, Command):
-            return
-        is_unanswerable = isinstance(method, MessageTransfer) and method.accept_mode == AcceptMode.NONE
-        if is_unanswerable and verdict.answer is Answer.NACK and sender is CLIENT:
-            text = "ACCESS_REFUSED - refused by a rule of the proxy"
-            self._close_session(channel, Close(Scope091.CHANNEL, 403, text), pending.position, method.index)
-            return
-        empty = Assembly(channel.number, placeholder(sender, is_sync=method.sync))
-        self._legs.send(channel, sender, encoded(empty, 0), note, is_shown=False)
-        if isinstance(method, MessageTransfer):
-            answer = answer_to(sender, method, pending.position, verdict)
-            if answer is not None:
-                self._own.insert(channel, sender, Assembly(channel.number, answer))
-
-    # --- what goes out
-
-    def _forward(
-        self,
-        channel: ChannelPaths,
-        path: Path,
-        frames: list[Frame],
-        assembly: Assembly,
-        note: Note = NOTHING,
-        verdict: Verdict | None = None,
-    ) -> None:
-        """Send a control or command on, under the names and ids that its receiver knows."""
-        sender, index = path.sender, assembly.index
-        method = renamed = assembly.method
-        if isinstance(method, ConnectionTune) and assembly.frames is not frames:
-            self._tune = method
-        if index in HAS_IDS and (channel.insertions[CLIENT] or channel.insertions[SERVER]):
-            near = {peer: self._legs.near(sender, peer, channel.number) for peer in Peer}
-            own, partners = channel.insertions[sender], channel.insertions[sender.other]
-            renamed = translated(method, own, partners, near[sender], near[sender.other])
-            if renamed is None:
-                return
-        if sender is CLIENT and index in _WITH_DESTINATION and method.destination in channel.destinations:
-            renamed = replace(method, destination=channel.destinations[method.destination])
-        if renamed is not method:
-            frames = encoded(assembly.altered(renamed), self.connections[sender.other].frame_max)
-        damage = () if verdict is None else verdict.damage
-        self._legs.send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
-        if isinstance(method, SessionDetached):
-            self._forget(channel)
-        elif sender is SERVER and index == ExecutionResult.index:
-            self._exchanges.note_result(channel.number, renamed)
-
     # --- commands of our own
-
-    def _send_insertion(self, channel: ChannelPaths, path: Path, pending: Pending, insertion: Insertion) -> None:
-        """Send what a rule wants sent; it refuses the command where 0-10 cannot say it."""
-        to = insertion.to
-        session = self._legs.session(CLIENT, channel.number)
-        try:
-            method = insertion.command.method
-            if to is path.sender.other and type(method) is type(pending.view.method) and pending.is_complete:
-                copy = changed_assembly(path.sender, pending.assembly, pending.view, insertion.command)
-                assembly = Assembly(channel.number, copy.method, copy.header, copy.body if copy.has_body else None)
-            else:
-                assembly = inserted(insertion, session)
-            _ = encoded(assembly, 0)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._refuse_made(channel, pending, Verdict(command=None), error)
-            return
-        if insertion.after > 0:
-            self._delayed.at(self._evaluation.now + insertion.after, lambda: self._own.insert(channel, to, assembly))
-        else:
-            self._own.insert(channel, to, assembly)
 
     def _is_live(self, channel: ChannelPaths) -> bool:
         """Has a channel still the session that it had?"""
@@ -767,7 +552,7 @@ class AMQP010Interceptor:
 
     # --- the end of a session
 
-    def _close_session(
+    def close_session(
         self,
         channel: ChannelPaths,
         close: Close,
@@ -783,7 +568,7 @@ class AMQP010Interceptor:
             name = b"" if session is None else session.name
         self._delayed.forget(channel)
         if not self._closing.close(channel, close, name, position, index):
-            self._forget(channel)
+            self.forget(channel)
 
     def _take_while_closing(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
         """Take a frame on a channel whose session we are closing: nothing of it goes on, but what has begun."""
@@ -815,7 +600,7 @@ class AMQP010Interceptor:
 
     def _reopen(self, channel: ChannelPaths) -> None:
         """Both peers have detached: go on with what the client has sent since."""
-        self._forget(channel)
+        self.forget(channel)
         for frame, position in channel.reopening:
             self._loads[CLIENT].remove(cost([frame]))
             following = self._channel(channel.number)
@@ -829,7 +614,7 @@ class AMQP010Interceptor:
             if not following.is_named:
                 self._charge_name(following)
 
-    def _forget(self, channel: ChannelPaths) -> None:
+    def forget(self, channel: ChannelPaths) -> None:
         """A session has ended."""
         if self._channels.get(channel.number) is not channel:
             return
@@ -844,7 +629,7 @@ class AMQP010Interceptor:
     def close_channel(self, number: int, close: Close, now: float) -> None:
         """Close the session on a channel."""
         self._evaluation.now = now
-        self._close_session(self._channel(number), close)
+        self.close_session(self._channel(number), close)
 
     def pause_channel(self, number: int, now: float) -> None:
         """Let the client's commands on a channel wait from the next one on, in order; too many wait as `is_full`."""
@@ -893,7 +678,7 @@ class AMQP010Interceptor:
             do()
         except ProtocolError as error:
             if not self._is_over:
-                self.refusal = AMQP010Refusal(Close(Scope091.CONNECTION, int(error.code), error.reply_text))
+                self._executor.refusal = AMQP010Refusal(Close(Scope091.CONNECTION, int(error.code), error.reply_text))
                 self.close(error, "a peer broke the protocol")
 
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
@@ -918,7 +703,7 @@ class AMQP010Interceptor:
 
     def _go_on(self, channel: ChannelPaths, path: Path, waiting: WaitingCommand) -> None:
         """Go on with what has waited, and with what came behind it, up to the next that waits."""
-        self._settle(channel, path, waiting.pending, waiting.verdict)
+        self._executor.settle(channel, path, waiting.pending, waiting.verdict)
         self._go_on_behind(channel, path)
 
     def _go_on_behind(self, channel: ChannelPaths, path: Path) -> None:
@@ -939,7 +724,3 @@ def _ends_header(frames: Sequence[Frame]) -> bool:
     if last.kind == HEADER:
         return last.is_last_frame
     return last.kind == BODY and frames[-2].kind not in (BODY, HEADER)
-
-
-def _has_other_body(command: View) -> bool:
-    return not command.frames

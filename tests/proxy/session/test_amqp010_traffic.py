@@ -19,6 +19,8 @@ from amqproxy.amqp010.controls import (
     SessionCompleted,
     SessionDetach,
     SessionDetached,
+    SessionRequestTimeout,
+    SessionTimeout,
 )
 from amqproxy.amqp010.frame import encode_frame
 from amqproxy.amqp010.frame_reader import FrameReader
@@ -269,6 +271,16 @@ async def _seen_without_rules() -> list[str]:
         await play(stage, ALL)
         await close(stage)
     return [each for each in tap.seen if each.startswith(("client", "server"))]
+
+
+async def test_rules_that_come_know_that_a_session_would_be_kept() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        await play(stage, [(CLIENT, method(SessionRequestTimeout(60))), (SERVER, method(SessionTimeout(60)))])
+        stage.session.apply_rules(RuleSet((rule(REFUSE),)))
+        await say(stage.client, transfer(b"x", "secret"))
+        assert stage.broker.look() == method(SessionRequestTimeout(0)) + method(SessionDetach(b"s"))
+        stage.session.abort("enough")
 
 
 async def test_rules_cannot_follow_what_was_not_read() -> None:
