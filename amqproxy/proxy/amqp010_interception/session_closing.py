@@ -16,10 +16,12 @@ from amqproxy.amqp010.controls import (
     SessionCommandPoint,
     SessionDetach,
     SessionDetached,
+    SessionGap,
     SessionRequestTimeout,
 )
 from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.methods import BY_INDEX, Method
+from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.session import Session
 from amqproxy.amqp010.transitions import SessionState
 from amqproxy.conversion.error_codes import session_code
@@ -97,11 +99,26 @@ class SessionClosing:
         match control:
             case SessionDetached():
                 channel.closing.discard(sender)
+                self._cut(channel, sender)
             case SessionDetach() if sender in channel.closing:
                 self._send_own(sender, channel.number, SessionDetached(control.name_, DetachCode.NORMAL))
                 channel.closing.discard(sender)
+                self._cut(channel, sender)
             case _:
                 pass
+
+    def _cut(self, channel: ChannelPaths, sender: Peer) -> None:
+        """A peer has detached: where it was in the middle of a command, what waits for its end need not."""
+        path, partner = channel.paths[sender], sender.other
+        if not path.is_mid:
+            return
+        path.is_mid = False
+        session = self._session(partner, channel.number)
+        following = None if session is None else session.streams[sender].next
+        if following is not None:  # to its partner, it is a command that will not come
+            self._send_own(partner, channel.number, SessionGap(SequenceSet.of([id_of(following - 1)])))
+        while path.put_off:
+            path.put_off.popleft()()
 
 
 _OPEN = frozenset({SessionState.ATTACHED, SessionState.ATTACHING_BY_CLIENT})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from amqproxy.amqp091.errors import Scope
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.rules.verdict import Close
@@ -55,6 +57,34 @@ def test_not_within_a_message_to_the_client() -> None:
     heard = stage.feed(SERVER, sent[5000:])
     assert heard[0].startswith("<= 1 message.transfer destination=d")
     assert heard[1:] == [EXCEPTION, "<= 1 session.detach name_=s"]
+
+
+@pytest.mark.parametrize("name", ["session.detached name_=s code=0", "session.detach name_=s"])
+def test_a_message_that_the_broker_cuts_does_not_keep_the_client_waiting(name: str) -> None:
+    stage = AMQP010Stage()
+    stage.say(">> 1 message.subscribe queue=q destination=d accept_mode=0 acquire_mode=0")
+    sent = transfer(SERVER, destination="d", accept_mode=0, body=b"x" * 6000)
+    assert len(sent) > 6000
+    stage.feed(SERVER, sent[: _whole_frames(sent)])
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    assert stage.listen() == ["=> 1 session.detach name_=s"]
+    heard = stage.say(f"<< 1 {name}")
+    assert [each for each in heard if each.startswith("<=")] == [
+        "<= 1 session.gap commands=0",
+        EXCEPTION,
+        "<= 1 session.detach name_=s",
+    ]
+    stage.say(">> 1 session.detached name_=s code=0")
+    assert stage.say(">> 1 session.attach name_=other") == ["=> 1 session.attach name_=other"]
+
+
+def _whole_frames(data: bytes) -> int:
+    """Where the last frame begins."""
+    at = following = 0
+    while following < len(data):
+        at, following = following, following + int.from_bytes(data[following + 2 : following + 4])
+    assert at > 0
+    return at
 
 
 def test_what_the_broker_sends_until_it_has_detached_goes_no_further() -> None:
