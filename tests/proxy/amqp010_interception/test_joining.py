@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
+from amqproxy.amqp010.controls import SessionCommandPoint
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.joining import join_sessions
@@ -10,11 +13,16 @@ from amqproxy.taps.metering.amqp010_meter import AttachmentMeter, Subscribed
 from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
 
 
+def numbered(numbering: CommandNumbering, data: bytes) -> None:
+    """Have the whole frames in these bytes numbered."""
+    numbering.numbers(FrameReader(frame_max=0).feed(data))
+
+
 def test_they_know_the_next_ids_and_what_is_metered() -> None:
     stage = AMQP010Stage()
     stage.feed(CLIENT, transfer())
     numberings = {peer: CommandNumbering() for peer in Peer}
-    numberings[CLIENT]._next[1] = 70
+    numbered(numberings[CLIENT], encode_method(1, SessionCommandPoint(70, 0)))
     meter = AttachmentMeter()
     meter.consumers = {"d": Subscribed("q", True, False), "e": Subscribed("r", False, False)}
     meter.is_transactional = True
@@ -46,8 +54,8 @@ def test_the_rest_of_what_is_under_way_goes_on_and_what_follows_is_judged() -> N
     stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"')
     whole = transfer(body=b"x" * 9000)
     numberings = stage.interceptor.numberings
-    numberings[CLIENT]._next[1] = 8
-    numberings[CLIENT]._current[1] = 7
+    numbered(numberings[CLIENT], encode_method(1, SessionCommandPoint(7, 0)) + whole[:5000])
+    assert (numberings[CLIENT].current(1), numberings[CLIENT].following(1)) == (7, 8)
     stage.interceptor.join({CLIENT: {(1, 1), (1, 0)}, SERVER: set()}, lambda _: None)
     assert not stage.interceptor.waiting
     reader = stage.legs[CLIENT].readers[CLIENT]
