@@ -107,7 +107,7 @@ def replay(
     from amqproxy.replay.result import ReplayResult
     from amqproxy.replay.result_text import difference_line, result_lines
 
-    captures = CaptureFiles("replay", files, leg=leg, keylog=keylog)
+    captures = CaptureFiles("replay", files, leg=leg, keylog=keylog, reads_amqp010=True)
     if loop != 1 and captures.has_standard_input:
         raise Failure("replay: --loop: standard input can be read only once; give a file", MISUSED)
     _check(loop=loop, clients=clients, timeout=timeout, limit=limit)

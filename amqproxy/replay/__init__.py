@@ -9,6 +9,8 @@
 - `player`: one connection that is played: what to send next, and what to wait for. `compared_connection` compares what
   the broker sends with the recording, `live_connection` is the live side alone; `played_channel` is each of its
   channels, `login` its handshake, `ahead` what comes next in the recording.
+- `amqp010_steps`, `amqp010_player`, `amqp010_compared_connection`, `amqp010_live_connection`: the same of 0-10;
+  `amqp010_session` is each of its sessions.
 - `names`: which live name stands for which recorded one, and commands with these names in all places.
 - `deliveries`: which live delivery stands for which recorded one; `content_key`: what makes messages the same message.
 - `answer_changes`: in which fields a live command differs from the recorded one.

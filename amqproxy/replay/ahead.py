@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from amqproxy.amqp010.methods import Method
 from amqproxy.replay.steps import Step
 
 
@@ -15,6 +16,9 @@ class Ahead(Protocol):
 
         None if there is none, or none within what is read ahead. `NotReadYet` if that will be known later.
         """
+
+    def next_of(self, stream: int, kinds: tuple[type[Method], ...]) -> Method | None:
+        """The next of these controls of 0-10 that the broker sends on a connection, as `next_answer` has it."""
 
     def deliveries_before_answer(self, stream: int, channel: int) -> int:
         """How many basic.deliver the broker sends next on a channel before it sends something else there."""

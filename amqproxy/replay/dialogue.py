@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.commands import Command, CommandReader
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
+from amqproxy.replay.amqp010_steps import AMQP010StepReader
 from amqproxy.replay.steps import (
     BytesLost,
     BytesSent,
@@ -157,18 +166,20 @@ class StepReader:
 def steps_of(
     decoded: Iterable[Decoded], on_events: Callable[[list[TraceEvent]], None] = lambda events: None
 ) -> Iterator[Step]:
-    """The steps of all connections, in the order of the capture; what is no AMQP 0-9-1 has its greeting and end.
+    """The steps of all connections, in the order of the capture; of another protocol, its greeting and end.
 
     `on_events` is called with what happened, as the trace has it.
     """
-    readers: dict[int, StepReader] = {}
+    readers: dict[int, StepReader | AMQP010StepReader] = {}
     numbers = count()
     for each in decoded:
         reader = readers.get(each.stream)
         if reader is None:
             if isinstance(each, StreamEnded):
                 continue
-            reader = readers[each.stream] = StepReader(each.stream, each.connection, numbers)
+            is_amqp010 = isinstance(each, DecodedAMQP010Frames) or getattr(each, "protocol", "") == AMQP010
+            kind = AMQP010StepReader if is_amqp010 else StepReader
+            reader = readers[each.stream] = kind(each.stream, each.connection, numbers)
         steps = reader.read(each)
         if reader.events:
             on_events(reader.events)

@@ -50,7 +50,15 @@ from amqproxy.replay.login import exceeds, open_method, start_ok, tune_ok
 from amqproxy.replay.names import SharedNames
 from amqproxy.replay.played_channel import LiveState, PlayedChannel, PlayedConsumer
 from amqproxy.replay.result import ReplayResult
-from amqproxy.replay.steps import BytesLost, BytesSent, CommandSent, ConnectionEnded, ProtocolHeaderSent, Step
+from amqproxy.replay.steps import (
+    AssemblySent,
+    BytesLost,
+    BytesSent,
+    CommandSent,
+    ConnectionEnded,
+    ProtocolHeaderSent,
+    Step,
+)
 from amqproxy.replay.target import Target
 
 MAX_OUTBOX = 1024 * 1024
@@ -92,6 +100,8 @@ class Player(ComparedConnection):
     def play(self, step: Step, now: float, due: float, ahead: Ahead) -> float | None:
         """Play a step; None when it is done, else the time until which it has to wait, unless something comes first."""
         self._now = now
+        if isinstance(step, AssemblySent):
+            return None  # a connection has one protocol
         try:
             if isinstance(step, BytesLost):
                 self._is_lossy = True

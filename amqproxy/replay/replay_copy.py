@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from typing import TypeAlias
 
 import msgspec
 
+from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.methods import BasicDeliver, ConnectionClose
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.replay.ahead import NotReadYet
+from amqproxy.replay.amqp010_player import AMQP010Player
 from amqproxy.replay.compared_connection import TIMEOUT
 from amqproxy.replay.deliveries import DeliveryBoard
 from amqproxy.replay.live_connection import NEVER, Life, Watch
 from amqproxy.replay.names import SharedNames
 from amqproxy.replay.player import Player
 from amqproxy.replay.result import ReplayResult
-from amqproxy.replay.steps import CommandSent, ConnectionEnded, Step
+from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
 from amqproxy.replay.target import Target
 
 LOOK_AHEAD = 4096
@@ -52,14 +56,25 @@ def size_of(step: Step) -> int:
     """The bytes that a step holds."""
     if isinstance(step, CommandSent):
         return sum([len(frame.raw) for frame in step.command.frames])
+    if isinstance(step, AssemblySent):
+        return sum([frame.length() for frame in step.assembly.frames])
     return len(getattr(step, "data", b""))
+
+
+AnyPlayer: TypeAlias = Player | AMQP010Player
+
+
+def _kind_of(first: Step) -> type[Player] | type[AMQP010Player]:
+    """What plays the connection that begins with this step."""
+    is_amqp010 = isinstance(first, AssemblySent) or getattr(first, "protocol", "") == AMQP010
+    return AMQP010Player if is_amqp010 else Player
 
 
 class Lane:
     """Steps that are played one after the other, each with its player."""
 
     def __init__(self) -> None:
-        self.steps: deque[tuple[Step, Player]] = deque()
+        self.steps: deque[tuple[Step, AnyPlayer]] = deque()
         self.is_whole = False
         self.is_full = False
 
@@ -75,6 +90,20 @@ class Lane:
                     return step
                 if step.channel == 0 and step.command.index == ConnectionClose.index:
                     return step
+        if not self.is_whole and not self.is_full:
+            raise NotReadYet
+        return None
+
+    def next_of(self, stream: int, kinds: tuple[type[Method], ...]) -> Method | None:
+        """As `Ahead` has it."""
+        for step, _ in self.steps:
+            if step.stream != stream:
+                continue
+            if isinstance(step, ConnectionEnded):
+                return None
+            if isinstance(step, AssemblySent) and step.sender is SERVER and isinstance(step.assembly.method, kinds):
+                found: Method = step.assembly.method
+                return found
         if not self.is_whole and not self.is_full:
             raise NotReadYet
         return None
@@ -100,10 +129,10 @@ class ReplayCopy:
         begin: float,
         suffix: str = "",
         *,
-        wake: Callable[[Player], None] = lambda player: None,
+        wake: Callable[[AnyPlayer], None] = lambda player: None,
         watch: Watch | None = None,
     ) -> None:
-        self.players: dict[int, Player] = {}
+        self.players: dict[int, AnyPlayer] = {}
         self._settings = settings
         self._result = result
         self._begin = begin
@@ -136,7 +165,7 @@ class ReplayCopy:
                 self._first_ns = step.ts_ns
             player = self.players.get(step.stream)
             if player is None:
-                player = self.players[step.stream] = Player(
+                player = self.players[step.stream] = _kind_of(step)(
                     step.stream,
                     step.connection,
                     self._settings.target,
@@ -159,7 +188,7 @@ class ReplayCopy:
         for lane in self._lanes.values():
             lane.is_whole = True
 
-    def advance(self, now: float, player: Player | None = None) -> float:
+    def advance(self, now: float, player: AnyPlayer | None = None) -> float:
         """Play what can be played: when to call again, unless something comes first.
 
         With a `player`, something has come for that one only.
@@ -181,7 +210,7 @@ class ReplayCopy:
             player.report_rest()
         for delivery in (*self._board.given_up, *self._board.unmatched()):
             holder = delivery.holder
-            if not delivery.is_kept and isinstance(holder, Player):
+            if not delivery.is_kept and isinstance(holder, Player | AMQP010Player):
                 holder.report_extra_delivery(delivery)
 
     def _lane(self, stream: int) -> Lane:
@@ -212,7 +241,7 @@ class ReplayCopy:
                     self.release(player)
         return NEVER
 
-    def release(self, player: Player) -> None:
+    def release(self, player: AnyPlayer) -> None:
         """A player has no socket any more: once its recording is over, report what is left of it, and forget it."""
         if player.stream in self._over and self.players.get(player.stream) is player:
             self._over.discard(player.stream)

@@ -11,7 +11,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.comparison.difference import Change, Difference, DifferenceKind, Place
 from amqproxy.comparison.latencies import Latencies
-from amqproxy.replay.steps import CommandSent, ProtocolHeaderSent, Step
+from amqproxy.replay.steps import AssemblySent, CommandSent, ProtocolHeaderSent, Step
 from amqproxy.taps.record import arguments, encoded
 from amqproxy.taps.trace.events import (
     ChannelOpened,
@@ -123,10 +123,10 @@ class ReplayResult:
                 Difference(
                     kind=DifferenceKind.CHANGED,
                     type=_type(recorded.command),
-                    what=described(recorded.command),
-                    method=_name(recorded.command),
+                    what=described(recorded.command, recorded.name),
+                    method=recorded.name or _name(recorded.command),
                     a=place_of(recorded),
-                    b=live_place(recorded, now_ns, live.channel),
+                    b=live_place(recorded, now_ns, live.channel if recorded.session is None else recorded.session),
                     changes=tuple(changes),
                 )
             )
@@ -137,28 +137,41 @@ class ReplayResult:
     def missing(self, step: Step, why: str) -> None:
         """A recorded answer did not come."""
         command = step.command if isinstance(step, CommandSent) else None
+        name = _step_name(step)
         what = "a protocol header" if isinstance(step, ProtocolHeaderSent) else "the connection's end"
-        if command is not None:
-            what = described(command)
+        if isinstance(step, CommandSent):
+            what = described(step.command, step.name)
+        elif isinstance(step, AssemblySent):
+            what = str(name)
         self.add(
             Difference(
                 kind=DifferenceKind.MISSING,
                 type="connection" if command is None else _type(command),
                 what=f"{what}: {why}",
-                method=None if command is None else _name(command),
+                method=name,
                 a=place_of(step),
             )
         )
 
-    def extra(self, command: Command, stream: int, connection: str, now_ns: int) -> None:
-        """An answer came that the recording does not have."""
+    def extra(
+        self,
+        command: Command,
+        stream: int,
+        connection: str,
+        now_ns: int,
+        *,
+        name: str = "",
+        session: int | None = None,
+    ) -> None:
+        """An answer came that the recording does not have; `name` and `session` as in `CommandSent`."""
+        channel = command.channel if session is None else session
         self.add(
             Difference(
                 kind=DifferenceKind.EXTRA,
                 type=_type(command),
-                what=described(command),
-                method=_name(command),
-                b=Place(ts_ns=now_ns, stream=stream, connection=connection, channel=command.channel),
+                what=described(command, name),
+                method=name or _name(command),
+                b=Place(ts_ns=now_ns, stream=stream, connection=connection, channel=channel),
             )
         )
 
@@ -177,7 +190,7 @@ class ReplayResult:
 
     def unplayed(self, step: Step, reason: str) -> None:
         """A recorded command was not sent."""
-        method = _name(step.command) if isinstance(step, CommandSent) else None
+        method = _step_name(step)
         if len(self._not_played) >= MAX_REASONS and (reason, method) not in self._not_played:
             reason, method = "for further reasons", None
         found = self._not_played.get((reason, method))
@@ -228,7 +241,7 @@ class ReplayResult:
 
 
 def place_of(step: Step) -> Place:
-    channel = step.channel if isinstance(step, CommandSent) else None
+    channel = step.channel if isinstance(step, CommandSent | AssemblySent) else None
     return Place(ts_ns=step.ts_ns, stream=step.stream, connection=step.connection, channel=channel)
 
 
@@ -239,15 +252,21 @@ def live_place(step: Step, now_ns: int, channel: int) -> Place:
 _SHOWN = ("queue", "exchange", "routing_key", "consumer_tag", "reply_code", "reply_text", "delivery_tag")
 
 
-def described(command: Command) -> str:
-    """A command on one line: its name, and the arguments that distinguish it from others."""
+def described(command: Command, name: str = "") -> str:
+    """A command on one line: its name, and the arguments that distinguish it from others; `name` is of 0-10."""
     try:
         method = command.method
         fields = arguments(method)
     except ProtocolError as error:
         return f"a malformed method ({error.text})"
     shown = [f"{name}={fields[name]!r}" for name in _SHOWN if fields.get(name) not in (None, "")]
-    return " ".join([method.name, *shown])
+    return " ".join([name or method.name, *shown])
+
+
+def _step_name(step: Step) -> str | None:
+    if isinstance(step, AssemblySent):
+        return str(step.assembly.method.name)
+    return (step.name or _name(step.command)) if isinstance(step, CommandSent) else None
 
 
 def _name(command: Command) -> str | None:

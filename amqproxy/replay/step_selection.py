@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.replay.steps import CommandSent, ConnectionEnded, Step
+from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
 from amqproxy.rules.context import Client
+from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
+from amqproxy.taps.amqp010_record import plain
 
-ALWAYS = ("connection.", "channel.")
+AnyFilter: TypeAlias = CommandFilter | AssemblyFilter[None]
+
+ALWAYS = ("connection.", "channel.", "session.")
 """Methods that begin so open and close what the others need: the filter is not asked."""
 
 
@@ -22,7 +27,7 @@ def selected(steps: Iterable[Step], chosen: Filter, streams: set[int] | None = N
 
     With `streams`, only the steps of these connections.
     """
-    filters: dict[int, CommandFilter] = {}
+    filters: dict[int, AnyFilter] = {}
     for step in steps:
         if streams is not None and step.stream not in streams:
             continue
@@ -33,23 +38,35 @@ def selected(steps: Iterable[Step], chosen: Filter, streams: set[int] | None = N
 
 def streams_of(steps: Iterable[Step], chosen: Filter) -> set[int]:
     """The connections that have a command which the filter lets by, besides what opens and closes them."""
-    filters: dict[int, CommandFilter] = {}
+    filters: dict[int, AnyFilter] = {}
     found: set[int] = set()
     for step in steps:
         marked = _marked(step, chosen, filters)
-        if isinstance(marked, CommandSent) and marked.sender is CLIENT and marked.is_wanted and not is_plumbing(marked):
+        if (
+            isinstance(marked, CommandSent | AssemblySent)
+            and marked.sender is CLIENT
+            and marked.is_wanted
+            and not is_plumbing(marked)
+        ):
             found.add(step.stream)
         if isinstance(step, ConnectionEnded):
             filters.pop(step.stream, None)
     return found
 
 
-def _marked(step: Step, chosen: Filter, filters: dict[int, CommandFilter]) -> Step:
-    if not isinstance(step, CommandSent):
+def _marked(step: Step, chosen: Filter, filters: dict[int, AnyFilter]) -> Step:
+    if not isinstance(step, CommandSent | AssemblySent):
         return step
     found = filters.get(step.stream)
     if found is None:
-        found = filters[step.stream] = CommandFilter(chosen, Client.named(step.stream, step.connection))
+        client = Client.named(step.stream, step.connection)
+        is_amqp010 = isinstance(step, AssemblySent)
+        found = filters[step.stream] = (
+            AssemblyFilter(chosen, client, plain) if is_amqp010 else CommandFilter(chosen, client)
+        )
+    if isinstance(step, AssemblySent):
+        return _marked_assembly(step, found)
+    assert isinstance(found, CommandFilter)
     if step.channel == 0:
         found.learn(step.sender, step.command.frames[0])
     if step.sender is not CLIENT or is_plumbing(step):
@@ -59,8 +76,20 @@ def _marked(step: Step, chosen: Filter, filters: dict[int, CommandFilter]) -> St
     return msgspec.structs.replace(step, is_wanted=False)
 
 
-def is_plumbing(step: CommandSent) -> bool:
+def _marked_assembly(step: AssemblySent, found: AnyFilter) -> Step:
+    """The same of 0-10."""
+    assert isinstance(found, AssemblyFilter)
+    if step.assembly.frames:
+        found.learn(step.sender, step.assembly.frames[0])
+    if step.sender is not CLIENT or is_plumbing(step) or found.holds(step.sender, step.assembly, step.ts_ns / 1e9):
+        return step
+    return msgspec.structs.replace(step, is_wanted=False)
+
+
+def is_plumbing(step: CommandSent | AssemblySent) -> bool:
     """Does a command open or close its channel, or its connection?"""
+    if isinstance(step, AssemblySent):
+        return str(step.assembly.method.name).startswith(ALWAYS)
     try:
         return str(step.command.method.name).startswith(ALWAYS)
     except ProtocolError:

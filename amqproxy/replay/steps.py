@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import Peer
 
@@ -25,16 +26,32 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class CommandSent(StepBase, frozen=True, kw_only=True, gc=False):
     """A whole command. Its `frames` are as they were recorded; a method may turn out to be malformed.
 
-    `is_wanted` is whether it is to be played, where only some are.
+    `is_wanted` is whether it is to be played, where only some are. Where `command` is what a command of 0-10 is in
+    0-9-1, `name` is that command's, and `session` the channel of its session.
     """
 
     sender: Peer
     command: Command
     is_wanted: bool = True
+    name: str = ""
+    session: int | None = None
 
     @property
     def channel(self) -> int:
-        return self.command.channel
+        return self.command.channel if self.session is None else self.session
+
+
+class AssemblySent(StepBase, frozen=True, kw_only=True, gc=False):
+    """A whole control or command of 0-10, and the id of a command; None where it is not known."""
+
+    sender: Peer
+    assembly: Assembly
+    command_id: int | None = None
+    is_wanted: bool = True
+
+    @property
+    def channel(self) -> int:
+        return self.assembly.channel
 
 
 class ProtocolHeaderSent(StepBase, frozen=True, kw_only=True, gc=False):
@@ -70,4 +87,4 @@ class ConnectionEnded(StepBase, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
-Step: TypeAlias = CommandSent | ProtocolHeaderSent | BytesSent | BytesLost | ConnectionEnded
+Step: TypeAlias = CommandSent | AssemblySent | ProtocolHeaderSent | BytesSent | BytesLost | ConnectionEnded

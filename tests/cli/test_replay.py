@@ -16,10 +16,12 @@ import trustme
 
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD
 from amqproxy.testing.local_broker import LocalBroker
+from tests.amqp010.recorded import FOLDER
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import port_in, silent_broker, start, until
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
+AMQP010 = str(FOLDER / "brokerj9.2__jms-010-tx.pcapng.gz")
 CONFIRMS, BLOCKED, GET = (str(CAPTURES / f"{name}.pcapng") for name in ("confirms", "blocked", "publish-get-ack"))
 
 
@@ -55,6 +57,21 @@ def test_as_json(amqproxy: Amqproxy, url: str) -> None:
     assert summary["report"] == "summary"
     assert (summary["same"], summary["differences"], summary["missing"]) == (False, 2, 2)
     assert set(summary["latencies"]["channel.open"]["live"]) == {"count", "p50", "p99"}
+
+
+def test_amqp_0_10(amqproxy: Amqproxy, url: str) -> None:
+    """Of Broker-J: all is played but what is about a queue that only Broker-J has."""
+    code, out, err = amqproxy("replay", AMQP010, "--to", url, "--speed", "max", "--json")
+    *differences, summary = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (FAILED, "amqproxy: replay: the broker has answered otherwise\n")
+    assert {each["method"] for each in differences} == {"execution.result", "session.completed", "message.transfer"}
+    assert (summary["connections"], summary["commands_sent"], summary["differences"]) == (1, 51, 3)
+    assert {each["reason"][:27] for each in summary["not_played"]} == {"the session was closed: 404"}
+    assert {"tx.commit", "publish confirmed"} <= set(summary["latencies"])
+    wanted = ("--filter", "method == 'queue.declare' || (method == 'message.transfer' && routing_key == 'jms.tx')")
+    code, out, err = amqproxy("replay", AMQP010, "--to", url, "--speed", "50", "--clients", "2", *wanted)
+    assert (code, err) == (0, "")
+    assert out.startswith("2 connections, ")
 
 
 def test_a_loop_of_copies_at_another_speed(amqproxy: Amqproxy, url: str) -> None:

@@ -1,0 +1,310 @@
+"""A live connection over AMQP 0-10 whose broker is compared with the recorded one, as `ComparedConnection` has it.
+
+What the recorded broker has completed, settled, answered and transferred is waited for, and compared with what comes.
+Messages are compared as those of 0-9-1 that they come to. There is no clock: the time is passed in, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amqproxy.amqp010 import controls
+from amqproxy.amqp010.command_ids import CommandIds
+from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, MessageTransfer
+from amqproxy.amqp091.commands import Command as View
+from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.comparison.difference import Change, changes
+from amqproxy.conversion.command_view import command_view
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.replay.amqp010_live_connection import SETTLEMENTS, AMQP010LiveConnection
+from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember
+from amqproxy.replay.answer_changes import answer_changes
+from amqproxy.replay.compared_connection import MAX_SILENCES
+from amqproxy.replay.content_key import content_key
+from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
+from amqproxy.replay.live_connection import NEVER, NOTHING, Life, Watch
+from amqproxy.replay.names import SharedNames
+from amqproxy.replay.result import ReplayResult
+from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
+from amqproxy.replay.target import Target
+from amqproxy.taps.amqp010_record import plain
+
+OF_BROKER_J = "$"
+"""How the names of queues begin that Broker-J has, and whose messages it makes itself."""
+
+_BY_THEN = ("message_count", "subscriber_count")
+"""What of a queue is not compared."""
+
+
+class AMQP010ComparedConnection(AMQP010LiveConnection):
+    """One connection to a broker, beside the recording of another."""
+
+    def __init__(
+        self,
+        stream: int,
+        connection: str,
+        target: Target,
+        names: SharedNames,
+        board: DeliveryBoard,
+        result: ReplayResult,
+        *,
+        timeout: float,
+        wake: Callable[[], None],
+        watch: Watch | None = None,
+    ) -> None:
+        super().__init__(stream, connection, target, names, board, result, wake=wake, watch=watch)
+        self._timeout = timeout
+        self._awaited = -1
+        self._since = 0.0
+        self._is_lossy = False
+        """Does the capture lack some of what the broker sent?"""
+        self._is_close_recorded = False
+        self._recorded_end: object = None
+        self._silences = 0
+        self._received = -1
+        self._in_vain: set[str] = set()
+        """Queues whose deliveries were waited for in vain."""
+
+    def report_rest(self) -> None:
+        """Report what came that the recording does not have."""
+        for session in self._sessions.values():
+            if session.exception is not None and not session.is_end_recorded and not self._is_lossy:
+                self._result.extra_event(session.why_over, self.stream, self.connection, self._now_ns)
+        is_expected = self._is_ending or self._is_close_recorded or self._is_lossy or self._recorded_end is SERVER
+        if (self._has_eof or self._close_received is not None) and not is_expected:
+            self._result.extra_event(self.error, self.stream, self.connection, self._now_ns)
+        self._result.live.note(self._trace.end(self._now_ns, "the replay is over"))
+
+    def report_extra_delivery(self, delivery: LiveDelivery) -> None:
+        """Report a message that the recording does not have."""
+        if not self._is_lossy:
+            view = self._names.recorded(delivery.command)
+            name, number = MessageTransfer.name, delivery.channel
+            self._result.extra(view, self.stream, self.connection, self._now_ns, name=name, session=number)
+
+    # --- what the broker has sent
+
+    def _await_server(self, step: AssemblySent, begin: float) -> float | None:
+        method = step.assembly.method
+        if isinstance(method, controls.ConnectionClose):
+            return self._await_close(step, method, begin)
+        if method.name.startswith("connection."):
+            return None
+        session = self._sessions.get(step.channel)
+        if session is None:
+            return None  # of before the capture
+        match method:
+            case controls.SessionAttached():
+                return self._await_fact(step, begin, session.is_attached, is_over=session.is_over)
+            case controls.SessionDetached():
+                return self._await_fact(step, begin, session.is_over, is_over=self.life is Life.ENDED)
+            case controls.SessionDetach():
+                session.is_end_recorded = True
+                return self._await_fact(step, begin, session.is_over, is_over=self.life is Life.ENDED)
+            case controls.SessionCompleted():
+                return self._await_completion(step, session, method, begin)
+            case ExecutionResult():
+                return self._await_result(step, session, method, begin)
+            case ExecutionException():
+                return self._await_exception(step, session, method, begin)
+            case MessageTransfer():
+                return self._await_delivery(step, session, begin)
+            case _ if isinstance(method, SETTLEMENTS):
+                return self._await_settlement(step, session, method, begin)
+            case _:
+                return None
+
+    def _await_close(self, step: AssemblySent, method: controls.ConnectionClose, begin: float) -> float | None:
+        self._is_close_recorded = True
+        live = self._close_received
+        if live is None:
+            return self._await(step, begin, is_over=self.life is Life.ENDED)
+        self._compared(step, changes({"reply_code": method.reply_code}, {"reply_code": live.reply_code}))
+        return None
+
+    def _await_fact(self, step: AssemblySent, begin: float, has_come: bool, *, is_over: bool) -> float | None:
+        if has_come:
+            self._result.answers += 1
+            return None
+        return self._await(step, begin, is_over=is_over)
+
+    def _await_completion(
+        self, step: AssemblySent, session: PlayedSession, method: controls.SessionCompleted, begin: float
+    ) -> float | None:
+        """Wait until the live broker has completed what the recorded one completes here for the first time."""
+        new = CommandIds()
+        for ids in ids_of(method.commands):
+            new.add(range(max(ids.start, ids.stop - len(session.live_ids) - 1), ids.stop))
+        for ids in session.seen:
+            new.remove(ids)
+        is_done = all(session.is_completed(each) for ids in new for each in ids)
+        is_over = session.is_over or session.exception is not None
+        if not is_done and not session.is_ending:
+            until = self._await(step, begin, is_over=is_over)
+            if until is not None:
+                return until
+        self._result.answers += bool(new) and is_done
+        for ids in new:
+            session.seen.add(ids)
+        return None
+
+    def _await_result(
+        self, step: AssemblySent, session: PlayedSession, method: ExecutionResult, begin: float
+    ) -> float | None:
+        live_id = session.live_ids.get(method.command_id or 0)
+        if live_id is None:
+            return None  # what it answers is not in the capture, or was not sent
+        live = session.results.get(live_id)
+        if live is None:
+            is_over = session.is_over or session.exception is not None or live_id in session.completed
+            return self._await(step, begin, is_over=is_over)
+        one, other = plain(method.value), plain(live.value)
+        if isinstance(one, dict) and isinstance(other, dict):
+            for name in _BY_THEN:
+                one.pop(name, None)
+                other.pop(name, None)
+            if self._suffix and str(other.get("queue", "")).endswith(self._suffix):
+                other["queue"] = other["queue"][: -len(self._suffix)]
+            self._compared(step, changes(one, other, "value"))
+        else:
+            self._compared(step, [] if one == other else [Change(field="value", before=one, after=other)])
+        return None
+
+    def _await_exception(
+        self, step: AssemblySent, session: PlayedSession, method: ExecutionException, begin: float
+    ) -> float | None:
+        live = session.exception
+        session.is_end_recorded = True
+        if live is None:
+            return self._await(step, begin, is_over=session.is_over)
+        self._compared(step, changes({"error_code": method.error_code}, {"error_code": live.error_code}))
+        return None
+
+    def _await_settlement(self, step: AssemblySent, session: PlayedSession, method: Any, begin: float) -> float | None:
+        pairs = [
+            (recorded, session.live_ids[recorded])
+            for ids in ids_of(method.transfers)
+            for recorded in ids[: len(session.live_ids) + 1]
+            if recorded in session.live_ids
+        ]
+        if any(live not in session.settled for _, live in pairs):
+            until = self._await(step, begin, is_over=session.is_over or session.is_ending)
+            if until is not None:
+                return until
+        others = {session.settled[live] for _, live in pairs if live in session.settled} - {method.name}
+        for other in sorted(others):
+            self._compared(step, [Change(field="method", before=method.name, after=other)])
+        self._result.answers += not others
+        return None
+
+    def _await_delivery(self, step: AssemblySent, session: PlayedSession, begin: float) -> float | None:
+        subscription = session.subscriptions.get(step.assembly.method.destination or "")
+        view = command_view(SERVER, step.assembly, step.command_id or 0)
+        assert view is not None
+        if subscription is None:
+            return None  # of a subscription that was not played, or is not in the capture
+        queue = subscription.queue
+        found = self._board.take(queue, content_key(view))
+        is_late = session.is_ending or subscription.is_ending  # how many still come is chance
+        if found is None:
+            is_over = is_late or session.is_over or queue in self._in_vain
+            until = self._await(step, begin, is_over=is_over, is_quiet=True)
+            if until is not None:
+                return until
+            found = self._board.take_any(queue)
+            if found is None and not is_late:
+                self._in_vain.add(queue)
+                self._result.missing(self._viewed(step, view), "it did not come")
+        if step.command_id is not None:
+            remember(session.deliveries, step.command_id, found)
+        if found is not None:
+            self._in_vain.discard(queue)
+            if queue.partition("\0")[2].startswith(OF_BROKER_J):
+                self._result.answers += 1
+            else:
+                self._compare_views(step, view, found.command)
+            found.command = NOTHING  # it may be long until it is settled
+        return None
+
+    def _end(self, step: ConnectionEnded, begin: float) -> float | None:
+        """The recorded connection is over."""
+        self._recorded_end = step.by
+        if self.life is Life.DIALLING or (self.life is Life.CONNECTED and self._is_joined and not self._is_open):
+            return NEVER
+        if self.life is not Life.CONNECTED:
+            return None
+        if step.by is SERVER and not self._is_ending:
+            until = self._await(step, begin, is_over=False)
+            if until is not None:
+                return until
+        if step.by is CLIENT or self._is_ending:
+            self._is_ending = True
+            self._close("reset" if step.is_reset and step.by is CLIENT else "close")
+        else:
+            self.finish(self._now)
+        return None
+
+    # --- to wait and to compare
+
+    def _await(self, step: Step, begin: float, *, is_over: bool, is_quiet: bool = False) -> float | None:
+        """Until when to wait for what the recorded broker did; None when it will not come, which is then reported."""
+        if not is_over:
+            until = self._until(step, begin)
+            if self._now < until:
+                return until
+            self._note_silence()
+        if not is_quiet:
+            self._result.missing(step, "it did not come" if not is_over else self.error or "its session was over")
+        return None
+
+    def _note_silence(self) -> None:
+        """An answer did not come in time. A broker that does not send anything any more is given up."""
+        self._silences = self._silences + 1 if self._reader.offset == self._received else 1
+        self._received = self._reader.offset
+        if self._silences >= MAX_SILENCES and self.life is Life.CONNECTED:
+            self._fault(f"the broker has not answered for {self._silences} times {self._timeout:g} s")
+
+    def _patience(self, step: Step, reason: str) -> float | None:
+        """Until when to wait before a command is sent; when that is over, the connection is given up for a reason."""
+        until = self._until(step, self._now)
+        if self._now < until:
+            return until
+        self._fault(reason)
+        return None
+
+    def _until(self, step: Step, begin: float) -> float:
+        if self._awaited != step.index:
+            self._awaited = step.index
+            self._since = begin
+        return self._since + self._timeout
+
+    def _compare_views(self, step: AssemblySent, recorded: View, live: View) -> None:
+        shown = self._viewed(step, recorded)
+        try:
+            found = answer_changes(recorded, self._names.recorded(live))
+            found = [
+                each for each in found if each.field != "properties.expiration"
+            ]  # what is left of its time by then
+        except ProtocolError091 as error:
+            self._result.missing(shown, f"what came instead is malformed: {error}")
+            return
+        self._result.matched(shown, live, found, self._now_ns)
+
+    def _compared(self, step: AssemblySent, found: list[Change]) -> None:
+        """A live answer stands for a recorded one that has no counterpart in 0-9-1, or only a part of it."""
+        view = View(step.channel, NOTHING.method)
+        self._result.matched(self._viewed(step, view), view, found, self._now_ns)
+
+    def _viewed(self, step: AssemblySent, view: View) -> CommandSent:
+        """The step as what it is in 0-9-1, under its own name."""
+        return CommandSent(
+            index=step.index,
+            ts_ns=step.ts_ns,
+            stream=step.stream,
+            connection=step.connection,
+            sender=step.sender,
+            command=view,
+            name=step.assembly.method.name,
+            session=step.channel,
+        )

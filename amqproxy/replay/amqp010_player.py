@@ -1,0 +1,355 @@
+"""One recorded connection of AMQP 0-10, played against a live broker: what to send next, and what to wait for.
+
+    recorded steps, in order ─▶ `AMQP010Player.play` ─▶ `AMQP010ComparedConnection` ⇄ bytes ⇄ broker
+
+As `Player` has it for 0-9-1: no clock, no socket. Sessions are attached, and their commands numbered and completed,
+anew; a command is sent with the live names and ids. What the recorded broker has completed, settled, answered and
+transferred is waited for. Messages are compared as those of 0-9-1 that they come to: see `amqproxy.conversion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from amqproxy.amqp010 import controls
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.command_ids import CommandIds
+from amqproxy.amqp010.commands import (
+    ExchangeBound,
+    ExecutionException,
+    ExecutionResult,
+    MessageAccept,
+    MessageAcquire,
+    MessageCancel,
+    MessageRelease,
+    MessageResume,
+    MessageSubscribe,
+)
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.methods import Command, Method
+from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.amqp091.methods import BasicAck, BasicNack
+from amqproxy.conversion.command_view import changed_assembly, command_view
+from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.replay.ahead import Ahead, NotReadYet
+from amqproxy.replay.amqp010_compared_connection import OF_BROKER_J, AMQP010ComparedConnection
+from amqproxy.replay.amqp010_live_connection import SETTLEMENTS
+from amqproxy.replay.amqp010_session import (
+    PlayedSession,
+    PlayedSubscription,
+    has_lost_bytes,
+    ids_of,
+    set_of,
+)
+from amqproxy.replay.compared_connection import TIMEOUT
+from amqproxy.replay.deliveries import DeliveryBoard
+from amqproxy.replay.live_connection import NEVER, Life, Watch
+from amqproxy.replay.names import SharedNames
+from amqproxy.replay.player import MAX_OUTBOX
+from amqproxy.replay.result import ReplayResult
+from amqproxy.replay.steps import (
+    AssemblySent,
+    BytesLost,
+    ConnectionEnded,
+    ProtocolHeaderSent,
+    Step,
+)
+from amqproxy.replay.target import Target
+from amqproxy.rules.rewriting.name_fields import NameKind
+
+_OURS = (
+    controls.SessionCommandPoint,
+    controls.SessionConfirmed,
+    controls.SessionDetached,
+    controls.SessionExpected,
+    controls.SessionGap,
+    controls.SessionKnownCompleted,
+    controls.SessionTimeout,
+)
+"""What a client says of the numbers of commands, and in answer: the live connection has its own."""
+
+_NEVER_PLAYED = ("file.", "stream.")
+
+JOINED = b"amqproxy replay"
+"""The name of a session whose beginning is not in the capture."""
+
+
+class AMQP010Player(AMQP010ComparedConnection):
+    """One connection that is played. `wake` is called with it when there is something for its socket to do."""
+
+    def __init__(
+        self,
+        stream: int,
+        connection: str,
+        target: Target,
+        names: SharedNames,
+        board: DeliveryBoard,
+        result: ReplayResult,
+        *,
+        timeout: float = TIMEOUT,
+        wake: Callable[[AMQP010Player], None] = lambda player: None,
+        watch: Watch | None = None,
+    ) -> None:
+        super().__init__(
+            stream,
+            connection,
+            target,
+            names,
+            board,
+            result,
+            timeout=timeout,
+            wake=lambda: wake(self),
+            watch=watch,
+        )
+        self._has_recorded_login = False
+        """Does it log in as recorded, since that was refused?"""
+
+    def play(self, step: Step, now: float, due: float, ahead: Ahead) -> float | None:
+        """Play a step; None when it is done, else the time until which it has to wait, unless something comes first."""
+        self._now = now
+        match step:
+            case BytesLost():
+                self._is_lossy = True
+                if step.sender is CLIENT:
+                    self._result.unplayed(step, f"{step.lost} bytes: {step.reason}")
+                return None
+            case ConnectionEnded():
+                return self._end(step, max(now, due))
+            case AssemblySent(sender=sender) if sender is SERVER:
+                return None if self.life is Life.NEW else self._await_server(step, max(now, due))
+            case AssemblySent() | ProtocolHeaderSent() if step.sender is CLIENT:
+                try:
+                    return self._play_client(step, ahead)
+                except NotReadYet:
+                    return NEVER
+            case _:
+                return None
+
+    # --- what the client has sent
+
+    def _play_client(self, step: AssemblySent | ProtocolHeaderSent, ahead: Ahead) -> float | None:
+        if self.life is Life.NEW:
+            self._is_joined = not isinstance(step, ProtocolHeaderSent)
+            self.life = Life.DIALLING
+            self.must_dial = self.has_socket = True
+            self._wake()
+            return NEVER
+        if self.life is Life.DIALLING:
+            return NEVER
+        if isinstance(step, ProtocolHeaderSent):  # it was sent at once
+            return None
+        method = step.assembly.method
+        if self.life is Life.ENDED:
+            if not isinstance(method, controls.ConnectionCloseOk):
+                self._result.unplayed(step, self.error or "the connection was over")
+            return None
+        if len(self.outbox) > MAX_OUTBOX:
+            return self._patience(step, "the broker does not read")
+        if method.name.startswith("connection."):
+            return self._play_on_connection(step, method, ahead)
+        if not self._is_open:
+            return self._patience(step, "the broker did not answer the login")
+        if isinstance(method, Command):
+            return self._play_command(step, method)
+        return self._play_on_session(step, method)
+
+    def _play_on_connection(self, step: AssemblySent, method: Method, ahead: Ahead) -> float | None:
+        match method:
+            case controls.ConnectionStartOk() | controls.ConnectionTuneOk() | controls.ConnectionOpen() if (
+                self._is_joined
+            ):
+                return None
+            case controls.ConnectionStartOk():
+                if self._start is None:
+                    return self._patience(step, "the broker did not answer the login")
+                self._has_recorded_login = _is_refused(step, ahead, controls.ConnectionTune)
+                if self._has_recorded_login:
+                    self._send(0, method)
+                else:
+                    self._log_in(method)
+            case controls.ConnectionTuneOk():
+                if self._tune is None:
+                    return self._patience(step, "the broker did not answer the login")
+                self._agree(method)
+            case controls.ConnectionOpen():
+                if _is_refused(step, ahead, controls.ConnectionOpenOk):
+                    self._send(0, method)
+                else:
+                    self._enter(method)
+            case controls.ConnectionClose():
+                self._is_ending = True
+                for session in self._sessions.values():
+                    session.is_ending = True
+                self._send(0, method)
+            case controls.ConnectionCloseOk():
+                if self._close_received is None and not self._is_ending:
+                    self._is_ending = True
+                    self._send(0, controls.ConnectionClose(200, "the recorded connection ends here"))
+                return None
+            case controls.ConnectionSecureOk() if self._has_recorded_login:
+                self._send(0, method)
+            case _:
+                return None
+        self._result.sent += 1
+        return None
+
+    def _play_on_session(self, step: AssemblySent, method: Method) -> float | None:
+        session = self._sessions.get(step.channel)
+        if isinstance(method, controls.SessionAttach):
+            if session is not None and not session.is_over:
+                if not session.is_ending:
+                    self._detach(session)
+                return self._patience(step, "the session was not detached")
+            self._attach(step.channel, method.name_ or b"")
+            self._result.sent += 1
+            return None
+        if isinstance(method, _OURS) or session is None:
+            return None
+        if session.is_over:
+            return None
+        match method:
+            case controls.SessionDetach():
+                self._detach(session)
+            case controls.SessionCompleted():
+                self._complete_as(session, method)
+                return None
+            case _:
+                self._send(step.channel, method)
+        self._result.sent += 1
+        return None
+
+    def _detach(self, session: PlayedSession) -> None:
+        self._complete(session, list(session.open))
+        session.is_ending = True
+        self._send(session.number, controls.SessionDetach(session.name))
+
+    def _complete_as(self, session: PlayedSession, method: controls.SessionCompleted) -> None:
+        """Complete what stands for the transfers that the recorded client has completed."""
+        for ids in ids_of(method.commands):
+            for recorded in [each for each in session.deliveries if each in ids]:
+                delivery = session.deliveries[recorded]
+                if delivery is None or not isinstance(delivery.holder, AMQP010Player):
+                    continue
+                holder = delivery.holder
+                owner = holder._sessions.get(delivery.channel)
+                if owner is not None and delivery.tag in owner.open:
+                    holder._complete(owner, [delivery.tag])
+
+    def _play_command(self, step: AssemblySent, method: Command) -> float | None:
+        session = self._sessions.get(step.channel)
+        if session is None:
+            if not self._is_joined:
+                self._result.unplayed(step, "its session was not attached")
+                return None
+            session = self._attach(step.channel, b"%b %d" % (JOINED, step.stream))
+        if session.is_over:
+            if step.is_wanted:
+                self._result.unplayed(step, session.why_over)
+            return None
+        if not session.is_attached:
+            return self._patience(step, "the session was not attached")
+        if not step.is_wanted:
+            return None
+        reason = _why_never(method)
+        if reason:
+            self._result.unplayed(step, reason)
+        elif isinstance(method, (*SETTLEMENTS, MessageAcquire)):
+            self._settle(step, session, method)
+        else:
+            self._send_command(step, session, method)
+        return None
+
+    def _send_command(self, step: AssemblySent, session: PlayedSession, method: Command) -> None:
+        """Send a recorded command with the live names."""
+        try:
+            live = self._renamed(step.assembly)
+        except (Inexpressible, ProtocolError, ProtocolError091) as error:
+            self._result.unplayed(step, f"its names cannot be replaced: {error}")
+            return
+        if isinstance(method, MessageSubscribe):
+            queue = f"{self._virtual_host}\0{method.queue or ''}"
+            session.subscriptions[method.destination or ""] = PlayedSubscription(queue, method)
+        elif isinstance(method, MessageCancel) and method.destination in session.subscriptions:
+            session.subscriptions[method.destination].is_ending = True
+        self._result.padded += has_lost_bytes(step.assembly)
+        session.sent(step.command_id)
+        self._result.sent += 1
+        is_as_recorded = live is step.assembly and all(
+            frame.length() <= self._frame_max for frame in step.assembly.frames
+        )
+        frames = step.assembly.frames
+        data = b"".join([frame.raw for frame in frames]) if is_as_recorded else live.encode(self._frame_max)
+        self._write_frames(data)
+
+    def _renamed(self, assembly: Assembly) -> Assembly:
+        """The command with the live names: of queues and exchanges, and of branches of dtx."""
+        method = assembly.method
+        xid = getattr(method, "xid", None)
+        if self._suffix and xid is not None:
+            live_xid = replace(xid, global_id=(xid.global_id or b"") + self._suffix.encode())
+            return assembly.altered(method=replace(method, xid=live_xid))
+        if isinstance(method, ExchangeBound):  # of which rules see the exchange only
+            queue = self._names.shared.to_live(NameKind.QUEUE, method.queue or "")
+            at = self._names.shared.to_live(NameKind.EXCHANGE, method.exchange or "")
+            if (queue, at) == (method.queue or "", method.exchange or ""):
+                return assembly
+            return assembly.altered(method=replace(method, queue=queue, exchange=at))
+        view = command_view(CLIENT, assembly)
+        if view is None or view.index < 0 or (getattr(method, "queue", None) or "").startswith(OF_BROKER_J):
+            return assembly
+        renamed = self._names.live(view)
+        return assembly if renamed is view else changed_assembly(CLIENT, assembly, view, renamed)
+
+    def _settle(self, step: AssemblySent, session: PlayedSession, method: Any) -> None:
+        """Send what the recorded client said of deliveries, for the live ones that stand for them."""
+        found: dict[tuple[AMQP010Player, int], CommandIds] = {}
+        others = 0
+        for ids in ids_of(method.transfers):
+            for recorded in [each for each in session.deliveries if each in ids]:
+                delivery = session.deliveries[recorded]
+                holder = None if delivery is None else delivery.holder
+                if delivery is None:
+                    continue
+                if isinstance(holder, AMQP010Player):
+                    live_ids = found.setdefault((holder, delivery.channel), CommandIds())
+                    live_ids.extend(delivery.tag, delivery.tag + 1)
+                elif delivery.is_open:  # a client of 0-9-1 has it now
+                    others += 1
+                    delivery.holder.settle(delivery, _of_0_9_1(method))
+        if not found and not others:
+            self._result.unplayed(step, "the deliveries that it settles did not come, or are not in the capture")
+            return
+        for (holder, number), live_ids in found.items():
+            owner = holder._sessions.get(number)
+            if owner is session:
+                self._send(number, replace(method, transfers=set_of(live_ids)))
+                session.sent(step.command_id)
+            else:
+                holder.settle_transfers(number, method, set_of(live_ids))
+        self._result.sent += 1
+
+
+def _is_refused(step: AssemblySent, ahead: Ahead, accepting: type[Method]) -> bool:
+    """Did the recorded broker close the connection, instead of accepting what the client has sent?"""
+    answer = ahead.next_of(step.stream, (accepting, controls.ConnectionClose))
+    return isinstance(answer, controls.ConnectionClose)
+
+
+def _of_0_9_1(method: Command) -> BasicAck | BasicNack:
+    """What settles a delivery as this does, in 0-9-1."""
+    return BasicAck() if isinstance(method, MessageAccept) else BasicNack(requeue=isinstance(method, MessageRelease))
+
+
+def _why_never(method: Command) -> str:
+    """Why a command of a client cannot be played; "" if it can be."""
+    if method.name.startswith(_NEVER_PLAYED):
+        return "the classes file and stream are not played"
+    if isinstance(method, MessageResume):
+        return "a message that was interrupted in the recording is not interrupted now"
+    if isinstance(method, ExecutionResult | ExecutionException):
+        return "it answers a command of the recorded broker"
+    return ""

@@ -1,0 +1,43 @@
+"""A session that is played: which live command stands for which recorded one."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import pytest
+
+from amqproxy.amqp010.command_ids import CommandIds
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.replay import amqp010_session
+from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember, set_of
+
+
+def test_commands_are_numbered_anew() -> None:
+    session = PlayedSession(1, b"s")
+    assert [session.sent(70), session.sent(None), session.sent(72)] == [0, 1, 2]
+    assert session.live_ids == {70: 0, 72: 2}
+    session.completed.add(range(2))
+    assert [session.is_completed(each) for each in (70, 71, 72)] == [True, True, False]
+
+
+def test_what_is_completed_is_said_of_all() -> None:
+    session = PlayedSession(1, b"s")
+    assert session.complete([0, 2]).ranges == ((0, 0), (2, 2))
+    assert session.complete([1]).ranges == ((0, 2),)
+
+
+def test_sets() -> None:
+    assert ids_of(SequenceSet([(1, 3), (7, 7), (9, 2)])) == [range(1, 4), range(7, 8)]
+    assert ids_of(None) == []
+    many = CommandIds()
+    for number in range(0, 40_000, 2):
+        many.extend(number, number + 1)
+    assert set_of(many).ranges[-1] == (39_998, 39_998)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(amqp010_session, "MAX_KEPT", 3)
+    kept: OrderedDict[int, str] = OrderedDict()
+    for number in range(10):
+        remember(kept, number, "x")
+    assert list(kept) == [7, 8, 9]
