@@ -110,14 +110,14 @@ class FrameSelection:
             return self._select_other(entry, decoded, after)
         seqs: Sequence[int] = range(entry.seq, entry.seq + entry.count)
         channel = self._place.channel
-        if self._filter is None and channel is None and after < entry.seq:
-            return [Selected(decoded, seqs)]
         is_filtered = self._filter is not None
-        chosen = narrowed(
-            decoded,
-            seqs,
-            lambda seq, frame: (channel is None or frame.channel == channel) and (is_filtered or seq > after),
-        )
+        chosen: Selected | None = Selected(decoded, seqs)
+        if channel is not None or (not is_filtered and after >= entry.seq):
+            chosen = narrowed(
+                decoded,
+                seqs,
+                lambda seq, frame: (channel is None or frame.channel == channel) and (is_filtered or seq > after),
+            )
         if chosen is None:
             return []
         return self._filtered(entry, chosen, after) if is_filtered else [chosen]
