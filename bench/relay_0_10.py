@@ -135,7 +135,7 @@ def _move(sock: socket.socket, data: bytes, times: int, *, sends: bool) -> list[
         return []
     left = times * len(data)
     buffer = memoryview(bytearray(load.BUFFER))
-    while left:
+    while left > 0:  # the proxy may close the connection behind them
         got = sock.recv_into(buffer)
         if not got:
             raise ValueError(f"closed {left} bytes too early")

@@ -56,8 +56,9 @@ class CommandNumbering:
     def numbers(self, frames: Sequence[Frame]) -> list[int | None]:
         """The id of the command that each frame is of."""
         frame: Frame
+        listed: list[Frame] = frames if isinstance(frames, list) else list(frames)
         found: list[int | None] = []
-        for frame in frames:
+        for frame in listed:
             found.append(self.number(frame))
         return found
 

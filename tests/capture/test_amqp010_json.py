@@ -30,11 +30,11 @@ WHOLE = 0xF
 
 
 @pytest.mark.parametrize("name", recorded.SESSIONS)
-@pytest.mark.parametrize("body", [0, 7, 100_000])
-def test_every_recording_gives_the_lines_of_its_records(name: str, body: int) -> None:
+def test_every_recording_gives_the_lines_of_its_records(name: str) -> None:
     (path,) = recorded.FOLDER.glob(f"{name}.pcap*")
     passed = list(read_decoded(path, reads_amqp010=True))
-    assert written(passed, body) == by_records(passed, body)
+    for body in (0, 7, 100_000):
+        assert written(passed, body) == by_records(passed, body)
 
 
 @st.composite
@@ -54,7 +54,7 @@ def frames(draw: st.DrawFn) -> Frame:
     return Frame(encode_frame(flags, kind, draw(st.integers(0, 0xFFFF)), payload), 1 << 33)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(frames(), st.one_of(st.none(), st.integers(0, 0xFFFF_FFFF))), min_size=1, max_size=6),
     times,

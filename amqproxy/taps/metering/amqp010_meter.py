@@ -205,13 +205,19 @@ class AMQP010Meter:
         kind: cython.int
         session: AttachmentMeter | None
         peer: SendingPeer
-        for frame, command_id in zip(frames, command_ids, strict=True):
+        listed: list[Frame] = frames if isinstance(frames, list) else list(frames)
+        ids: list[int | None] = command_ids if isinstance(command_ids, list) else list(command_ids)
+        place: cython.Py_ssize_t
+        if len(ids) != len(listed):
+            raise ValueError(f"{len(ids)} ids for {len(listed)} frames")
+        for place in range(len(listed)):
+            frame = listed[place]
             kind = frame.kind
             if kind <= _COMMAND:
                 if frame.index < 0:
                     continue
                 if kind == _COMMAND:
-                    self._take_command(is_server, frame, command_id, now)
+                    self._take_command(is_server, frame, ids[place], now)
                 elif counted[frame.index] and frame.flags & 3 == 3:
                     self._take_control(is_server, frame, now)
                 continue
