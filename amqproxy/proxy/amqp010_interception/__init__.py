@@ -3,9 +3,9 @@
 Rules judge what each control and command is in 0-9-1 (`amqproxy.conversion`), and what they change of that is written
 back. So one rule is about both protocols, and what 0-10 cannot express refuses the command.
 
-- `interceptor` goes through the frames of both peers, and keeps the state of both legs; a `verdict_executor` carries
-  verdicts out. There is a `Path` (`path`) for each channel and sender: what is gathered, what waits, and what becomes
-  of a content under way.
+- `interceptor` keeps the state of both legs. `command_gathering` goes through the frames of both peers, and a
+  `verdict_executor` carries verdicts out. There is a `Path` (`path`) for each channel and sender: what is gathered,
+  what waits, and what becomes of a content under way. `session_memory` is what sessions cost.
 - `evaluation` asks the rules; `known_exchanges` are the destinations that are nothing else. `encoding` makes frames of
   what they changed; `answers` are commands of our own, to a sender whose message goes no further, or that a rule wants
   sent.

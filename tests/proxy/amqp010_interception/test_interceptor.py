@@ -10,7 +10,7 @@ from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import ExchangeDeclare
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.proxy.amqp010_interception.interceptor import CHANNEL_COST, SESSION_COST
+from amqproxy.proxy.amqp010_interception.session_memory import CHANNEL_COST, SESSION_COST
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.verdict import Verdict
 from tests.proxy.amqp010_interception.amqp010_stage import ATTACHING, OPENING, AMQP010Stage, transfer

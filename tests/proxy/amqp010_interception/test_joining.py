@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.controls import SessionCommandPoint
-from amqproxy.amqp010.frame import encode_method
-from amqproxy.amqp010.frame_reader import FrameReader
+from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.joining import join_sessions
@@ -13,16 +12,16 @@ from amqproxy.taps.metering.amqp010_meter import AttachmentMeter, Subscribed
 from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
 
 
-def numbered(numbering: CommandNumbering, data: bytes) -> None:
-    """Have the whole frames in these bytes numbered."""
-    numbering.numbers(FrameReader(frame_max=0).feed(data))
+def point(command_id: int) -> Frame:
+    """A session.command-point on channel 1."""
+    return Frame(encode_method(1, SessionCommandPoint(command_id, 0)))
 
 
 def test_they_know_the_next_ids_and_what_is_metered() -> None:
     stage = AMQP010Stage()
     stage.feed(CLIENT, transfer())
     numberings = {peer: CommandNumbering() for peer in Peer}
-    numbered(numberings[CLIENT], encode_method(1, SessionCommandPoint(70, 0)))
+    numberings[CLIENT].number(point(70))
     meter = AttachmentMeter()
     meter.consumers = {"d": Subscribed("q", True, False), "e": Subscribed("r", False, False)}
     meter.is_transactional = True
@@ -52,15 +51,10 @@ def test_where_nothing_is_metered_the_rest_is_known() -> None:
 
 def test_the_rest_of_what_is_under_way_goes_on_and_what_follows_is_judged() -> None:
     stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"')
-    whole = transfer(body=b"x" * 9000)
-    numberings = stage.interceptor.numberings
-    numbered(numberings[CLIENT], encode_method(1, SessionCommandPoint(7, 0)) + whole[:5000])
-    assert (numberings[CLIENT].current(1), numberings[CLIENT].following(1)) == (7, 8)
+    numbering = stage.interceptor.numberings[CLIENT]
+    *begin, rest = stage.legs[CLIENT].readers[CLIENT].feed(transfer(body=b"x" * 9000))
+    assert numbering.numbers([point(7), *begin]) == [None, 7, 7, 7]
     stage.interceptor.join({CLIENT: {(1, 1), (1, 0)}, SERVER: set()}, lambda _: None)
-    assert not stage.interceptor.waiting
-    reader = stage.legs[CLIENT].readers[CLIENT]
-    frames = reader.feed(whole)
-    rest = frames[-1]
     stage.interceptor.take(CLIENT, [rest], 0)
     assert bytes(stage.interceptor.take_output(SERVER)) == rest.raw
     assert stage.feed(CLIENT, transfer())[1].startswith("<= 1 execution.exception error_code=403 command_id=8")
