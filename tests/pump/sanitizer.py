@@ -33,7 +33,11 @@ OPTIONS = {
     "address": f"ASAN_OPTIONS=exitcode={FOUND} detect_leaks=0 detect_stack_use_after_return=1",
     "undefined": f"UBSAN_OPTIONS=exitcode={FOUND} halt_on_error=1 print_stacktrace=1",
 }
-TESTS = ("tests/pump", "tests/proxy/session/test_ownership.py")
+TESTS = (
+    "tests/pump",
+    "tests/proxy/session/test_ownership.py",
+    "tests/proxy/session/test_amqp010_ownership.py",
+)
 NOT_SHUFFLED = ["setarch", "-R"]
 """Before a command: with addresses as ThreadSanitizer expects them."""
 
