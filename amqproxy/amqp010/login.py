@@ -9,11 +9,21 @@ NAME_PROPERTIES = ("clientName", "qpid.client_process")
 
 
 def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
-    """The name that a client logs in with by PLAIN; "" if there is none.
+    """The name that a client logs in with by PLAIN, or by SCRAM for itself and no other; "" if there is none.
 
     With EXTERNAL, the user is the one that its certificate names, not the one in its response.
     """
     if start.mechanism == "PLAIN":
         parts = (start.response or b"").split(b"\0")
         return parts[1].decode("utf-8", "surrogateescape") if len(parts) == 3 else ""
+    if (start.mechanism or "").startswith("SCRAM-"):
+        return _user_of_scram(start.response or b"")
     return tls_subject if start.mechanism == "EXTERNAL" else ""
+
+
+def _user_of_scram(first_message: bytes) -> str:
+    """Section 5.1 of RFC 5802: `n,,n=user,r=nonce`, in which the name of another user to act for may stand second."""
+    parts = first_message.split(b",")
+    if len(parts) < 4 or parts[1] or not parts[2].startswith(b"n="):
+        return ""
+    return parts[2][2:].replace(b"=2C", b",").replace(b"=3D", b"=").decode("utf-8", "surrogateescape")
