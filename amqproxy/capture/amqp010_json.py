@@ -175,7 +175,7 @@ def _fields(
         if code == 0xF1:
             at = put_bytes(out, at, _TRUE if present >> index & 1 else _FALSE)
             continue
-        size = _size_at(p, position, end, code)
+        size = value_size_at(p, position, end, code)
         if size < 0:
             return -1
         at = put_bytes(out, at, _MASK) if index == secret else _value(out, at, data, position, size, code, 1)
@@ -199,9 +199,8 @@ def _put_first(out: cython.p_uchar, at: cython.Py_ssize_t, key: bytes) -> cython
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
-def _size_at(
+def value_size_at(
     p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
 ) -> cython.longlong:
     """The bytes of a value of a type, its size included; -1 where it goes past the end, or the type is reserved."""
@@ -273,11 +272,14 @@ def _value(
     if code == 0x08:  # boolean
         return put_bytes(out, at, _TRUE if p[position] else _FALSE)
     if code == 0x48:  # uuid
-        return _uuid(out, at, p, position)
+        out[at] = 34
+        at = put_uuid(out, at + 1, p, position)
+        out[at] = 34
+        return at + 1
     if code == 0xE1:  # sequence-set
         return _ranges(out, at, p, position + 2, end)
     if code == 0xA8:
-        return _map(out, at, data, position + 4, end, depth)
+        return put_map(out, at, data, position + 4, end, depth)
     if code == 0xA9:
         return _list(out, at, data, position + 4, end, depth)
     if code == 0xAA:
@@ -324,13 +326,12 @@ def _rare(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _uuid(
+def put_uuid(
     out: cython.p_uchar, at: cython.Py_ssize_t, p: cython.p_const_uchar, position: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
+    """The digits of a UUID, without quotes: 36 bytes."""
     digits: cython.p_const_uchar = _HEX
     index: cython.Py_ssize_t
-    out[at] = 34
-    at += 1
     for index in range(16):
         if index == 4 or index == 6 or index == 8 or index == 10:
             out[at] = 45
@@ -338,8 +339,7 @@ def _uuid(
         out[at] = digits[p[position + index] >> 4]
         out[at + 1] = digits[p[position + index] & 15]
         at += 2
-    out[at] = 34
-    return at + 1
+    return at
 
 
 @cython.cfunc
@@ -373,7 +373,7 @@ def _ranges(
 
 @cython.cfunc
 @cython.exceptval(-2, check=False)
-def _map(
+def put_map(
     out: cython.p_uchar,
     at: cython.Py_ssize_t,
     data: bytes,
@@ -409,7 +409,7 @@ def _map(
             if at < 0:
                 return -1
             out[at] = 58
-            size = _size_at(p, position + 1, end, p[position])
+            size = value_size_at(p, position + 1, end, p[position])
             if size < 0 or _is_reserved(p[position]):
                 return -1
             at = _value(out, at + 1, data, position + 1, size, p[position], depth + 1)
@@ -449,7 +449,7 @@ def _list(
                 out[at] = 44
                 at += 1
             count += 1
-            size = _size_at(p, position + 1, end, p[position])
+            size = value_size_at(p, position + 1, end, p[position])
             if size < 0 or _is_reserved(p[position]):
                 return -1
             at = _value(out, at, data, position + 1, size, p[position], depth + 1)
@@ -488,7 +488,7 @@ def _array(
         if code >= 0xF0 or _is_reserved(code):
             return -1
         while position < end:
-            size = _size_at(p, position, end, code)
+            size = value_size_at(p, position, end, code)
             if size < 0 or count == 0:
                 return -1
             at = _value(out, at, data, position, size, code, depth + 1)
@@ -527,5 +527,5 @@ def _is_known(p: cython.p_const_uchar, position: cython.Py_ssize_t, key: cython.
             if i > size:
                 return True
         position += 1 + p[position]
-        position += 1 + _size_at(p, position + 1, key, p[position])
+        position += 1 + value_size_at(p, position + 1, key, p[position])
     return False

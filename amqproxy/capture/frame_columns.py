@@ -18,21 +18,27 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010 import frame as amqp010
+from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
+from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.capture.amqp010_row import row_of
+from amqproxy.capture.amqp010_row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SETTLEMENTS, row_of
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, records_of
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import TYPES, Record, encoded
+from amqproxy.taps.trace.transfers import JMS_TYPE, MILLISECONDS
 
 if not cython.compiled:
-    from amqproxy.capture.byte_access import field_size_at, long_at, long_long_at
+    from amqproxy.capture.amqp010_json import put_arguments, put_map, put_properties, put_uuid, value_size_at
+    from amqproxy.capture.byte_access import field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
 
 MAX_ROWS = 1 << 20
 """Rows of one batch."""
@@ -157,6 +163,57 @@ _HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
 """Of eight bytes those bits that none of them has if they are ASCII."""
 _MOST = 2**63 - 1
 
+
+def _places_of_0_10(index: int, sender: str) -> bytes:
+    """Of each field of a control or command the column, or 255."""
+    cls = AMQP010_METHODS[index]
+    names = [ARGUMENT_COLUMNS.get(name) for name, _ in cls.spoken]
+    if cls is MessageTransfer and sender == "client":
+        names = ["exchange" if name == "consumer_tag" else name for name in names]
+    return bytes([255 if name is None else _place(name) for name in names])
+
+
+_COLUMNS_OF_PROPERTIES = {name: column for column, name in PROPERTY_COLUMNS.items()} | {
+    "ttl": "expiration",
+    "exchange": "exchange",
+    "routing_key": "routing_key",
+    "redelivered": "redelivered",
+    "content_length": "body_size",
+    "application_headers": "headers",
+}
+
+
+def _places_in_header(fields: tuple[str, ...]) -> bytes:
+    """Of each property of 0-10 the column, or 255."""
+    names = [None if field == "expiration" else _COLUMNS_OF_PROPERTIES.get(field) for field in fields]
+    return bytes([255 if name is None else _place(name) for name in names])
+
+
+_AMQP010_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in AMQP010_METHODS))
+_AMQP010_PLACES = cython.declare(
+    tuple,
+    tuple(
+        tuple(_places_of_0_10(index, sender) for index in range(len(AMQP010_METHODS)))
+        for sender in ("client", "server")
+    ),
+)
+_AMQP010_CLASS_OF = cython.declare(
+    bytes, bytes([CLASS_NAMES.index(cls.name.partition(".")[0]) for cls in AMQP010_METHODS])
+)
+_AMQP010_METHOD_OF = cython.declare(bytes, bytes([METHOD_NAMES.index(cls.name) for cls in AMQP010_METHODS]))
+_AMQP010_SETTLES = cython.declare(bytes, bytes([cls in SETTLEMENTS for cls in AMQP010_METHODS]))
+_DELIVERY = cython.declare(bytes, DeliveryProperties.layout)
+_DELIVERY_PLACES = cython.declare(bytes, _places_in_header(DeliveryProperties.fields))
+_MESSAGE = cython.declare(bytes, MessageProperties.layout)
+_MESSAGE_PLACES = cython.declare(bytes, _places_in_header(MessageProperties.fields))
+_JMS_TYPE = cython.declare(bytes, JMS_TYPE.encode())
+_MILLISECONDS = cython.declare(cython.longlong, MILLISECONDS)
+_TRANSFER = cython.declare(cython.int, MessageTransfer.index)
+_OVERHEAD = cython.declare(cython.Py_ssize_t, amqp010.OVERHEAD)
+_COMMAND = cython.declare(cython.int, amqp010.COMMAND)
+_HEADER = cython.declare(cython.int, amqp010.HEADER)
+_CONTROL_TYPE = cython.declare(cython.int, FRAME_TYPES.index("control"))
+
 _TS_NS = cython.declare(cython.int, _place("ts_ns"))
 _TIME = cython.declare(cython.int, _place("time"))
 _STREAM = cython.declare(cython.int, _place("stream"))
@@ -172,6 +229,14 @@ _SIZE = cython.declare(cython.int, _place("size"))
 _BODY_SIZE = cython.declare(cython.int, _place("body_size"))
 _ARGUMENTS = cython.declare(cython.int, _place("arguments"))
 _BODY = cython.declare(cython.int, _place("body"))
+_EXCHANGE = cython.declare(cython.int, _place("exchange"))
+_DELIVERY_TAG = cython.declare(cython.int, _place("delivery_tag"))
+_MULTIPLE = cython.declare(cython.int, _place("multiple"))
+_HEADERS = cython.declare(cython.int, _place("headers"))
+_EXPIRATION = cython.declare(cython.int, _place("expiration"))
+_MESSAGE_TYPE = cython.declare(cython.int, _place("message_type"))
+_COMMAND_ID = cython.declare(cython.int, _place("command_id"))
+_FLAGS = cython.declare(cython.int, _place("flags"))
 
 
 @cython.final
@@ -415,8 +480,10 @@ class FrameColumns:
     _leg: cython.int
     _sender: cython.int
     _named: object
+    _spoken: object
     # The connection whose number in the dictionary of this batch is known.
     _connection_text: object
+    _protocol_text: object
     _connection: cython.longlong
     _protocol: cython.longlong
 
@@ -436,7 +503,7 @@ class FrameColumns:
         self._size = self.columns[_SIZE]
         self._class = self.columns[_CLASS]
         self._method = self.columns[_METHOD]
-        self._named = self._connection_text = None
+        self._named = self._connection_text = self._spoken = self._protocol_text = None
 
     def flush(self) -> None:
         """Hand over the rows that there are."""
@@ -457,7 +524,7 @@ class FrameColumns:
     def add(self, passed: Decoded) -> None:
         """Add the rows of what passed."""
         if (
-            not isinstance(passed, DecodedFrames)
+            not isinstance(passed, DecodedFrames | DecodedAMQP010Frames)
             or passed.note is not NOTHING
             or not -_MOST <= passed.ts_ns <= _MOST
             or passed.stream > _MOST
@@ -465,6 +532,9 @@ class FrameColumns:
             self._add_records(passed)
             return
         self._share(passed)
+        if isinstance(passed, DecodedAMQP010Frames):
+            self._add_of_0_10(passed)
+            return
         frames = passed.frames
         data: bytes
         p: cython.p_const_uchar
@@ -488,9 +558,10 @@ class FrameColumns:
         self._put_shared()
 
     @cython.cfunc
-    def _share(self, passed: DecodedFrames) -> object:
+    def _share(self, passed: DecodedFrames | DecodedAMQP010Frames) -> object:
         """Take what the rows of one packet share."""
         self._named = passed.connection
+        self._spoken = NAME if isinstance(passed, DecodedFrames) else AMQP010
         self._ts_ns = passed.ts_ns
         self._time = _micros(self._ts_ns)
         self._stream = passed.stream
@@ -506,10 +577,11 @@ class FrameColumns:
         row: cython.Py_ssize_t = self._first
         end: cython.Py_ssize_t = self.row
         if row < end:
-            if self._connection_text is not self._named:
+            if self._connection_text is not self._named or self._protocol_text is not self._spoken:
                 self._connection = self._column(_CONNECTION).number_of(self._named)  # type: ignore[arg-type]
-                self._protocol = self._column(_PROTOCOL).number_of(NAME)
+                self._protocol = self._column(_PROTOCOL).number_of(self._spoken)  # type: ignore[arg-type]
                 self._connection_text = self._named
+                self._protocol_text = self._spoken
             self._column(_TS_NS)._fill_rows(row, end, self._ts_ns)
             self._column(_TIME)._fill_rows(row, end, self._time)
             self._column(_STREAM)._fill_rows(row, end, self._stream)
@@ -710,6 +782,229 @@ class FrameColumns:
             index += 1
         return position == end
 
+    # --- AMQP 0-10
+
+    @cython.cfunc
+    def _add_of_0_10(self, passed: DecodedAMQP010Frames) -> object:
+        frame: AMQP010Frame
+        for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
+            if not self._add_frame_of_0_10(frame, -1 if command_id is None else command_id):
+                self._put_shared()
+                self._add_records(msgspec.structs.replace(passed, frames=[frame], command_ids=[command_id]))
+        self._put_shared()
+        return None
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add_frame_of_0_10(self, frame: AMQP010Frame, command_id: cython.longlong) -> cython.Py_ssize_t:
+        """Add the row of a frame: 1, or 0 if it is odd. An id below 0 is not known."""
+        data: bytes = frame._buffer
+        p: cython.p_const_uchar = data
+        start: cython.Py_ssize_t = frame._start + _OVERHEAD
+        end: cython.Py_ssize_t = frame._end
+        kind: cython.int = frame.kind
+        row: cython.Py_ssize_t = self.row
+        text_bytes: cython.Py_ssize_t = self._text_bytes
+        column: Column
+        if kind > _HEADER:
+            if frame.lost:
+                return 0
+            if self._body:
+                stop: cython.Py_ssize_t = end if end - start <= self._body else start + self._body
+                self._column(_BODY)._put_text(row, p, start, stop)
+                self._text_bytes += stop - start
+        elif frame.flags & 3 != 3 or end - start > _MAX_PAYLOAD or (kind <= _COMMAND and frame.index < 0):
+            return 0
+        elif kind <= _COMMAND:
+            if not self._method_of_0_10(data, start, end, kind, frame.index, command_id):
+                return self._erase(text_bytes)
+            self._class._put_8_bits(row, _byte_of(_AMQP010_CLASS_OF, frame.index))
+            self._method._put_32(row, _byte_of(_AMQP010_METHOD_OF, frame.index))
+        elif not self._header_of_0_10(data, start, end):
+            return self._erase(text_bytes)
+        if command_id >= 0:
+            self._column(_COMMAND_ID)._put_64(row, command_id)
+        self._column(_FLAGS)._put_8_bits(row, frame.flags)
+        column = self._channel
+        _put_4(column._p_data, row * 4, frame.channel)
+        column.count += 1
+        column = self._type
+        column._p_data[row] = _CONTROL_TYPE + kind if kind <= _COMMAND else kind - 1
+        column.count += 1
+        column = self._size
+        _put_8(column._p_data, row * 8, end - start)
+        column.count += 1
+        self._next_row()
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _method_of_0_10(
+        self,
+        data: bytes,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        kind: cython.int,
+        index: cython.int,
+        command_id: cython.longlong,
+    ) -> cython.int:
+        """Write the arguments: 1, or 0 if the control or command is odd."""
+        p: cython.p_const_uchar = data
+        row: cython.Py_ssize_t = self.row
+        column: Column = self._column(_ARGUMENTS)
+        size: cython.Py_ssize_t
+        at: cython.Py_ssize_t = column._begin_text(row, 4096 + (end - start) * _GROWTH)
+        # All is checked by this; where there is no such column, what was written is passed over.
+        at = put_arguments(column.text, at, data, start, end, kind, index)
+        if at < 0:
+            return 0
+        if self._has_arguments:
+            self._text_bytes += at - column.size
+            column._end_text(row, at)
+        start += 4 if kind == _COMMAND else 2
+        self._fields_of_0_10(data, start, end, _AMQP010_LAYOUTS[index], _AMQP010_PLACES[self._sender][index])
+        if index == _TRANSFER:
+            if self._sender:
+                if command_id >= 0:
+                    self._column(_DELIVERY_TAG)._put_64(row, command_id)
+            elif not p[start] & 1:
+                self._column(_EXCHANGE)._put_text(row, p, start, start)  # the default one
+        elif _byte_of(_AMQP010_SETTLES, index) and p[start] & 1:
+            size = p[start + 2] << 8 | p[start + 3]
+            start += 4
+            if size:
+                self._column(_DELIVERY_TAG)._put_64(row, long_at(p, start + size - 4))
+                self._column(_MULTIPLE)._put_bit(row, size > 8 or long_at(p, start) != long_at(p, start + 4))
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _header_of_0_10(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Write the properties: 1, or 0 if the header is odd."""
+        p: cython.p_const_uchar = data
+        column: Column = self._column(_HEADERS)
+        stop: cython.Py_ssize_t
+        at: cython.Py_ssize_t = column._begin_text(self.row, 4096 + (end - start) * _GROWTH)
+        if put_properties(column.text, at, data, start, end) < 0:  # all is checked by this
+            return 0
+        while start < end:
+            stop = start + 4 + long_at(p, start)
+            if p[start + 5] == 1:
+                self._fields_of_0_10(data, start + 6, stop, _DELIVERY, _DELIVERY_PLACES)
+            elif p[start + 5] == 3:
+                self._fields_of_0_10(data, start + 6, stop, _MESSAGE, _MESSAGE_PLACES)
+            start = stop
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _fields_of_0_10(
+        self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, layout: bytes, places: bytes
+    ) -> cython.int:
+        """Write the fields that have columns, behind their packing flags; they were found good."""
+        p: cython.p_const_uchar = data
+        program: cython.p_const_uchar = layout
+        place_of: cython.p_const_uchar = places
+        present: cython.uint = p[position] | p[position + 1] << 8
+        count: cython.Py_ssize_t = len(layout)
+        index: cython.Py_ssize_t
+        place: cython.int
+        size: cython.longlong
+        position += 2
+        for index in range(count):
+            place = place_of[index]
+            if program[index] == 0xF1:  # bit
+                if place != 255 and (layout is not _DELIVERY or self._sender):
+                    self._column(place)._put_bit(self.row, present >> index & 1)
+            elif present >> index & 1:
+                size = value_size_at(p, position, end, program[index])
+                if place != 255:
+                    self._field_of_0_10(data, position, position + size, program[index], place)
+                position += size
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _field_of_0_10(
+        self,
+        data: bytes,
+        position: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        code: cython.int,
+        place: cython.int,
+    ) -> cython.int:
+        """Write the value of a type that is at `data[position:end]`, its size included."""
+        p: cython.p_const_uchar = data
+        row: cython.Py_ssize_t = self.row
+        column: Column = self._column(place)
+        at: cython.Py_ssize_t
+        number: cython.longlong
+        if code == 0xE3:  # of a reply-to, the routing key: behind its size, its packing flags, and the exchange
+            at = position + 4
+            if p[position + 2] & 1:
+                at += 1 + p[at]
+            if not p[position + 2] & 2:
+                at = end - 1  # there is none
+            position = at
+            code = 0x85
+        if code == 0x85:  # str8
+            column._put_text(row, p, position + 1, end)
+            self._text_bytes += end - position
+        elif code == 0x95 or code == 0x90:  # str16, vbin16
+            column._put_text(row, p, position + 2, end)
+            self._text_bytes += end - position
+        elif code == 0x02:  # uint8
+            column._put_32(row, p[position])
+        elif code == 0x12:  # uint16
+            column._put_32(row, p[position] << 8 | p[position + 1])
+        elif code == 0x38:  # datetime
+            number = signed_long_long_at(p, position)
+            column._put_64(row, number // 1000 if number >= _MILLISECONDS else number)
+        elif code == 0x32:  # uint64
+            if place == _EXPIRATION:
+                at = column._begin_text(row, 20)
+                column._end_text(row, put_digits(column.text, at, long_long_at(p, position)))
+            else:
+                self._put_unsigned(place, p, position)
+        elif code == 0x48:  # uuid
+            at = column._begin_text(row, 36)
+            column._end_text(row, put_uuid(column.text, at, p, position))
+            self._text_bytes += 36
+        elif code == 0xA8:  # map
+            at = column._begin_text(row, 64 + (end - position) * _GROWTH)
+            at = put_map(column.text, at, data, position + 4, end, 1)
+            self._text_bytes += at - column.size
+            column._end_text(row, at)
+            self._put_jms_type(p, position + 4, end)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_jms_type(self, p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Write the type of a message that Qpid's clients have in a map, which was found good, if that is a text."""
+        name: cython.p_const_uchar = _JMS_TYPE
+        length: cython.Py_ssize_t = len(_JMS_TYPE)
+        index: cython.Py_ssize_t
+        code: cython.int
+        is_it: cython.bint
+        position += 4  # of the count
+        while position < end:
+            is_it = p[position] == length
+            if is_it:
+                for index in range(length):
+                    if p[position + 1 + index] != name[index]:
+                        is_it = False
+                        break
+            position += 1 + p[position]
+            code = p[position]
+            size: cython.longlong = value_size_at(p, position + 1, end, code)
+            if is_it and (code == 0x85 or code == 0x95 or code == 0x84 or code == 0x94 or code == 0x04):
+                index = 0 if code == 0x04 else 1 if code < 0x90 else 2
+                self._column(_MESSAGE_TYPE)._put_text(self.row, p, position + 1 + index, position + 1 + size)
+                self._text_bytes += size
+            position += 1 + size
+        return 0
+
     # --- by way of records
 
     @cython.cfunc
@@ -805,6 +1100,14 @@ def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
     """The index of the method in the frame at a place."""
     index_of: cython.p_const_uchar = _INDEX_OF
     return index_of[p[start + 8] * 256 + p[start + 10]]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _byte_of(table: bytes, index: cython.int) -> cython.int:
+    p: cython.p_const_uchar = table
+    return p[index]
 
 
 @cython.cfunc

@@ -2,7 +2,9 @@
 
 from hypothesis import strategies as st
 
+from amqproxy.amqp010 import frame as amqp010
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, METHOD, encode_frame
+from tests.amqp010 import strategies as amqp010_strategies
 from tests.amqp091 import strategies
 from tests.capture import golden, shared_captures
 
@@ -31,3 +33,20 @@ def payloads(draw: st.DrawFn) -> bytes:
 
 frames = st.lists(st.one_of(payloads(), st.just(HEARTBEAT_FRAME)), min_size=1, max_size=8).map(b"".join)
 times = st.one_of(st.integers(0, 2**62), st.integers(-(2**70), 2**70))
+
+
+@st.composite
+def amqp010_frames(draw: st.DrawFn) -> amqp010.Frame:
+    """A frame of 0-10 whose head is right; its payload may be anything."""
+    kind = draw(st.sampled_from((amqp010.COMMAND, amqp010.HEADER, amqp010.HEADER, amqp010.BODY)))
+    flags = draw(st.one_of(st.just(amqp010.WHOLE_ASSEMBLY), st.integers(0, 15)))
+    if kind == amqp010.COMMAND:
+        method = draw(amqp010_strategies.methods)
+        kind, payload = int(method.segment), method.encode()
+    elif kind == amqp010.HEADER:
+        payload = draw(amqp010_strategies.headers).encode()
+    else:
+        payload = draw(st.one_of(st.text(max_size=40).map(str.encode), st.binary(max_size=40)))
+    if draw(st.booleans()):
+        payload = payload[:2] + draw(strategies.mutated(st.just(payload[2:])))
+    return amqp010.Frame(amqp010.encode_frame(flags, kind, draw(st.integers(0, 0xFFFF)), payload[:65_000]))

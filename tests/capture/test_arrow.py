@@ -15,14 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import BODY, Frame, encode_frame
+from amqproxy.capture import frame_columns
+from amqproxy.capture.amqp010_row import row_of
 from amqproxy.capture.arrow import record_batches, schema
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded, records_of
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.amqp010 import recorded
-from tests.capture.any_frames import CAPTURES, WHERE, frames, times
+from tests.capture.any_frames import CAPTURES, WHERE, amqp010_frames, frames, times
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "arrow.md"
 MOST = 2**63 - 1
@@ -172,6 +175,38 @@ def test_any_frames_give_the_rows_of_their_lines(data: bytes, ts_ns: int, stream
     noted = msgspec.structs.replace(chunk, ts_ns=-1, leg="upstream", note=note)
     cut = DecodedFrames(*WHERE, [Frame(encode_frame(BODY, 1, b"ab" + bytes(8)), 3, 8)])
     check([chunk, as_list, noted, cut, StreamEnded(5, 3, "one", "over"), chunk], body, rows)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(amqp010_frames(), st.one_of(st.none(), st.integers(0, 2**32 - 1))), min_size=1, max_size=8),
+    st.sampled_from(("client", "server")),
+    st.integers(0, 60),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_rows_of_0_10_are_those_of_its_records(
+    found: list[tuple[AMQP010Frame, int | None]], sender: str, body: int, rows: int, arguments: bool
+) -> None:
+    frames, numbers = zip(*found, strict=True)
+    passed = DecodedAMQP010Frames(5, 3, "one", sender, frames, numbers)
+    by_record = msgspec.structs.replace(passed, note=Note())  # which is not looked into, but has nothing
+    batches = [
+        list(record_batches([each, each], rows=rows, body=body, arguments=arguments)) for each in (passed, by_record)
+    ]
+    for batch in batches[0]:
+        batch.validate(full=True)
+    assert pa.Table.from_batches(batches[0]).to_pylist() == pa.Table.from_batches(batches[1]).to_pylist()
+
+
+@pytest.mark.parametrize("name", recorded.SESSIONS)
+def test_most_frames_of_0_10_need_no_record(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(frame_columns, "row_of", lambda frame, *given: made.append(frame.name) or row_of(frame, *given))
+    count = sum(batch.num_rows for batch in record_batches(recorded.decoded(name), arguments=True, body=8))
+    rare = {"header", "queue.declare", "execution.result"}
+    assert {name for name in made if not name.startswith("dtx.")} <= rare, "types that are rare"
+    assert len(made) * 8 < count
 
 
 def test_a_batch_ends_where_its_texts_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
