@@ -519,7 +519,14 @@ class Conversation:
             else:
                 passed.append(
                     DecodedAMQP010Frames(
-                        ts_ns, self.stream, self.connection, sender, each.frames, each.command_ids, self.leg
+                        ts_ns,
+                        self.stream,
+                        self.connection,
+                        sender,
+                        each.frames,
+                        each.command_ids,
+                        self.leg,
+                        self._note,
                     )
                 )
 

@@ -63,12 +63,16 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sende
 
 
 class Counts(msgspec.Struct):
-    """How many frames were `compared`, and how many not, since something was missing before them."""
+    """How many frames were `compared`, and how many not, since something was missing before them.
+
+    Connections of `other_protocols` than 0-9-1 are not compared at all.
+    """
 
     compared: int = 0
     not_compared: int = 0
     differences: int = 0
     known: int = 0
+    other_protocols: int = 0
 
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__struct_fields__}
@@ -77,7 +81,11 @@ class Counts(msgspec.Struct):
         text = f"{self.compared} frames compared, {self.differences} differences"
         known = f", {self.known} by known faults of tshark" if self.known else ""
         behind = f", {self.not_compared} frames not compared behind holes" if self.not_compared else ""
-        return text + known + behind
+        others = ""
+        if self.other_protocols:
+            many = f"{self.other_protocols} connection{'s' * (self.other_protocols > 1)}"
+            others = f", {many} of other protocols than {NAME} not compared"
+        return text + known + behind + others
 
 
 def verified(
@@ -95,8 +103,12 @@ def verified(
     """
     survey = _Survey()
     ports: set[int] = set()
+    others: set[int] = set()
     for each in read_decoded(file, notify, leg=BOTH_LEGS, engine=survey):
         ports.add(int(each.connection.rpartition(":")[2]))
+        if isinstance(each, DecodedProtocolHeader | SkippedBytes) and each.sender == "client" and each.protocol != NAME:
+            others.add(each.stream)
+    counts.other_protocols = len(others)
     if not ports:
         return
     comparison = _Comparison(name or file, survey.tiny)

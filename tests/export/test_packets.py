@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded, records_of
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded, records_of
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.observed import observed
 from amqproxy.export.packets import ExportedPackets
@@ -68,8 +69,6 @@ def records(decoded: Iterable[Decoded]) -> list[dict[str, Any]]:
 
 
 def _plain(record: Any) -> dict[str, Any]:
-    import msgspec
-
     return msgspec.json.decode(record.to_json())
 
 
@@ -184,6 +183,15 @@ def test_notes_and_legs_are_kept() -> None:
     assert (client.leg, client.note) == ("client", note)
     legs = [each.leg for each in reread(data, "both") if isinstance(each, DecodedFrames) and each.note != NOTHING]
     assert legs == ["client", "upstream"]
+
+
+def test_notes_of_0_10_are_kept() -> None:
+    note = Note(rules=("no",), tags=("a",), verdict="changed")
+    original = recorded.decoded(recorded.QPIDD)
+    place = next(index for index, each in enumerate(original) if isinstance(each, DecodedAMQP010Frames))
+    original[place] = msgspec.structs.replace(original[place], note=note)
+    again = reread(exported(original))
+    assert [each.note for each in again if isinstance(each, DecodedAMQP010Frames) and each.note != NOTHING] == [note]
 
 
 def test_logins_are_not_exported() -> None:
