@@ -134,7 +134,7 @@ class _Sources:
             read_again=is_read_again,
             leg=self._leg,
             keylog=self._keylog,
-            reads_amqp010=not is_read_again,
+            reads_amqp010=True,
         )
 
 

@@ -31,6 +31,8 @@ FRAME_COLUMNS = (
     "offset",
     "lost",
     *_RULES,
+    "command_id",
+    "flags",
 )
 """`arguments` has all of a method's arguments, as JSON, and `properties.headers` all headers."""
 

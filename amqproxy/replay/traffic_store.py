@@ -25,7 +25,7 @@ class TrafficStore:
     def __init__(self, store: CommandStore, epoch_ns: int) -> None:
         self._store = store
         self._epoch_ns = epoch_ns
-        self._decoder = Decoder()
+        self._decoder = Decoder(reads_amqp010=True)
         self._streams: set[int] = set()
         self._last_ns = epoch_ns
 

@@ -11,6 +11,7 @@ import pytest
 from amqproxy.cli.failure import FAILED, MISUSED
 from amqproxy.comparison import command_store
 from amqproxy.testing.local_broker import LocalBroker
+from tests.amqp010 import recorded
 from tests.cli.outcome import Amqproxy
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -84,6 +85,27 @@ def test_two_brokers(amqproxy: Amqproxy) -> None:
     found = [each for each in map(json.loads, out.splitlines()) if each["report"] == "difference"]
     changes = {each["field"]: each for difference in found for each in difference.get("changes", ())}
     assert (changes["outcome"]["before"], changes["outcome"]["after"]) == ("unanswered", "answered")
+
+
+def test_captures_of_0_10(amqproxy: Amqproxy) -> None:
+    types, requests = (str(recorded.capture(name)) for name in (recorded.QPIDD, "brokerj9.2__jms-010-request-reply"))
+    code, out, _ = amqproxy("compare", types, types)
+    assert code == 0
+    assert out.endswith("A: 1 connection, 55 commands\nB: 1 connection, 55 commands\nno difference\n")
+    code, out, _ = amqproxy("compare", "--json", "--filter", "method == 'message.transfer'", types, requests)
+    reports = [json.loads(line) for line in out.splitlines()]
+    assert code == FAILED
+    assert reports[-1]["connections"] == {"a": 1, "b": 2}
+    assert {each["method"] for each in reports if each.get("type") in ("publish", "deliver")} == {"message.transfer"}
+
+
+def test_two_brokers_with_0_10(amqproxy: Amqproxy) -> None:
+    with LocalBroker() as one, LocalBroker() as other:
+        capture = recorded.capture("brokerj9.2__jms-010-tx")
+        code, out, _ = amqproxy("compare", one.url, other.url, "--replay", str(capture))
+    assert code == 0
+    assert "tx.commit                         3 " in out
+    assert out.endswith("no difference\n")
 
 
 def test_two_brokers_by_standard_input(amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from amqproxy.capture.files import read_packets
 from amqproxy.cli.failure import FAILED, MISUSED
 from amqproxy.export.columns import columns
 from amqproxy.export.packets import ExportedPackets
+from tests.amqp010 import recorded
 from tests.capture import building
 from tests.cli.outcome import Amqproxy
 from tests.export.dialogue import Dialogue
@@ -231,3 +232,25 @@ def test_csv_has_no_formulas(tmp_path: Path, amqproxy: Amqproxy) -> None:
     assert [row["routing_key"] for row in rows] == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\uff1d1+1", "a=1", "plain"]
     shown = amqproxy("decode", str(capture), "--messages", "--fields", "type,routing_key", "--separator", ",").out
     assert [line.partition(",")[2] for line in shown.splitlines() if line.startswith("publish")] == names
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet", "pcapng", "html"])
+def test_frames_of_0_10_are_exported(suffix: str, tmp_path: Path, amqproxy: Amqproxy) -> None:
+    file = tmp_path / f"frames.{suffix}"
+    code, _, _ = amqproxy("export", str(recorded.capture(recorded.QPIDD)), "--to", str(file))
+    assert code == 0
+    data = file.read_bytes()
+    if suffix == "parquet":
+        import pyarrow.parquet as pq
+
+        rows = pq.read_table(file)
+        assert rows.num_rows == 169
+        assert rows.column("method").to_pylist().count("message.transfer") == 12
+    elif suffix != "pcapng":
+        assert b"message.transfer" in data or b"published" in data
+    else:
+        first, again = (
+            [_but_for_the_number(line) for line in amqproxy("decode", "--json", str(each)).out.splitlines()]
+            for each in (recorded.capture(recorded.QPIDD), file)
+        )
+        assert first == again
