@@ -27,7 +27,7 @@ cdef class AttachmentMeter:
     cdef readonly dict consumers
     cdef readonly unsigned long long published
     cdef readonly unsigned long long delivered
-    cdef readonly bint is_transactional
+    cdef public bint is_transactional
     cdef SendingPeer _client
     cdef SendingPeer _server
 

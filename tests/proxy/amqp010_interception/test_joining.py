@@ -23,7 +23,7 @@ def test_they_know_the_next_ids_and_what_is_metered() -> None:
     numberings = {peer: CommandNumbering() for peer in Peer}
     numberings[CLIENT].number(point(70))
     meter = AttachmentMeter()
-    meter.consumers = {"d": Subscribed("q", True, False), "e": Subscribed("r", False, False)}
+    meter.consumers.update({"d": Subscribed("q", True, False), "e": Subscribed("r", False, False)})
     meter.is_transactional = True
     under_way: dict[Peer, set[tuple[int, int]]] = {CLIENT: {(1, 1)}, SERVER: set()}
     join_sessions(stage.legs, numberings, under_way, {1: meter}.get)

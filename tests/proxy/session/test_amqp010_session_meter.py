@@ -43,10 +43,10 @@ async def test_what_cannot_be_read_is_not_waited_for() -> None:
 
 def test_one_that_fails_counts_no_more(log: list[structlog.typing.EventDict]) -> None:
     meter = AMQP010SessionMeter(Metrics(), contained)
-    meter.feed(CLIENT, [None], [None])
+    meter.feed(CLIENT, [], [None])
     assert meter.is_lost
     assert meter.attachment(1) is None
-    meter.feed(CLIENT, [None], [None])
+    meter.feed(CLIENT, [], [None])
     assert [each["event"] for each in log if each["log_level"] == "error"] == ["messages not counted"]
 
 
