@@ -24,7 +24,7 @@ from amqproxy.taps.note import Note
 from tests.amqp010 import recorded, strategies
 from tests.amqp091.strategies import mutated
 from tests.capture.any_frames import WHERE, times
-from tests.capture.test_json_lines import by_records, written
+from tests.capture.lines_of_records import by_records, written
 
 WHOLE = 0xF
 

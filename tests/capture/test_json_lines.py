@@ -12,25 +12,11 @@ from amqproxy.amqp091.methods import BasicAck, ConnectionSecureOk, ConnectionSta
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, records_of
-from amqproxy.capture.json_lines import JSONLines
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
-
-
-def by_records(passed: list[Decoded], body: int, *, has_both_legs: bool = False) -> bytes:
-    records = [record for each in passed for record in records_of(each, body=body, has_both_legs=has_both_legs)]
-    return b"".join([record.to_json() + b"\n" for record in records])
-
-
-def written(passed: list[Decoded], body: int, *, has_both_legs: bool = False) -> bytes:
-    lines = JSONLines(body, has_both_legs=has_both_legs)
-    counts = [lines.add(each) for each in passed]
-    taken = lines.take()
-    assert taken.count(b"\n") == sum(counts)
-    assert (lines.take(), lines.size) == (b"", 0)
-    return taken
+from tests.capture.lines_of_records import by_records, written
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)

@@ -14,7 +14,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
-from tests.broker.amqp010.test_message_conversion import MESSAGES, PROPERTIES
+from tests.broker.amqp010.message_samples import MESSAGES, PROPERTIES
 from tests.broker.client import Client
 
 OF_TRANSFER = ("exchange", "routing_key", "content_length", "expiration")
