@@ -24,14 +24,14 @@ from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
 from amqproxy.proxy.session.release_timer import ReleaseTimer
-from amqproxy.proxy.session.session_effects import log_effects, send_copies
+from amqproxy.proxy.session.session_effects import impair, log_effects, send_copies
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.traffic import end_soon
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.verdict import Impairment, Verdict
+from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import TransportBroken
 
 
@@ -82,7 +82,7 @@ class AMQP010Rules:
     def begin(self, tasks: SessionTasks, relays: Iterable[AMQP010Relay]) -> None:
         """Both legs are connected, and rules apply from here on."""
         self._tasks, self._relays = tasks, relays
-        self.impair(self.interceptor.start(trio.current_time(), is_open=self._legs[CLIENT].is_open))
+        impair(self.interceptor.start(trio.current_time(), is_open=self._legs[CLIENT].is_open), self._legs, self._tasks)
 
     def apply(self, rules: RuleSet, kept: set[str]) -> None:
         """Go by other rules from here on, of which those that are `kept` go on with what they do to bytes."""
@@ -91,18 +91,18 @@ class AMQP010Rules:
             if isinstance(leg.transport, FaultyTransport):
                 leg.transport.lift(kept)
         self.interceptor.evaluator = self.interceptor.evaluator.moved(rules)
-        self.impair(self.interceptor.start(trio.current_time(), is_open=self._legs[CLIENT].is_open))
+        impair(self.interceptor.start(trio.current_time(), is_open=self._legs[CLIENT].is_open), self._legs, self._tasks)
 
     def opened(self) -> None:
         """The connection is open."""
-        self.impair(self.interceptor.start(trio.current_time(), is_open=True))
+        impair(self.interceptor.start(trio.current_time(), is_open=True), self._legs, self._tasks)
 
     # --- what follows from what has passed
 
     def follow_up(self) -> None:
         """Do what rules want besides, and note what may have changed of what waits."""
         effects = self.interceptor.take_effects()
-        self.impair(effects.impairments)
+        impair(effects.impairments, self._legs, self._tasks)
         log_effects(effects, self.interceptor, self._report, self._rules)
         if effects.mirrored:
             upstream = self._legs[SERVER].connection
@@ -120,17 +120,6 @@ class AMQP010Rules:
             relay.make_room()
         if self._tasks is not None and self._timer.move(self.interceptor.next_deadline):
             self._tasks.start_soon(self._keep_time)
-
-    def impair(self, impairments: Iterable[Impairment]) -> None:
-        """Have something done to the bytes for a peer."""
-        if self._tasks is None:
-            return  # nothing is left that they could be about
-        for impairment in impairments:
-            leg = self._legs[impairment.to]
-            if not isinstance(leg.transport, FaultyTransport):
-                leg.transport = FaultyTransport(leg.transport, random.random)
-                self._tasks.start_soon(leg.transport.run)
-            leg.transport.impair(impairment)
 
     # --- commands that wait
 

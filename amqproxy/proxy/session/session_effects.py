@@ -1,17 +1,23 @@
-"""Carries out what rules want besides what is sent to the two peers: log lines, and copies for mirrors."""
+"""Carries out what rules want besides what is sent to the two peers: log lines, copies for mirrors, stream faults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Mapping
 
+from amqproxy.peer import Peer
+from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import InterceptorEffects
+from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.passage import CoveredView
 from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.verdict import MirroredCopy
+from amqproxy.rules.verdict import Impairment, MirroredCopy
 from amqproxy.taps.metrics import Metrics
 
 
@@ -37,6 +43,20 @@ def send_copies(
             continue
         with report.contained("copy not made", lambda _: _drop_copy(report.metrics)):
             mirrors.put(copy, login)
+
+
+def impair(
+    impairments: Iterable[Impairment], legs: Mapping[Peer, Leg] | Mapping[Peer, AMQP010Leg], tasks: SessionTasks | None
+) -> None:
+    """Have something done to the bytes for a peer; in vain where there are no `tasks` any more."""
+    if tasks is None:
+        return
+    for impairment in impairments:
+        leg = legs[impairment.to]
+        if not isinstance(leg.transport, FaultyTransport):
+            leg.transport = FaultyTransport(leg.transport, random.random)
+            tasks.start_soon(leg.transport.run)
+        leg.transport.impair(impairment)
 
 
 def _drop_copy(metrics: Metrics) -> None:

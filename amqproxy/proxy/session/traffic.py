@@ -17,7 +17,6 @@ from amqproxy.amqp091.frame import FRAME_MIN_SIZE, Frame
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
-from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.leg import Leg
@@ -32,7 +31,7 @@ from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.relay import Relay
 from amqproxy.proxy.session.release_timer import ReleaseTimer
-from amqproxy.proxy.session.session_effects import log_effects, send_copies
+from amqproxy.proxy.session.session_effects import impair, log_effects, send_copies
 from amqproxy.proxy.session.session_meter import SessionMeter
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
@@ -43,7 +42,7 @@ from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.verdict import Impairment, Verdict
+from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.metering.message_meter import MessageMeter
 
@@ -217,7 +216,7 @@ class Traffic:
 
     def _carry_out(self, effects: InterceptorEffects) -> None:
         """Do what rules want besides, and note what may have changed of what waits."""
-        self._impair(effects.impairments)
+        impair(effects.impairments, self._legs, self._tasks)
         log_effects(effects, self.passage, self._report, self._rules)
         if effects.mirrored:
             upstream = self._legs[SERVER].connection
@@ -250,7 +249,7 @@ class Traffic:
         elif isinstance(method, ConnectionOpenOk):
             self._scope.deadline = math.inf
             self._report.note_open(self._legs[CLIENT].connection)
-            self._impair(self.passage.start(trio.current_time(), is_open=True))
+            impair(self.passage.start(trio.current_time(), is_open=True), self._legs, self._tasks)
         else:
             self._report.note_method(sender, method, trio.current_time())
 
@@ -382,16 +381,6 @@ class Traffic:
             self._measure(True, output, time.perf_counter())
         return output
 
-    def _impair(self, impairments: Iterable[Impairment]) -> None:
-        if self._tasks is None:
-            return  # nothing is left that they could be about
-        for impairment in impairments:
-            leg = self._legs[impairment.to]
-            if not isinstance(leg.transport, FaultyTransport):
-                leg.transport = FaultyTransport(leg.transport, random.random)
-                self._tasks.start_soon(leg.transport.run)
-            leg.transport.impair(impairment)
-
     # --- rules
 
     def apply_rules(self, rules: RuleSet, announce: Callable[[int], None]) -> None:
@@ -409,7 +398,7 @@ class Traffic:
             self._intercept(rules, announce)
         if self._tasks is not None:
             is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
-            self._impair(self.passage.start(trio.current_time(), is_open=is_open))
+            impair(self.passage.start(trio.current_time(), is_open=is_open), self._legs, self._tasks)
 
     def apply_tap(self) -> None:
         """Show the report's tap, if it has one now, what passes from here on."""

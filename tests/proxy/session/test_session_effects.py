@@ -5,14 +5,17 @@ import structlog
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
+from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.proxy.session.rule_log import RuleLog
-from amqproxy.proxy.session.session_effects import log_effects, send_copies
+from amqproxy.proxy.session.session_effects import impair, log_effects, send_copies
 from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.faults.impairments import Latency
 from amqproxy.rules.verdict import MirroredCopy, Verdict
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.legs import leg_in
@@ -68,3 +71,16 @@ def test_copies_that_cannot_be_sent_are_counted(log: list[structlog.typing.Event
         send_copies([MirroredCopy(PUBLISH)], mirrors, known, session)
         assert session.metrics.copies_dropped.labels("upstream")._value.get() == 1
     assert [each["event"] for each in log if each["log_level"] == "error"] == ["copy not made"]
+
+
+async def test_bytes_are_impaired_on_their_way_to_one_peer() -> None:
+    legs = {peer: leg_in(ConnectionState.OPEN, peer)[0] for peer in (CLIENT, SERVER)}
+    latency = [Latency(CLIENT, delay=2)]
+    impair(latency, legs, None)
+    assert not isinstance(legs[CLIENT].transport, FaultyTransport)
+    tasks = SessionTasks()
+    for _ in range(2):
+        impair(latency, legs, tasks)
+    assert isinstance(legs[CLIENT].transport, FaultyTransport)
+    assert not isinstance(legs[SERVER].transport, FaultyTransport)
+    assert tasks.count == 1, "for both"
