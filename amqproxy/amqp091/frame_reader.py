@@ -113,6 +113,10 @@ class ContentState:
         self.is_watched = False
         self.is_shown = False
 
+    def go_on(self, expects: int, index: int, remaining: int, contents: int) -> None:
+        """Go on where another state of the same channel was."""
+        self.expects, self.index, self.remaining, self.contents = expects, index, remaining, contents
+
     def advance(self, frame: Frame) -> None:
         """Take the next frame of the channel; `ProtocolError` when it may not come now."""
         raw: bytes = frame.raw
@@ -300,9 +304,10 @@ class FrameReader:
         self.content_states.pop(channel, None)
         self._recent_channel = -1
 
-    def skip(self, size: int) -> None:
-        """Count bytes that were read elsewhere, as a protocol header is, into `offset`."""
+    def skip(self, size: int, frames: int = 0) -> None:
+        """Count bytes that were read elsewhere, as a protocol header is, into `offset`; and whole frames."""
         self.offset += size
+        self.frames += frames
 
     @property
     def is_mid_content(self) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from amqproxy.app.cpu_quota import cpu_quota
 from amqproxy.config import Config
 from amqproxy.log import logger
 from amqproxy.proxy.stateful import AMQP010_KEPT, STATEFUL
-from amqproxy.pump.pumps import Pumps, are_available
+from amqproxy.pump.pumps import Pumps, are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics
 
 TEST_MODE = "AMQPROXY_TEST_PUMP"
@@ -24,18 +25,35 @@ MOST_THREADS = 4
 def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
     """They run until the block ends; None where there are none.
 
+    Where no thread is wanted, or can be had, they only keep idle connections.
+
     The integrated broker is in this process, and has its turn where the event loop has its own: no pump saves that.
     """
     threads = default_threads() if config.threads is None else config.threads
-    if not threads or config.upstream == "broker":
+    if config.upstream == "broker":
         yield None
-    elif not are_available():
+        return
+    if threads and not are_available():
         logger().warning("no pumps", reason="they are compiled, and for Linux", threads=threads)
-        yield None
-    else:
+    if threads and are_available():
         pumps = Pumps(threads, STATEFUL, metrics, amqp010_keeps=AMQP010_KEPT, **_forced())
         with pumps.started():
-            yield pumps if pumps.count else None
+            if pumps.count:
+                yield pumps
+                return
+    with _idle_pumps(metrics) as pumps_or_none:
+        yield pumps_or_none
+
+
+@contextmanager
+def _idle_pumps(metrics: Metrics) -> Iterator[Pumps | None]:
+    """What keeps idle connections for the event loop, which relays all others."""
+    if not may_be_idle():
+        yield None
+        return
+    pumps = Pumps(0, STATEFUL, metrics, is_idle_only=True)
+    with pumps.started():
+        yield pumps if pumps.count else None
 
 
 def default_threads() -> int:
@@ -50,7 +68,7 @@ def default_threads() -> int:
     return max(0, min(int(cores) - 1, MOST_THREADS))
 
 
-def _forced() -> dict[str, int]:
+def _forced() -> dict[str, Any]:
     """How a test wants connections handed over."""
     frames = int(os.environ.get(TEST_MODE) or 0)
     return {"most_frames": frames, "first_chunks": 1, "most_chunks": 1} if frames else {}

@@ -12,7 +12,6 @@ from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.control.amqp010_entries import amqp010_channels, amqp010_connection, amqp010_consumers
 from amqproxy.control.client_name import client_name, shown_text
-from amqproxy.proxy.session.ownership import Owner
 from amqproxy.proxy.session.session import Session
 from amqproxy.taps.record import json_mapping
 from amqproxy.taps.topology.client_requests import ConsumerView
@@ -36,7 +35,7 @@ def connection_entry(session: Session) -> Entry:
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),
         "mechanism": "" if start_ok is None else shown_text(start_ok.mechanism),
-        "relayed_by": "pump" if session.owner is Owner.PUMP else "event loop",
+        "relayed_by": "pump" if session.is_relayed_by_pump else "event loop",
         "tls": session.is_tls,
         "tls_subject": shown_text(client.tls_subject),
         "product": shown_text(properties.get("product", "")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Thread
@@ -12,15 +13,35 @@ from threading import Thread
 import trio
 
 from amqproxy.amqp010.frame_reader import EVERY_METHOD
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE
+from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.log import logger
+from amqproxy.pump import idle_pump
+from amqproxy.pump.idle_connection import IdleConnection
+from amqproxy.pump.idle_pump import IdlePump
 from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
-from amqproxy.pump.return_reasons import REASONS
+from amqproxy.pump.return_reasons import FORCED, REASONS, RECALLED
 from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics
 
 READ_EVERY = 0.25
 """Seconds after which what pumps have written down is counted; sooner where their journals are half full."""
+
+AnyPump = Pump | IdlePump
+AnyPumped = PumpedConnection | IdleConnection
+
+MANY_FRAMES = 256
+"""Frames after which it was worth while to hand a connection over."""
+
+IDLE_AFTER = 0.1
+"""Seconds without a byte after which a connection is handed over, however little has passed."""
+
+NEVER = 1 << 40
+"""Chunks that no session relays."""
+
+LONG = 10.0
+"""Seconds after which it was worth while to have an idle pump keep a connection."""
 
 FIRST_CHUNKS = 8
 """Chunks that a session relays itself before it hands its connection over."""
@@ -35,6 +56,8 @@ RETURNS_A_TURN = 25
 
 class Pumps:
     """So many `threads`, or with 0 none: then there is one pump, which the event loop runs.
+
+    With `is_idle_only`, it is an `IdlePump`, which a plain run has too: sessions hand over what is idle, and no more.
 
     There are fewer, or none, where the system refuses a thread, a descriptor or memory, or where a thread ends: then
     the log has a line, and the event loop relays what they would have. `count` is how many there are just now.
@@ -55,34 +78,42 @@ class Pumps:
         most_frames: int = 0,
         first_chunks: int = FIRST_CHUNKS,
         most_chunks: int = MOST_CHUNKS,
+        is_idle_only: bool = False,
     ) -> None:
-        self.first_chunks = first_chunks
-        self.most_chunks = most_chunks
+        self.is_idle_only = is_idle_only
+        self.first_chunks = NEVER if is_idle_only else first_chunks
+        self.most_chunks = 64 * NEVER if is_idle_only else most_chunks
+        self.most_held = 0 if is_idle_only else FRAME_MIN_SIZE
         self.handed_over = 0
         self._metrics = metrics
-        self._threads: dict[Pump, Thread] = {}
+        self._threads: dict[AnyPump, Thread] = {}
         self._watched: list[tuple[float, int, Callable[[], float | None]]] = []
         self._numbers = itertools.count()
         self._is_sooner = trio.Event()
-        self._pumps: list[Pump] = []
+        self._pumps: list[Pump | IdlePump] = []
+        tallies = metrics.tallies[CLIENT], metrics.tallies[SERVER]
+        pump: Pump | IdlePump
         for _ in range(max(1, threads)):
             try:
-                pump = Pump(
-                    (keeps[CLIENT], keeps[SERVER]),
-                    (metrics.tallies[CLIENT], metrics.tallies[SERVER]),
-                    LATENCY_BUCKETS,
-                    amqp010_keeps=amqp010_keeps,
-                    amqp010_tallies=(metrics.amqp010_tallies[CLIENT], metrics.amqp010_tallies[SERVER]),
-                    most_frames=most_frames,
-                    stuck_after=STUCK_AFTER if threads else 0.0,
-                    is_threaded=threads > 0,
-                )
+                if is_idle_only:
+                    pump = IdlePump(tallies)
+                else:
+                    pump = Pump(
+                        (keeps[CLIENT], keeps[SERVER]),
+                        tallies,
+                        LATENCY_BUCKETS,
+                        amqp010_keeps=amqp010_keeps,
+                        amqp010_tallies=(metrics.amqp010_tallies[CLIENT], metrics.amqp010_tallies[SERVER]),
+                        most_frames=most_frames,
+                        stuck_after=STUCK_AFTER if threads else 0.0,
+                        is_threaded=threads > 0,
+                    )
             except (OSError, MemoryError) as error:
                 _report_missing(error)
             else:
                 self._pumps.append(pump)
         metrics.before_scrape.append(self.collect)
-        metrics.pumped.set_function(lambda: self.connections)
+        metrics.pumped.set_function(lambda: 0 if is_idle_only else self.connections)
         metrics.pump_threads.set_function(lambda: len(self._threads))
         self._returns = {reason: metrics.pump_returns.labels(name) for reason, name in REASONS.items()}
 
@@ -96,16 +127,40 @@ class Pumps:
         """How many they have."""
         return sum(pump.connections for pump in self._pumps)
 
-    def take(self, connection: PumpedConnection) -> Pump:
-        """Relay a connection, until its `returned` is called; the pump that does. There must be one."""
+    def connection(
+        self,
+        readers: tuple[FrameReader, FrameReader],
+        descriptors: tuple[int, int],
+        returned: Callable[[], object],
+        note: Callable[[bool, memoryview, float, bool], object] | None,
+    ) -> AnyPumped:
+        """A connection as `take` has it; see `PumpedConnection`."""
+        kind = IdleConnection if self.is_idle_only else PumpedConnection
+        return kind(readers, descriptors, returned, note)
+
+    def was_worth_while(self, connection: AnyPumped) -> bool:
+        """Was it worth while to hand a connection over that is back?"""
+        if isinstance(connection, IdleConnection):
+            return time.monotonic() - connection.since >= LONG
+        return connection.reason in (FORCED, RECALLED) or connection.frames() >= MANY_FRAMES
+
+    def take(self, connection: AnyPumped) -> AnyPump | None:
+        """Relay a connection, until its `returned` is called; the pump that does. There must be one.
+
+        None where an idle pump cannot, since the system does not wait for one more.
+        """
         pump = min(self._pumps, key=lambda each: each.connections)
-        pump.take(connection)
+        try:
+            pump.take(connection)
+        except OSError:
+            return None
         self.handed_over += 1
         return pump
 
-    def note_return(self, connection: PumpedConnection) -> None:
+    def note_return(self, connection: AnyPumped) -> None:
         """Count that a connection is back."""
-        self._returns[connection.reason].inc()
+        if not self.is_idle_only:
+            self._returns[connection.reason].inc()
 
     def read_journals(self) -> None:
         """Have counted what has passed so far."""
@@ -132,7 +187,7 @@ class Pumps:
         for pump in self._pumps.copy():
             self._collect_of(pump)
 
-    def _collect_of(self, pump: Pump) -> None:
+    def _collect_of(self, pump: AnyPump) -> None:
         latency = self._metrics.latency
         counts, total = pump.collect()
         for place, count in enumerate(counts):
@@ -145,7 +200,7 @@ class Pumps:
     def started(self) -> Iterator[None]:
         """Their threads run, until the block ends. Then no connection is with them."""
         for number, pump in enumerate(self._pumps.copy(), 1):
-            if pump.is_threaded:
+            if not isinstance(pump, IdlePump) and pump.is_threaded:
                 thread = Thread(target=pump.run, name=f"pump {number}", daemon=True)
                 try:
                     thread.start()
@@ -187,7 +242,7 @@ class Pumps:
                 if again is not None:
                     self._push(now + again, offer)
 
-    async def _serve(self, pump: Pump) -> None:
+    async def _serve(self, pump: AnyPump) -> None:
         while not pump.has_ended:
             with trio.move_on_after(0 if pump.has_returned else READ_EVERY):
                 await trio.lowlevel.wait_readable(pump.returns_descriptor)
@@ -195,7 +250,7 @@ class Pumps:
             pump.read_journal()
         self._do_without(pump)
 
-    def _do_without(self, pump: Pump) -> None:
+    def _do_without(self, pump: AnyPump) -> None:
         """A pump's thread has ended, though nothing has stopped it: the event loop relays what it had."""
         had = pump.connections
         pump.recall_all()
@@ -204,7 +259,7 @@ class Pumps:
         del self._threads[pump]
         logger().error("pump ended", connections=had, left=len(self._pumps))
 
-    async def _turn(self, pump: Pump) -> None:
+    async def _turn(self, pump: AnyPump) -> None:
         """Run a pump that has no thread."""
         while True:
             await trio.lowlevel.wait_readable(pump.descriptor)
@@ -221,3 +276,8 @@ def _report_missing(error: Exception) -> None:
 def are_available() -> bool:
     """Can there be pumps? They are compiled, and for Linux."""
     return IS_AVAILABLE
+
+
+def may_be_idle() -> bool:
+    """Can there be idle pumps? Where the system has epoll."""
+    return idle_pump.is_available()

@@ -60,6 +60,10 @@ class TransportBroken(Exception):
     """The connection is broken; the text gives the reason."""
 
 
+class Interrupted(Exception):
+    """What waited in `SocketTransport.receive` is not to wait any longer."""
+
+
 class Transport(Protocol):
     """A connection to a peer. One task receives, any may send in turn.
 
@@ -124,6 +128,7 @@ class SocketTransport:
     """
 
     __slots__ = (
+        "_is_interrupted",
         "_left",
         "_lock",
         "_most_read",
@@ -151,6 +156,7 @@ class SocketTransport:
         self._lock: trio.Lock | None = None
         self._unsent: bytes | memoryview = b""
         self._left: tuple[bytes, int] | None = None
+        self._is_interrupted = False
 
     @property
     def is_sending(self) -> bool:
@@ -171,6 +177,15 @@ class SocketTransport:
             return None
         self.is_listening = True
         return self._socket.fileno()
+
+    def interrupt(self) -> None:
+        """Have the task that waits in `receive`, if it `is_listening`, raise `Interrupted`; not while a send waits.
+
+        That takes no cancel scope around each `receive`, which costs microseconds.
+        """
+        if self.is_listening:
+            self._is_interrupted = True
+            trio.lowlevel.notify_closing(self._socket)
 
     def take_back(self, unread: bytes, unsent: bytes, error: int = 0) -> None:
         """Receive and send here again: first, what has been received and not used, and what is still to be sent.
@@ -203,7 +218,12 @@ class SocketTransport:
                 try:
                     await trio.lowlevel.wait_readable(self._socket)
                 except (trio.ClosedResourceError, OSError, ValueError) as error:
-                    raise TransportBroken(_reason(error)) from None
+                    if not self._is_interrupted or self._socket.fileno() < 0:
+                        raise TransportBroken(_reason(error)) from None
+                finally:
+                    was_interrupted, self._is_interrupted = self._is_interrupted, False
+                if was_interrupted:
+                    raise Interrupted
                 self.is_listening = False
             elif self._turns >= self._turn:
                 self._turns = 0

@@ -10,8 +10,10 @@ from structlog.testing import capture_logs
 from amqproxy.app import pump_threads
 from amqproxy.app.pump_threads import default_threads, open_pumps
 from amqproxy.config import Config
-from amqproxy.pump.pumps import are_available
+from amqproxy.pump.pumps import are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics
+
+needs_epoll = pytest.mark.skipif(not may_be_idle(), reason="an idle pump needs epoll")
 
 
 @pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -21,9 +23,25 @@ def test_as_many_as_are_configured() -> None:
         assert len(pumps._pumps) == 2
 
 
-@pytest.mark.parametrize("config", [Config(threads=0), Config(upstream="broker")], ids=["not wanted", "broker"])
-def test_none(config: Config) -> None:
-    with capture_logs() as log, open_pumps(config, Metrics()) as pumps:
+def test_none_before_the_integrated_broker() -> None:
+    with capture_logs() as log, open_pumps(Config(upstream="broker"), Metrics()) as pumps:
+        assert pumps is None
+    assert log == []
+
+
+@needs_epoll
+def test_where_none_is_wanted_idle_connections_are_kept() -> None:
+    metrics = Metrics()
+    with capture_logs() as log, open_pumps(Config(threads=0), metrics) as pumps:
+        assert pumps is not None
+        assert (pumps.is_idle_only, pumps.count) == (True, 1)
+        assert metrics.registry.get_sample_value("amqproxy_pump_threads") == 0
+    assert log == []
+
+
+def test_none_where_the_system_has_no_epoll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump_threads, "may_be_idle", lambda: False)
+    with capture_logs() as log, open_pumps(Config(threads=0), Metrics()) as pumps:
         assert pumps is None
     assert log == []
 
@@ -44,11 +62,13 @@ def test_a_limit_of_time_counts_as_cores(quota: float, threads: int, monkeypatch
     assert default_threads() == threads
 
 
+@needs_epoll
 def test_by_default_none_where_there_can_be_none_and_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pump_threads, "are_available", lambda: False)
     assert default_threads() == 0
     with capture_logs() as log, open_pumps(Config(), Metrics()) as pumps:
-        assert pumps is None
+        assert pumps is not None
+        assert pumps.is_idle_only
     assert log == []
 
 
@@ -66,16 +86,19 @@ def test_none_where_the_system_has_no_thread_and_a_line_says_so() -> None:
     before = threading.stack_size(1 << 46)  # more than there are addresses
     try:
         with capture_logs() as log, open_pumps(Config(threads=1), Metrics()) as pumps:
-            assert pumps is None
+            assert pumps is not None
+            assert pumps.is_idle_only
     finally:
         threading.stack_size(before)
     assert [line["event"] for line in log] == ["a pump less"]
 
 
+@needs_epoll
 def test_none_where_they_cannot_be_and_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pump_threads, "are_available", lambda: False)
     with capture_logs() as log, open_pumps(Config(threads=2), Metrics()) as pumps:
-        assert pumps is None
+        assert pumps is not None
+        assert pumps.is_idle_only
     assert [line["event"] for line in log] == ["no pumps"]
 
 

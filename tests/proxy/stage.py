@@ -140,7 +140,8 @@ standing_rules: RuleSet | None = None
 
 
 frames_a_pump: int = int(os.environ.get("AMQPROXY_TEST_PUMP", "0"))
-"""Frames after which a connection changes its owner, from the relays to a pump and back, all the time; 0: never.
+"""Frames after which a connection changes its owner, from the relays to a pump and back, all the time; 0: never; -1:
+an idle pump has it while it is idle.
 
 The pump has no thread: the event loop turns it, so that a script knows when nothing more is to be done.
 """
@@ -171,14 +172,18 @@ class Stage:
         self._has_own_pumps = pumps is None
         self.pumps = pumps
         if pumps is None and frames_a_pump:
-            self.pumps = Pumps(
-                0,
-                STATEFUL,
-                self.metrics,
-                amqp010_keeps=AMQP010_KEPT,
-                most_frames=frames_a_pump,
-                first_chunks=1,
-                most_chunks=1,
+            self.pumps = (
+                Pumps(
+                    0,
+                    STATEFUL,
+                    self.metrics,
+                    amqp010_keeps=AMQP010_KEPT,
+                    most_frames=frames_a_pump,
+                    first_chunks=1,
+                    most_chunks=1,
+                )
+                if frames_a_pump > 0
+                else Pumps(0, STATEFUL, self.metrics, is_idle_only=True)
             )
         self._tcp = tcp
         self._transport = transport

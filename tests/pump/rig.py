@@ -53,7 +53,7 @@ class Wire:
     ) -> None:
         self.pump = pump
         self.note = note
-        pairs = [_connected(tcp), _connected(tcp)]
+        pairs = [connected(tcp), connected(tcp)]
         (self.client, ours), (self.server, theirs) = pairs
         self.sockets = ours, theirs
         if buffer:
@@ -146,7 +146,8 @@ def reset(sock: socket.socket) -> None:
     sock.close()
 
 
-def _connected(tcp: bool) -> tuple[socket.socket, socket.socket]:
+def connected(tcp: bool) -> tuple[socket.socket, socket.socket]:
+    """Two ends of a connection, non-blocking."""
     if tcp:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             ends = (socket.create_connection(listener.getsockname()), listener.accept()[0])

@@ -47,7 +47,7 @@ from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close, Verdict
-from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken
 from amqproxy.taps.amqp010_session_ends import SessionEnds
 
 _HEARTBEAT = encode_method(0, ConnectionHeartbeat())
@@ -107,8 +107,9 @@ class AMQP010Traffic:
             self._intercept(rules)
         self.ownership: Ownership | None = None
         """Who receives and sends, where that may be a pump."""
-        if services.pumps is not None:
-            self.ownership = Ownership(services.pumps, self.legs, self._is_steady, self._lease)
+        pumps, sockets = services.pumps, all(isinstance(leg.transport, SocketTransport) for leg in self.legs.values())
+        if pumps is not None and sockets and not pumps.is_idle_only:
+            self.ownership = Ownership(pumps, self.legs, self._is_steady, self._lease)
         self._relays = tuple(self._relay(peer, services.brake) for peer in (CLIENT, SERVER))
         self._ended_by: Peer | None = None
 

@@ -15,18 +15,10 @@ from typing import NamedTuple, Protocol
 import trio
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.pump.pump import Pump
-from amqproxy.pump.pumped_connection import PumpedConnection
-from amqproxy.pump.pumps import Pumps
-from amqproxy.pump.return_reasons import ENDED, FORCED, GONE, RECALLED
-from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken
+from amqproxy.pump.pumps import IDLE_AFTER, AnyPump, AnyPumped, Pumps
+from amqproxy.pump.return_reasons import ENDED, GONE
+from amqproxy.sockets.transport import Interrupted, SocketTransport, Transport, TransportBroken
 from amqproxy.supervision import contained
-
-MANY_FRAMES = 256
-"""Frames after which it was worth while to hand a connection over."""
-
-IDLE_AFTER = 0.1
-"""Seconds without a byte after which a connection is handed over, however little has passed."""
 
 _PLACES = (CLIENT, SERVER)
 
@@ -72,8 +64,8 @@ OWNERSHIP_TRANSITIONS: dict[Owner, dict[OwnershipEvent, Owner]] = {
 class Handover(NamedTuple):
     """A connection that a pump has taken; `patience` is that of its `Ownership`."""
 
-    pumped: PumpedConnection
-    pump: Pump
+    pumped: AnyPumped
+    pump: AnyPump
     patience: int
 
 
@@ -101,9 +93,9 @@ class Ownership:
         "_pump",
         "_pumped",
         "_pumps",
-        "_scopes",
         "_seen",
         "_unflushed",
+        "_waiting",
         "owner",
     )
 
@@ -112,7 +104,7 @@ class Ownership:
         pumps: Pumps,
         legs: Mapping[Peer, OwnedLeg],
         is_steady: Callable[[], bool],
-        lease: Callable[[tuple[int, int], Callable[[], object]], PumpedConnection | None],
+        lease: Callable[[tuple[int, int], Callable[[], object]], AnyPumped | None],
         park: Callable[[Handover], bool] = lambda handover: False,
     ) -> None:
         self._pumps = pumps
@@ -126,10 +118,10 @@ class Ownership:
         self._lease = lease
         self._chunks: float = pumps.first_chunks
         self._patience = pumps.first_chunks
-        self._scopes: dict[Peer, trio.CancelScope] = {}
+        self._waiting: set[Peer] = set()
         self._changed = trio.Event()
-        self._pumped: PumpedConnection | None = None
-        self._pump: Pump | None = None
+        self._pumped: AnyPumped | None = None
+        self._pump: AnyPump | None = None
         self._failure: Exception | None = None
         self.owner = Owner.RELAYS
 
@@ -168,7 +160,7 @@ class Ownership:
                 await self._send_unsent(peer.other)
             elif self._may_offer(peer):
                 self._move(OwnershipEvent.OFFER)
-                self._scopes[peer.other].cancel()
+                self._interrupt(peer.other)
                 was_away = True  # by the time that this goes on, a pump may have had it and given it back
                 await self._changed.wait()
             else:
@@ -182,16 +174,22 @@ class Ownership:
 
     async def _receive_here(self, peer: Peer) -> bytes | None:
         """What comes from a peer; None if the other relay offers the connection before anything does."""
-        scope = self._scopes[peer] = trio.CancelScope()
-        data: bytes | None = None
+        is_interrupted = False
+        self._waiting.add(peer)
         try:
-            with scope:
-                data = await self._legs[peer].transport.receive()
+            return await self._legs[peer].transport.receive()
+        except Interrupted:
+            is_interrupted = True
+            return None
         finally:
-            del self._scopes[peer]
-            if self.owner is Owner.OFFERED and not scope.cancelled_caught:
+            self._waiting.discard(peer)
+            if self.owner is Owner.OFFERED and not is_interrupted:
                 self._move(OwnershipEvent.WITHDRAW)
-        return data
+
+    def _interrupt(self, peer: Peer) -> None:
+        transport = self._legs[peer].transport
+        assert isinstance(transport, SocketTransport)
+        transport.interrupt()
 
     async def _send_unsent(self, to: Peer) -> None:
         try:
@@ -203,11 +201,22 @@ class Ownership:
 
     def _may_offer(self, peer: Peer) -> bool:
         """Is it time to, and does the other relay wait for its peer?"""
-        return self._chunks <= 0 and peer.other in self._scopes and self._may_go()
+        return (
+            self._chunks <= 0
+            and peer.other in self._waiting
+            and self._legs[peer.other].transport.is_listening
+            and self._may_go()
+        )
 
     def _may_go(self) -> bool:
-        """Is there a pump that could take the connection?"""
-        return self._pumps.count > 0 and self._is_steady()
+        """Is there a pump that could take the connection, and could it have both sockets?"""
+        return (
+            self._pumps.count > 0
+            and self._is_steady()
+            and all(
+                type(leg.transport) is SocketTransport and not leg.transport.is_sending for leg in self._legs.values()
+            )
+        )
 
     @property
     def _rest(self) -> float:
@@ -225,30 +234,29 @@ class Ownership:
 
     def _offer_if_idle(self) -> float | None:
         seen, self._seen = self._seen, sum(leg.transport.received for leg in self._legs.values())
-        if self.owner is Owner.RELAYS and self._chunks != math.inf and self._scopes and self._may_go():
-            if seen != self._seen or len(self._scopes) < len(_PLACES):
+        if self.owner is Owner.RELAYS and self._chunks != math.inf and self._waiting and self._may_go():
+            if seen != self._seen or len(self._waiting) < len(_PLACES):
                 return self._rest
-            if all(type(leg.transport) is SocketTransport for leg in self._legs.values()):
-                self._chunks = 0
-                self._scopes[CLIENT].cancel()
+            self._chunks = 0
+            self._interrupt(CLIENT)
         self._is_watched = False
         return None
 
     def _answer_offer(self) -> None:
         """Neither relay receives now: hand the connection over, if it still can be."""
         pumped = self._pumpable() if self._may_go() else None
-        if pumped is None:
+        pump = None if pumped is None else self._pumps.take(pumped)
+        if pumped is None or pump is None:
             self._chunks = self._patience
             self._move(OwnershipEvent.WITHDRAW)
         else:
-            self._pumped = pumped
-            self._pump = self._pumps.take(pumped)
+            self._pumped, self._pump = pumped, pump
             self._move(OwnershipEvent.HAND_OVER)
-            if self._park(Handover(pumped, self._pump, self._patience)):
+            if self._park(Handover(pumped, pump, self._patience)):
                 self._pumped = self._pump = None
                 self._is_parked = True
 
-    def _pumpable(self) -> PumpedConnection | None:
+    def _pumpable(self) -> AnyPumped | None:
         """The connection as a pump takes it; None where that is not possible."""
         client, server = (self._legs[peer].transport for peer in _PLACES)
         if type(client) is not SocketTransport or type(server) is not SocketTransport:
@@ -274,7 +282,7 @@ class Ownership:
         self._unflushed = set(_PLACES)
         self._accept(handover.pumped)
 
-    def _accept(self, pumped: PumpedConnection) -> None:
+    def _accept(self, pumped: AnyPumped) -> None:
         self._pumps.note_return(pumped)
         self._count_received(pumped)
         for place, peer in enumerate(_PLACES):
@@ -284,13 +292,14 @@ class Ownership:
         if pumped.reason in (ENDED, GONE):
             self._chunks = math.inf
         else:
-            is_worth_while = pumped.reason in (FORCED, RECALLED) or pumped.frames() >= MANY_FRAMES
             self._patience = (
-                self._pumps.first_chunks if is_worth_while else min(2 * self._patience, self._pumps.most_chunks)
+                self._pumps.first_chunks
+                if self._pumps.was_worth_while(pumped)
+                else min(2 * self._patience, self._pumps.most_chunks)
             )
             self._chunks = self._patience
 
-    def _count_received(self, pumped: PumpedConnection) -> None:
+    def _count_received(self, pumped: AnyPumped) -> None:
         for peer, size in zip(_PLACES, pumped.show(), strict=True):
             transport = self._legs[peer].transport
             assert isinstance(transport, SocketTransport)

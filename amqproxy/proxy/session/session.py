@@ -262,6 +262,12 @@ class Session:
             return Owner.PUMP
         return Owner.RELAYS if self._ownership is None else self._ownership.owner
 
+    @property
+    def is_relayed_by_pump(self) -> bool:
+        """Has a pump the connection that relays more than heartbeats?"""
+        pumps = self._services.pumps
+        return self.owner is Owner.PUMP and pumps is not None and not pumps.is_idle_only
+
     def recall(self) -> None:
         """Have the connection here, if a pump has it."""
         if self.is_over:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import trio
 
-from amqproxy.amqp091.frame import FRAME_MIN_SIZE, Frame
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
@@ -38,12 +38,11 @@ from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, Sess
 from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.tap_budget import TapBudget, TapShare
 from amqproxy.proxy.tap_brake import TapBrake
-from amqproxy.pump.pumped_connection import PumpedConnection
-from amqproxy.pump.pumps import Pumps
+from amqproxy.pump.pumps import AnyPumped, Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
-from amqproxy.sockets.transport import TransportBroken
+from amqproxy.sockets.transport import SocketTransport, TransportBroken
 from amqproxy.taps.metering.message_meter import MessageMeter
 
 
@@ -148,7 +147,7 @@ class Traffic:
         if self._report.metrics.messages is not None and self.metered is None:
             meter = MessageMeter(self._report.metrics.messages)
             self.metered = SessionMeter(meter, self._report.number, self._report.name)
-        if self._pumps is not None:
+        if self._pumps is not None and all(isinstance(leg.transport, SocketTransport) for leg in self._legs.values()):
             self._ownership = Ownership(self._pumps, self._legs, self._is_steady, self._lease, park)
         shared = self.passage, self._share, follow_up, observe, self._note, self._report.note_frames
         last = self._brake, self._report.number, self._ownership
@@ -358,16 +357,17 @@ class Traffic:
         for relay in self._relays:
             relay.passage = self.passage
 
-    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> PumpedConnection | None:
+    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> AnyPumped | None:
         """The connection as a pump takes it; None where that is not possible."""
+        assert self._pumps is not None
         readers = self._legs[CLIENT].reader, self._legs[SERVER].reader
         for reader in readers:
-            if reader.is_paused or reader.error is not None or reader.held_size > FRAME_MIN_SIZE:
+            if reader.is_paused or reader.error is not None or reader.held_size > self._pumps.most_held:
                 return None
             if any(state.is_watched or state.is_shown for state in reader.content_states.values()):
                 return None
         note = None if self.metered is None or self.metered.meter is None else self.metered.feed
-        return PumpedConnection(readers, descriptors, returned, note)
+        return self._pumps.connection(readers, descriptors, returned, note)
 
     @property
     def first_known(self) -> Client | None:

@@ -12,12 +12,12 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.control.session_entries import channel_entries, connection_entry
-from amqproxy.proxy.session.ownership import IDLE_AFTER, Owner
+from amqproxy.proxy.session.ownership import Owner
 from amqproxy.proxy.session.parked_session import ParkedSession
 from amqproxy.proxy.session.relay import Relay
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_parts import SessionParts
-from amqproxy.pump.pumps import are_available
+from amqproxy.pump.pumps import IDLE_AFTER, are_available
 from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged
