@@ -32,6 +32,7 @@ COMPILED = (
     "amqproxy/decode_cache.py",
     "amqproxy/struct_slots.py",
     "amqproxy/amqp010/sequence.py",
+    "amqproxy/amqp010/command_ids.py",
     "amqproxy/amqp010/wire.py",
     "amqproxy/amqp010/frame.py",
     "amqproxy/amqp010/tally.py",
@@ -44,6 +45,14 @@ COMPILED = (
     "amqproxy/amqp091/pass_cache.py",
     "amqproxy/amqp091/frame_reader.py",
     "amqproxy/amqp091/commands.py",
+    "amqproxy/broker/amqp010/completions.py",
+    "amqproxy/broker/amqp010/connection.py",
+    "amqproxy/broker/amqp010/session.py",
+    "amqproxy/broker/amqp010/session_deliveries.py",
+    "amqproxy/broker/amqp010/session_publisher.py",
+    "amqproxy/broker/amqp010/session_sender.py",
+    "amqproxy/broker/amqp010/subscription.py",
+    "amqproxy/broker/amqp010/transfer_headers.py",
     "amqproxy/broker/connection/channel.py",
     "amqproxy/broker/connection/client_connection.py",
     "amqproxy/broker/connection/deliveries.py",
@@ -109,6 +118,9 @@ DIRECTIVES = {
     "cdivision": True,
     "initializedcheck": False,
 }
+
+MISSING_MACROS = [("PyRange_CheckExact(op)", "Py_IS_TYPE((op), &PyRange_Type)")]
+"""What Cython 3.3 expects of Python for an argument that is annotated as a range, and no version of Python has."""
 
 COMPILER = ("Cython>=3.1", "setuptools>=70")
 """setuptools drives the C compiler and nothing else. Neither is needed to run."""
@@ -198,7 +210,12 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
     os.chdir(root)  # both tools name what they write for the path they were given
     try:
         extensions = [
-            Extension(source.removesuffix(".py").replace("/", "."), [source], extra_compile_args=["-O3", "-g0"])
+            Extension(
+                source.removesuffix(".py").replace("/", "."),
+                [source],
+                define_macros=MISSING_MACROS,
+                extra_compile_args=["-O3", "-g0"],
+            )
             for source in sources
         ]
         say("bringing the compiled modules up to date")

@@ -40,19 +40,28 @@ MICROSECOND = 1e-6
 
 
 class Flow(NamedTuple):
-    """What is sent. With `accepts` every so many messages are accepted by the consumer at once, and by the broker."""
+    """What is sent. With `accepts` every so many messages are accepted by the consumer at once, and by the broker.
+
+    Without a consumer all wait in the queue in the end; without a publisher they do so in the beginning.
+    """
 
     name: str
     size: int
     messages: int
     accepts: int = 0
+    publishes: bool = True
+    consumes: bool = True
 
 
 FLOWS = (
-    Flow("no accept, 100 B", 100, MOST),
-    Flow("no accept, 1 KiB", 1024, MOST),
-    Flow("accepts of 50, 100 B", 100, MOST, 50),
-    Flow("accepts of 1, 100 B", 100, MOST, 1),
+    Flow("published and completed, 100 B", 100, MOST, consumes=False),
+    Flow("published and accepted, 100 B", 100, MOST, 1, consumes=False),
+    Flow("consumed, no accept, 100 B", 100, MOST, publishes=False),
+    Flow("consumed, accepts of 50, 100 B", 100, MOST, 50, publishes=False),
+    Flow("both, no accept, 100 B", 100, MOST),
+    Flow("both, no accept, 1 KiB", 1024, MOST),
+    Flow("both, accepts of 50, 100 B", 100, MOST, 50),
+    Flow("both, accepts of 1, 100 B", 100, MOST, 1),
 )
 
 
@@ -105,18 +114,27 @@ def rate(broker: Proxy, vhost: str, flow: Flow, cpu: list[float]) -> float:
     """Thousands of messages a second; `cpu` gets the broker's microseconds for each."""
     control = Session(broker.port, vhost)
     control.call(QueueDeclare(QUEUE, auto_delete=False))
-    taken = get_context("fork").Value("q", 0)
-    is_ready = get_context("fork").Event()
+    context = get_context("fork")
+    taken, is_ready = context.Value("q", 0), context.Event()
+    publish = partial(_publish, broker, vhost, flow, is_ready.wait, taken)
+    consume = partial(_consume, broker, vhost, flow, is_ready.set, taken)
+    if not (flow.publishes and flow.consumes):
+        is_ready.set()
+        taken.value = flow.messages  # the publisher has nothing to wait for
+    if not flow.publishes:
+        load.side_by_side(publish)
     before = _seconds(broker)
-    (ended,), (began,) = load.side_by_side(
-        partial(_consume, broker, vhost, flow, is_ready.set, taken),
-        partial(_publish, broker, vhost, flow, is_ready.wait, taken),
-    )
+    if not flow.consumes:
+        ((began, ended),) = load.side_by_side(publish)
+    elif not flow.publishes:
+        ((began, ended),) = load.side_by_side(consume)
+    else:
+        (_, ended), (began, _) = load.side_by_side(consume, publish)
     cpu.append((_seconds(broker) - before) / flow.messages / MICROSECOND)
     left = control.call(QueueQuery(QUEUE))
     control.call(QueueDelete(QUEUE))
     control.sock.close()
-    if not isinstance(left, QueueQueryResult) or left.message_count:
+    if not isinstance(left, QueueQueryResult) or left.message_count != (0 if flow.consumes else flow.messages):
         raise ValueError(f"{flow.name}: {left} at {broker.name}")
     return flow.messages / (ended - began) / 1000
 
@@ -127,7 +145,7 @@ def _seconds(broker: Proxy) -> float:
 
 
 def _publish(broker: Proxy, vhost: str, flow: Flow, wait: Callable[[float], bool], taken: Any) -> list[float]:
-    """When the first was sent."""
+    """When the first was sent, and when the last was complete."""
     session = Session(broker.port, vhost)
     one = transfer(QUEUE, flow.size, accepts=flow.accepts > 0)
     count = max(1, AT_ONCE // len(one))
@@ -135,7 +153,7 @@ def _publish(broker: Proxy, vhost: str, flow: Flow, wait: Callable[[float], bool
     if not wait(DEADLINE):
         raise ValueError("the consumer never came")
     began = time.monotonic()
-    reading = threading.Thread(target=_read_completions, args=(session, session.sent + flow.messages + 1))
+    reading = threading.Thread(target=session.wait_completed, args=(session.sent + flow.messages + 1,))
     reading.start()
     sent = 0
     while sent < flow.messages:
@@ -146,19 +164,17 @@ def _publish(broker: Proxy, vhost: str, flow: Flow, wait: Callable[[float], bool
         sent += some
     session.sync()
     reading.join(DEADLINE)
+    ended = time.monotonic()
+    if reading.is_alive():
+        raise ValueError(f"{session.completed} of {sent} were completed")
     session.sock.close()
-    return [began]
-
-
-def _read_completions(session: Session, end: int) -> None:
-    for _ in session.arriving():
-        if session.completed >= end:
-            break
+    return [began, ended]
 
 
 def _consume(broker: Proxy, vhost: str, flow: Flow, ready: Callable[[], None], taken: Any) -> list[float]:
-    """When the last had come."""
+    """When it was subscribed, and when the last had come."""
     session = Session(broker.port, vhost)
+    began = time.monotonic()
     session.subscribe(QUEUE, accepts=flow.accepts > 0)
     ready()
     rest = b""
@@ -172,12 +188,15 @@ def _consume(broker: Proxy, vhost: str, flow: Flow, ready: Callable[[], None], t
         rest = data[-(len(MARK) - 1) :]
         taken.value = count
         step = flow.accepts or COMPLETED
+        answers = []
         while count - done >= step:
-            session.complete(session.first + done, session.first + done + step - 1, accepts=flow.accepts > 0)
+            first = session.first + done
+            answers.append(session.completion(first, first + step - 1, accepts=flow.accepts > 0))
             done += step
+        session.sock.sendall(b"".join(answers))
     ended = time.monotonic()
     session.sock.shutdown(socket.SHUT_WR)
     while session.sock.recv(RECEIVE):
         pass  # so that what was accepted is, before the connection is lost
     session.sock.close()
-    return [ended]
+    return [began, ended]

@@ -26,11 +26,12 @@ from amqproxy.amqp010.controls import (
     SessionAttached,
     SessionCommandPoint,
     SessionCompleted,
+    SessionDetached,
 )
 from amqproxy.amqp010.domains import AcceptMode, AcquireMode, CreditUnit
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp010.frame_reader import FrameReader
-from amqproxy.amqp010.methods import Command, Method
+from amqproxy.amqp010.methods import BY_INDEX, Command, Method
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
@@ -44,6 +45,8 @@ INFINITE = 0xFFFF_FFFF
 RECEIVE = 256 * 1024
 MARK = bytes.fromhex("f7b1d2a90c5e8346")
 """What each body begins with, and nothing else has: so messages are counted in bytes that are not decoded."""
+
+_COMPLETIONS = bytes([each in (SessionCompleted, SessionDetached, ExecutionException) for each in BY_INDEX])
 
 
 class Session:
@@ -122,6 +125,13 @@ class Session:
                 if assembly is not None:
                     self._arrived.append(assembly)
 
+    def wait_completed(self, end: int) -> None:
+        """Wait until all before a command are complete, and look at nothing else that comes meanwhile."""
+        self._reader.want(_COMPLETIONS, content=False)
+        for _ in self.arriving():
+            if self.completed >= end:
+                break
+
     def _wait(self, kind: type[Method]) -> Method:
         return next(method for method in self.arriving() if isinstance(method, kind))
 
@@ -133,14 +143,14 @@ class Session:
             self.sock.sendall(Assembly(CHANNEL, MessageFlow("d", unit, INFINITE), None, None).encode(FRAME_MAX))
             self.sent += 1
 
-    def complete(self, first: int, last: int, *, accepts: bool) -> None:
-        """Complete transfers, and accept them."""
+    def completion(self, first: int, last: int, *, accepts: bool) -> bytes:
+        """What completes transfers, and accepts them; it has to be sent."""
         ids = SequenceSet([(first, last)])
         data = encode_method(CHANNEL, SessionCompleted(ids), FRAME_MAX)
         if accepts:
             data += Assembly(CHANNEL, MessageAccept(ids), None, None).encode(FRAME_MAX)
             self.sent += 1
-        self.sock.sendall(data)
+        return data
 
 
 def transfer(queue: str, size: int, *, accepts: bool) -> bytes:

@@ -44,8 +44,6 @@ NO_DELIVERY_PROPERTIES = DeliveryProperties()
 NO_MESSAGE_PROPERTIES = MessageProperties()
 
 
-@cython.final
-@cython.cclass
 class Assembly:
     """One control or command on one channel, with its header and body where it has them: None where it has not.
 
@@ -53,16 +51,10 @@ class Assembly:
     and what has not come yet is not there.
     """
 
-    channel: int = cython.declare(cython.int, visibility="readonly")
-    frames: list[Frame] = cython.declare(list, visibility="readonly")
-    _method: object
-    _header: Header | None
-    _body: bytes | None
-
     def __init__(self, channel: int, method: Method, header: Header | None = None, body: bytes | None = None) -> None:
         self.channel = channel
-        self.frames = []
-        self._method = method
+        self.frames: list[Frame] = []
+        self._method: Method | None = method
         self._header = header
         self._body = body
 
@@ -155,8 +147,9 @@ class Assembly:
             return self._body
         if not self.has_body:
             return b""
-        body = self._segment(BODY)
-        if self.is_complete:
+        last = self._last()
+        body = last.payload_bytes() if last.flags & 3 == 3 else self._segment(BODY)  # mostly one frame
+        if last.flags & 5 == 5:
             self._body = body
         return body
 
@@ -218,8 +211,6 @@ class Assembly:
         return f"<Assembly {self.method!r} channel={self.channel} body={self.body_size} bytes>"
 
 
-@cython.final
-@cython.cclass
 class AssemblyReader:
     """One direction of one channel: frames in their legal order in, whole assemblies out.
 
@@ -227,18 +218,11 @@ class AssemblyReader:
     capture begins, or goes on behind a hole, frames whose assembly began before are skipped: `skipped` counts them.
     """
 
-    max_body: int = cython.declare(cython.longlong, visibility="readonly")
-    skipped: int = cython.declare(cython.longlong, visibility="readonly")
-    _controls: list  # type: ignore[type-arg]
-    _commands: list  # type: ignore[type-arg]
-    _control_size: cython.longlong
-    _command_size: cython.longlong
-
     def __init__(self, max_body: int = MAX_BODY) -> None:
         self.max_body = max_body
         self.skipped = 0
-        self._controls = []
-        self._commands = []
+        self._controls: list[Frame] = []
+        self._commands: list[Frame] = []
         self._control_size = 0
         self._command_size = 0
 
@@ -296,7 +280,7 @@ class AssemblyReader:
         _ = assembly.header
         return assembly
 
-    def _drop(self, track: int) -> None:
+    def _drop(self, track: cython.int) -> None:
         if track:
             self._commands = []
         else:

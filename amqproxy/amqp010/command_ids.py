@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
-from amqproxy.amqp010.sequence import BITS, difference
+from amqproxy.amqp010.sequence import BITS
 
 try:
     import cython
@@ -17,14 +17,18 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 
-def id_of(position: int) -> int:
+_MASK = (1 << BITS) - 1
+_HALF = 1 << (BITS - 1)
+
+
+def id_of(position: cython.longlong) -> cython.longlong:
     """The command id on the wire."""
-    return position % (1 << BITS)
+    return position & _MASK
 
 
-def position_of(command_id: int, near: int) -> int:
+def position_of(command_id: cython.longlong, near: cython.longlong) -> cython.longlong:
     """The position with this command id that is closest to `near`, as RFC 1982 compares serial numbers."""
-    return near + difference(command_id, id_of(near))
+    return near + ((command_id - near + _HALF) & _MASK) - _HALF
 
 
 class CommandIds:

@@ -35,7 +35,7 @@ class Completions:
         self._to_accept = CommandIds()
         self._accepted_along: dict[int, CommandIds] = {}
         self._accepted = CommandIds()
-        self._known: list[tuple[int, int]] = []
+        self._known = CommandIds()
 
     @property
     def ranges(self) -> int:
@@ -109,9 +109,10 @@ class Completions:
         for each in ids:
             self._completed.remove(each)
 
-    def to_be_known(self, commands: SequenceSet) -> None:
+    def to_be_known(self, ids: list[range]) -> None:
         """The client has completed commands, and is to be notified that this is known."""
-        self._known += commands.ranges
+        for each in ids:
+            self._known.extend(each.start, each.stop)
 
     def report(self, sender: SessionSender) -> None:
         """Send what is new."""
@@ -125,9 +126,9 @@ class Completions:
             is_many = self._completed.ranges > MANY_RANGES
             sender.control(SessionCompleted(_set(self._completed), timely_reply=is_many))
         if self._known:
-            known, self._known = self._known, []
+            known, self._known = list(self._known), CommandIds()
             for start in range(0, len(known), MAX_RANGES):
-                sender.control(SessionKnownCompleted(SequenceSet(known[start : start + MAX_RANGES])))
+                sender.control(SessionKnownCompleted(_set(known[start : start + MAX_RANGES])))
 
     def report_all(self, sender: SessionSender, *, confirmed: bool, completed: bool) -> None:
         """Send all that the client asks for by session.flush."""

@@ -26,6 +26,7 @@ from amqproxy.amqp010.controls import (
     SessionAttach,
     SessionAttached,
     SessionCommandPoint,
+    SessionCompleted,
     SessionDetach,
     SessionDetached,
 )
@@ -408,6 +409,9 @@ class Amqp010Connection:
     def _take_control(self, assembly: Assembly, now: float) -> None:
         channel = assembly.channel
         control: Control = assembly.method
+        if type(control) is SessionCompleted and (session := self.sessions.get(channel)) is not None:
+            session.take_completed(control, now)
+            return
         if control.class_code == ConnectionClose.class_code:
             if channel:
                 raise FramingError(f"{control.name} on channel {channel}", channel=channel)

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_ids import id_of, position_of
-from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, MessageTransfer
+from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, MessageAccept, MessageTransfer
 from amqproxy.amqp010.controls import (
     SessionCommandPoint,
     SessionCompleted,
@@ -170,6 +170,9 @@ class BrokerSession:
             else:
                 self.connection.to_end_turn(self)
             return
+        if type(command) is MessageAccept and self._accept(command, now):
+            self._complete(position, position + 1)
+            return
         self.connection.is_costly()
         handler = HANDLERS.get(type(command))
         if handler is None:
@@ -177,6 +180,12 @@ class BrokerSession:
         self.completions.begin(position)
         if not handler(self, command, position, now):
             self.complete(position)
+
+    def _accept(self, accept: MessageAccept, now: float) -> bool:
+        """Take an accept that belongs to every message; False where it takes more than that."""
+        if self.transaction is not None or accept.transfers is None:
+            return False
+        return self.deliveries.accept_few(self.ranges(accept.transfers), now)
 
     def do(self, job: Job, now: float) -> None:
         """Do a job before anything more that the client asks for."""
@@ -261,12 +270,7 @@ class BrokerSession:
                     raise NotImplementedByPeer("a command that is resumed in its middle", scope=Scope.CONNECTION)
                 self._next = position_of(control.command_id or 0, self._seen)
             case SessionCompleted():
-                commands = control.commands or SequenceSet()
-                ranges = self.ranges(commands)
-                self.sender.replay.confirmed(ranges)
-                self.deliveries.completed(ranges, now)
-                self.completions.to_be_known(commands)
-                self.connection.to_end_turn(self)
+                self.take_completed(control, now)
             case SessionKnownCompleted():
                 self.completions.known(self._ranges(control.commands or SequenceSet(), self._seen))
             case SessionFlush():
@@ -287,6 +291,17 @@ class BrokerSession:
                 pass
             case _:
                 raise AssertionError(control)
+
+    def take_completed(self, completed: SessionCompleted, now: float) -> None:
+        """Take that the client has completed commands: this belongs to every message."""
+        if completed.commands is None:
+            return
+        ranges = self.ranges(completed.commands)
+        if len(self.sender.replay):
+            self.sender.replay.confirmed(ranges)
+        self.deliveries.completed(ranges, now)
+        self.completions.to_be_known(ranges)
+        self.connection.to_end_turn(self)
 
     def _flush(self, flush: SessionFlush) -> None:
         self.publisher.end_turn()

@@ -214,6 +214,8 @@ class SessionDeliveries(Receiver):
     def completed(self, ids: Iterable[range], now: float) -> None:
         """Take the completion of transfers, which in window mode gives back what they took."""
         in_flight = self._in_flight
+        if not in_flight:
+            return
         queues: dict[ConsumedQueue, None] = {}
         budget = MOST_LOOKS
         for each in ids:
@@ -265,6 +267,22 @@ class SessionDeliveries(Receiver):
                 last = min(first + AT_ONCE, stop)
                 yield self.unacked.take_range(first + 1, last)
                 self._quantum.left -= (last - first) // LOOKING
+
+    def accept_few(self, ids: list[range], now: float) -> bool:
+        """Accept what is held of these positions; False where nothing is done, as they are not few."""
+        if self.browsed or self.acquired:
+            return False
+        count: cython.Py_ssize_t = 0
+        for each in ids:
+            count += len(each)
+        if count > AT_ONCE:
+            return False
+        for each in ids:
+            start, stop = max(each.start, 0), min(each.stop, self.last_tag)
+            if start < stop and (entries := self.unacked.take_range(start + 1, stop)):
+                self.apply(entries, ACK, now)
+        self._quantum.left -= count
+        return True
 
     def apply(self, entries: list[QueueEntry], outcome: str, now: float, redelivered: bool = True) -> None:
         """Let an outcome be that of these few."""

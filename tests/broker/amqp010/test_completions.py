@@ -87,7 +87,8 @@ def test_a_transfer_is_accepted_once_it_is_complete() -> None:
 
 def test_what_the_client_has_completed_is_known() -> None:
     made = Reported()
-    made.completions.to_be_known(SequenceSet([(1, 2), (7, 9)]))
+    made.completions.to_be_known([range(1, 2), range(7, 10)])
+    made.completions.to_be_known([range(2, 3)])
     assert made.report() == [SessionKnownCompleted(SequenceSet([(1, 2), (7, 9)]))]
     assert made.report() == []
 

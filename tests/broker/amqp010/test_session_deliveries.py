@@ -100,6 +100,21 @@ def test_a_window_gives_back_what_is_completed(session: Session010) -> None:
     assert [body for _, body, _ in got(session)] == [b"3", b"4"]
 
 
+@pytest.mark.parametrize("beside", [(2**32 - 1, 2**32 - 1), (2**32 - 3, 1), (90, 95), (4, 4)])
+def test_ids_that_are_not_held_are_accepted_as_if_they_were(session: Session010, beside: tuple[int, int]) -> None:
+    fill(session, 5)
+    session.subscribe("q", "d")
+    positions = [position for position, _, _ in got(session)]
+    assert positions == [0, 1, 2, 3, 4]
+    queue = session.client.broker.vhosts["/"].queues["q"]
+    session.call(MessageAccept(SequenceSet([beside, (2, 3)])))
+    session.call(MessageAccept(SequenceSet([(2, 3)])))
+    accepted = {2, 3} | set(SequenceSet([beside])) & set(positions)
+    assert queue.unacked == len(set(positions) - accepted)
+    session.call(MessageAccept(SequenceSet([(0, 200)])))
+    assert queue.unacked == 0
+
+
 def test_there_is_a_bound_to_what_is_not_completed(session: Session010, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_deliveries, "MAX_IN_FLIGHT", 3)
     fill(session, 5)

@@ -140,5 +140,6 @@ def test_replay_ends_where_the_client_is_gone_again() -> None:
     steps = channel.sender.replaying([range(1)], quantum, 0.0)
     next(steps)
     channel.sender.detach()
-    assert list(steps) == []
+    with pytest.raises(StopIteration):
+        steps.send(1.0)
     assert not channel.sender.may_send()

@@ -1,0 +1,33 @@
+# What C sees of `connection`. The rest is in `__dict__`.
+
+from amqproxy.amqp010.assembly cimport Assembly, AssemblyReader
+from amqproxy.amqp010.frame cimport Frame
+from amqproxy.amqp010.frame_reader cimport FrameReader
+from amqproxy.broker.amqp010.session cimport BrokerSession
+from amqproxy.broker.connection.output cimport OutputBuffer
+from amqproxy.broker.work cimport Quantum
+
+cdef object _OPEN
+cdef int _TRANSFER
+
+
+cdef class Amqp010Connection:
+    cdef dict __dict__
+    cdef readonly object broker
+    cdef public OutputBuffer output
+    cdef public dict sessions
+    cdef public bint is_over
+    cdef public bint is_blocked
+    cdef object _stage
+    cdef dict _assemblies
+    cdef dict _turns
+    cdef list _unread
+    cdef Py_ssize_t _place
+    cdef bint _is_busy
+    cdef Quantum _quantum
+    cdef FrameReader _reader
+
+    cdef _take(self, list[Frame] frames, double now)
+    cpdef to_end_turn(self, object session)
+    cpdef is_costly(self)
+    cdef _end_turns(self)

@@ -1,0 +1,22 @@
+# What C sees of `session`. The rest is in `__dict__`.
+
+from amqproxy.amqp010.assembly cimport Assembly
+from amqproxy.broker.amqp010.completions cimport Completions
+from amqproxy.broker.amqp010.session_deliveries cimport SessionDeliveries
+from amqproxy.broker.amqp010.session_publisher cimport SessionPublisher
+from amqproxy.broker.amqp010.session_sender cimport SessionSender
+
+
+cdef class BrokerSession:
+    cdef dict __dict__
+    cdef public object connection
+    cdef readonly SessionSender sender
+    cdef readonly Completions completions
+    cdef readonly SessionDeliveries deliveries
+    cdef readonly SessionPublisher publisher
+    cdef object _next
+    cdef object _seen
+
+    cpdef receive(self, Assembly assembly, double now)
+    cdef _execute(self, Assembly assembly, object command, long long position, double now)
+    cdef _complete(self, long long start, long long stop)
