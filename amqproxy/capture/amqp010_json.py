@@ -32,6 +32,10 @@ if not cython.compiled:
 MAX_KEYS = 64
 """Entries of one map; a map with more is left to its record."""
 
+GROWTH = 9
+"""A byte of a frame becomes so many of JSON at most, which callers make room for: a control character of an array of
+characters, whose six bytes are in quotes of its own and have a comma behind them."""
+
 _MAX_DEPTH = cython.declare(cython.int, 128)
 _COMMAND = cython.declare(cython.int, COMMAND)
 

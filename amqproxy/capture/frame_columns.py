@@ -28,6 +28,7 @@ from amqproxy.amqp091.frame import Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.capture import amqp010_json
 from amqproxy.capture.amqp010_row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SETTLEMENTS, row_of
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, records_of
 from amqproxy.capture.json_lines import JSONLines
@@ -157,6 +158,7 @@ _PROPERTY_PLACES = cython.declare(
 )
 _PROPERTY_FLAGS = cython.declare(cython.uint, 0xFFFF << (16 - len(Properties.layout)) & 0xFFFF)
 _GROWTH = cython.declare(cython.Py_ssize_t, 6)
+_AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, amqp010_json.GROWTH)
 _MAX_PAYLOAD = cython.declare(cython.Py_ssize_t, 1024 * 1024)
 _MAX_DEPTH = cython.declare(cython.int, 128)
 _HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
@@ -853,7 +855,7 @@ class FrameColumns:
         row: cython.Py_ssize_t = self.row
         column: Column = self._column(_ARGUMENTS)
         size: cython.Py_ssize_t
-        at: cython.Py_ssize_t = column._begin_text(row, 4096 + (end - start) * _GROWTH)
+        at: cython.Py_ssize_t = column._begin_text(row, 4096 + (end - start) * _AMQP010_GROWTH)
         # All is checked by this; where there is no such column, what was written is passed over.
         at = put_arguments(column.text, at, data, start, end, kind, index)
         if at < 0:
@@ -884,7 +886,7 @@ class FrameColumns:
         p: cython.p_const_uchar = data
         column: Column = self._column(_HEADERS)
         stop: cython.Py_ssize_t
-        at: cython.Py_ssize_t = column._begin_text(self.row, 4096 + (end - start) * _GROWTH)
+        at: cython.Py_ssize_t = column._begin_text(self.row, 4096 + (end - start) * _AMQP010_GROWTH)
         if put_properties(column.text, at, data, start, end) < 0:  # all is checked by this
             return 0
         while start < end:
@@ -971,7 +973,7 @@ class FrameColumns:
             column._end_text(row, put_uuid(column.text, at, p, position))
             self._text_bytes += 36
         elif code == 0xA8:  # map
-            at = column._begin_text(row, 64 + (end - position) * _GROWTH)
+            at = column._begin_text(row, 64 + (end - position) * _AMQP010_GROWTH)
             at = put_map(column.text, at, data, position + 4, end, 1)
             self._text_bytes += at - column.size
             column._end_text(row, at)

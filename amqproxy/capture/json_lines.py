@@ -23,6 +23,7 @@ from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
+from amqproxy.capture import amqp010_json
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, records_of
 from amqproxy.taps.amqp010_record import FLAGS
 from amqproxy.taps.frame_chunk import FrameChunk
@@ -52,7 +53,8 @@ MAX_HEADS = 4096
 _ROOM_FOR_KEYS = cython.declare(cython.Py_ssize_t, 4096)
 """What a line has beside its values: the names of arguments and properties, and numbers."""
 _GROWTH = cython.declare(cython.Py_ssize_t, 6)
-"""A byte of a frame becomes so many of JSON at most: a control character."""
+"""A byte of a frame of 0-9-1 becomes so many of JSON at most: a control character."""
+_AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, amqp010_json.GROWTH)
 _MAX_DEPTH = cython.declare(cython.int, 128)
 
 
@@ -230,7 +232,7 @@ class JSONLines:
         elif frame.flags & 3 != 3 or end - start > MAX_PAYLOAD or (kind <= _AMQP010_COMMAND and frame.index < 0):
             return 0
         else:
-            self._reserve(_ROOM_FOR_KEYS + len(behind) + (end - start) * _GROWTH)
+            self._reserve(_ROOM_FOR_KEYS + len(behind) + (end - start) * _AMQP010_GROWTH)
         out: cython.p_uchar = self._buffer
         at: cython.Py_ssize_t = put_digits(out, self._at, frame.channel)
         if kind <= _AMQP010_COMMAND:

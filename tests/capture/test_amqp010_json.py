@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from uuid import UUID
 
 import msgspec
@@ -15,7 +16,7 @@ from amqproxy.amqp010.frame import BODY, COMMAND, CONTROL, HEADER, Frame, encode
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties, ReplyTo
 from amqproxy.amqp010.sequence import SequenceSet
-from amqproxy.amqp010.wire import Array, Entry, Item, List, Map
+from amqproxy.amqp010.wire import CODES, Array, Entry, Item, List, Map, width_of
 from amqproxy.capture import json_lines
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames
@@ -127,6 +128,18 @@ def test_depth(depth: int) -> None:
         nested = Map([Entry("in", "map", nested)])
     payload = Header((MessageProperties(application_headers=nested),)).encode()
     passed: list[Decoded] = [DecodedAMQP010Frames(*WHERE, [Frame(encode_frame(3, HEADER, 1, payload))], [None])]
+    assert written(passed, 0) == by_records(passed, 0)
+
+
+@pytest.mark.parametrize("type_", ["bin8", "char", "bin16", "bin32", "bin64", "bin128", "float", "int8"])
+def test_there_is_room_for_arrays_whose_json_is_long(type_: str) -> None:
+    width = width_of(CODES[type_]) or 0
+    value = struct.pack(">f", -1.2345678e-5) if type_ == "float" else b"\x80" if type_ == "int8" else bytes(width)
+    array = Array.from_bytes(bytes((CODES[type_],)) + (60_000 // width).to_bytes(4) + value * (60_000 // width))
+    payload = Header((MessageProperties(application_headers=Map([Entry("a", "array", array)])),)).encode()
+    start_ok = ConnectionStartOk(Map([Entry("a", "array", array)]), "PLAIN", b"", "")
+    found = [Frame(encode_frame(3, HEADER, 1, payload)), Frame(encode_method(0, start_ok))]
+    passed: list[Decoded] = [DecodedAMQP010Frames(*WHERE, found, [None, None])]
     assert written(passed, 0) == by_records(passed, 0)
 
 

@@ -15,7 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.amqp010 import frame as amqp010
+from amqproxy.amqp010.controls import ConnectionStartOk
 from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.properties import Header, MessageProperties
+from amqproxy.amqp010.wire import Array, Entry, Map
 from amqproxy.amqp091.frame import BODY, Frame, encode_frame
 from amqproxy.capture import frame_columns
 from amqproxy.capture.amqp010_row import row_of
@@ -197,6 +201,17 @@ def test_rows_of_0_10_are_those_of_its_records(
     for batch in batches[0]:
         batch.validate(full=True)
     assert pa.Table.from_batches(batches[0]).to_pylist() == pa.Table.from_batches(batches[1]).to_pylist()
+
+
+def test_there_is_room_for_arrays_of_0_10_whose_json_is_long() -> None:
+    array = Array.from_bytes(b"\0" + (60_000).to_bytes(4) + bytes(60_000))  # of bin8
+    header = Header((MessageProperties(application_headers=Map([Entry("a", "array", array)])),)).encode()
+    start_ok = amqp010.encode_method(0, ConnectionStartOk(Map([Entry("a", "array", array)]), "PLAIN", b"", ""))
+    found = [AMQP010Frame(amqp010.encode_frame(3, amqp010.HEADER, 1, header)), AMQP010Frame(start_ok)]
+    passed: list[Decoded] = [DecodedAMQP010Frames(*WHERE, found, [None, None])]
+    header_row, method_row = read_back(list(record_batches(passed, arguments=True)))
+    shown = {"a": ["\0"] * 60_000}
+    assert (header_row["headers"], method_row["arguments"]["client_properties"]) == (shown, shown)
 
 
 @pytest.mark.parametrize("name", recorded.SESSIONS)
