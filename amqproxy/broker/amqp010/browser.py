@@ -29,6 +29,9 @@ MOST_BYTES = 4 * 1024 * 1024
 INTERVAL = 0.1
 """Seconds between two looks at a queue."""
 
+MOST_CHOSEN = 64
+"""Messages that a selector chooses in advance."""
+
 LONG = 256
 """Messages of a queue that is looked at each time that one comes: above, only at intervals."""
 
@@ -52,10 +55,13 @@ class Browser:
         self._deliveries = deliveries
         self._seen: set[Place] = set()
         self._found: deque[PeekedMessage] = deque()
+        self._to_choose_from: deque[PeekedMessage] = deque()
+        """What the selector has not gone over yet: that may take many turns."""
         self._state: tuple[int, int, int] | None = None
         self.is_over = False
         self.is_behind = False
         """Is there more to be sent at once?"""
+        self._is_listed = False
 
     def tick(self, now: float) -> None:
         """Send what there is, as far as credit and this turn go."""
@@ -66,7 +72,15 @@ class Browser:
             self._session.queue_deleted(queue.name)
             return
         self.is_behind = self._send(queue, now)
-        vhost.timed.set(self, now if self.is_behind else now + INTERVAL)
+        vhost.timed.set(self, now + INTERVAL)
+        if self.is_behind and not self._is_listed:
+            self._is_listed = True
+            vhost.work.add(self._go_on)  # in line with all other work, and not before what is timed
+
+    def _go_on(self, now: float) -> bool:
+        self._is_listed = False
+        self.tick(now)
+        return False
 
     def queue_changed(self, now: float) -> None:
         """A message has come: look soon, unless the queue is so long that this takes its time."""
@@ -78,7 +92,7 @@ class Browser:
         quantum = self._session.vhost.work.quantum
         while self._session.sender.may_send() and self._subscription.has_credit():
             if not self._found and not self._look(queue, quantum):
-                return False
+                return bool(self._to_choose_from)
             peeked = self._found.popleft()
             if peeked.expires_at <= now:
                 continue
@@ -91,6 +105,8 @@ class Browser:
 
     def _look(self, queue: Queue, quantum: Quantum) -> bool:
         """Look at the queue, if that has changed; has it something that was not seen yet?"""
+        if self._to_choose_from:
+            return self._choose(quantum)
         state = queue.entered, queue.left, queue.message_count
         if state == self._state:
             return False
@@ -100,11 +116,22 @@ class Browser:
         places = {peeked.place for peeked in found}
         new = [peeked for peeked in found if peeked.place not in self._seen]
         self._seen = places
+        if self._subscription.selector is None:
+            self._found.extend(new)
+            return bool(self._found)
+        self._to_choose_from.extend(new)
+        return self._choose(quantum)
+
+    def _choose(self, quantum: Quantum) -> bool:
+        """Go over what was found, as far as this turn goes; is there something that the selector chooses?"""
         selector = self._subscription.selector
-        if selector is not None:
-            quantum.left -= len(new)
-            new = [peeked for peeked in new if _is_selected(peeked.message, selector)]
-        self._found.extend(new)
+        assert selector is not None
+        while self._to_choose_from and len(self._found) < MOST_CHOSEN:
+            peeked = self._to_choose_from.popleft()
+            if _is_selected(peeked.message, selector):
+                self._found.append(peeked)
+            if quantum.spend(selector.cost):
+                break
         return bool(self._found)
 
     def end(self) -> None:
@@ -113,6 +140,7 @@ class Browser:
         self.is_behind = False
         self._subscription.queue.lookers.pop(self, None)
         self._found.clear()
+        self._to_choose_from.clear()
         self._session.vhost.timed.set(self, math.inf)
 
 

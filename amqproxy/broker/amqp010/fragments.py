@@ -9,10 +9,14 @@ from __future__ import annotations
 from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.errors import IllegalState, ResourceLimitExceeded
 from amqproxy.amqp010.properties import FragmentProperties, Header
+from amqproxy.amqp010.sequence import MAX_RANGES
 from amqproxy.broker.vhost import VirtualHost
 
 MOST_OPEN = 64
 """Messages of one session of which a part has come."""
+
+MOST_RANGES = MAX_RANGES - 1
+"""Ranges of commands that the fragments of a message are, without its last: one message.reject names them all."""
 
 USUAL_TTL = 60_000
 MOST_TTL = 3_600_000
@@ -34,7 +38,7 @@ class FragmentedMessage:
         self.positions = CommandIds()
         self.size = 0
         self._vhost = vhost
-        self._parts: list[bytes] = []
+        self._body = bytearray()
         self._key = ("", "")
 
     @property
@@ -45,15 +49,15 @@ class FragmentedMessage:
 
     def add(self, body: bytes) -> None:
         """Take what comes next."""
-        self._parts.append(body)
+        self._body += body
         self.size += len(body)
         self._vhost.uncommitted_bytes += len(body)
 
     def take(self) -> bytes:
         """All that has come, which it gives away."""
-        body = b"".join(self._parts)
+        body, self._body = bytes(self._body), bytearray()
         self._vhost.uncommitted_bytes -= self.size
-        self._parts, self.size = [], 0
+        self.size = 0
         return body
 
     def keep(self, user: str, now: float) -> bool:
@@ -108,6 +112,8 @@ class Fragments:
             raise IllegalState(f"a fragment of a message to '{destination}' whose first has not come")
         if sum(each.size for each in self._open.values()) + len(body) > self._largest:
             raise ResourceLimitExceeded(f"messages in fragments of more than {self._largest} bytes")
+        if message.positions.ranges > MOST_RANGES:
+            raise ResourceLimitExceeded(f"a message with {MOST_RANGES} other commands between its fragments")
         message.add(body)
         return message
 

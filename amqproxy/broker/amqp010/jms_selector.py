@@ -16,6 +16,11 @@ MOST_DEPTH = 50
 MOST_PATTERN = 255
 """Of a selector, of parentheses in each other, and of what LIKE compares with."""
 
+MOST_TEXT = 4096
+"""Characters of a text that LIKE looks at: of a longer one it is unknown. The time grows with those of both."""
+
+_LIKE_COST = 64
+
 Lookup = Callable[[str], Any]
 """The value of a property: a text, a number or a boolean; None where there is none."""
 
@@ -57,15 +62,21 @@ class Token(NamedTuple):
 
 
 class JmsSelector:
-    """A selector that was read from a text; `SelectorError` where that is none."""
+    """A selector that was read from a text; `SelectorError` where that is none.
 
-    __slots__ = ("_matches", "text")
+    `cost` is about how many microseconds it takes to go over one message.
+    """
+
+    __slots__ = ("_matches", "cost", "text")
 
     def __init__(self, text: str) -> None:
         if len(text) > MOST_CHARACTERS:
             raise SelectorError(f"more than {MOST_CHARACTERS} characters")
         self.text = text
-        self._matches = _Parser(list(_tokens(text))).selector()
+        tokens = list(_tokens(text))
+        self._matches = _Parser(tokens).selector()
+        likes = sum(token.text == "LIKE" for token in tokens)
+        self.cost = 16 + len(tokens) + _LIKE_COST * likes
 
     def matches(self, lookup: Lookup) -> bool:
         """Does it choose what has these properties?"""
@@ -123,16 +134,16 @@ class _Parser:
         return SelectorError(f"{token.text or 'its end'} at character {token.place + 1}, which does not belong there")
 
     def _or(self) -> Node:
-        node = self._and()
+        nodes = [self._and()]
         while self._takes("OR"):
-            node = _either(node, self._and())
-        return node
+            nodes.append(self._and())
+        return _any(nodes)
 
     def _and(self) -> Node:
-        node = self._not()
+        nodes = [self._not()]
         while self._takes("AND"):
-            node = _both(node, self._not())
-        return node
+            nodes.append(self._not())
+        return _all(nodes)
 
     def _not(self) -> Node:
         is_negated = False
@@ -156,7 +167,7 @@ class _Parser:
             self._needs("AND")
             high = self._sum()
             least = _compared(operator.ge, False, left, low)
-            node = _both(least, _compared(operator.le, False, left, high))
+            node = _all([least, _compared(operator.le, False, left, high)])
         elif self._takes("LIKE"):
             node = self._like(left)
         elif self._takes("IN"):
@@ -174,7 +185,9 @@ class _Parser:
 
         def node(lookup: Lookup) -> bool | None:
             value = left(lookup)
-            return None if value is None else isinstance(value, str) and _is_like(value, segments)
+            if value is None or (isinstance(value, str) and len(value) > MOST_TEXT):
+                return None
+            return isinstance(value, str) and _is_like(value, segments)
 
         return node
 
@@ -199,23 +212,23 @@ class _Parser:
         return _unquoted(token.text)
 
     def _sum(self) -> Node:
-        node = self._product()
+        node, others = self._product(), list[Calculation]()
         while symbol := self._takes("+", "-"):
-            node = _calculated(operator.add if symbol == "+" else operator.sub, node, self._product())
-        return node
+            others.append((operator.add if symbol == "+" else operator.sub, self._product()))
+        return _calculated(node, others)
 
     def _product(self) -> Node:
-        node = self._signed()
+        node, others = self._signed(), list[Calculation]()
         while symbol := self._takes("*", "/"):
-            node = _calculated(operator.mul if symbol == "*" else _quotient, node, self._signed())
-        return node
+            others.append((operator.mul if symbol == "*" else _quotient, self._signed()))
+        return _calculated(node, others)
 
     def _signed(self) -> Node:
         is_negative = False
         while symbol := self._takes("+", "-"):
             is_negative ^= symbol == "-"
         node = self._primary()
-        return _calculated(operator.sub, lambda lookup: 0, node) if is_negative else node
+        return _calculated(lambda lookup: 0, [(operator.sub, node)]) if is_negative else node
 
     def _primary(self) -> Node:
         token = self._next
@@ -270,26 +283,34 @@ def _negation(node: Node) -> Node:
     return negation
 
 
-def _both(left: Node, right: Node) -> Node:
-    def both(lookup: Lookup) -> bool | None:
-        first = _truth(left(lookup))
-        if first is False:
-            return False
-        second = _truth(right(lookup))
-        return False if second is False else None if first is None else second
+def _all(nodes: list[Node]) -> Node:
+    """AND: of any number without one call in another."""
 
-    return both
+    def all_of(lookup: Lookup) -> bool | None:
+        is_unknown = False
+        for node in nodes:
+            value = _truth(node(lookup))
+            if value is False:
+                return False
+            is_unknown |= value is None
+        return None if is_unknown else True
+
+    return all_of if len(nodes) > 1 else nodes[0]
 
 
-def _either(left: Node, right: Node) -> Node:
-    def either(lookup: Lookup) -> bool | None:
-        first = _truth(left(lookup))
-        if first is True:
-            return True
-        second = _truth(right(lookup))
-        return True if second is True else None if first is None else second
+def _any(nodes: list[Node]) -> Node:
+    """OR, in the same way."""
 
-    return either
+    def any_of(lookup: Lookup) -> bool | None:
+        is_unknown = False
+        for node in nodes:
+            value = _truth(node(lookup))
+            if value is True:
+                return True
+            is_unknown |= value is None
+        return None if is_unknown else False
+
+    return any_of if len(nodes) > 1 else nodes[0]
 
 
 # --- values
@@ -313,18 +334,27 @@ def _compared(compare: Callable[[Any, Any], bool], is_equality: bool, left: Node
     return compared
 
 
-def _calculated(calculate: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
-    def calculated(lookup: Lookup) -> int | float | None:
-        first, second = left(lookup), right(lookup)
-        if not _is_number(first) or not _is_number(second):
-            return None
-        try:
-            value: int | float = calculate(first, second)
-        except (OverflowError, ZeroDivisionError):
-            return None
-        return value
+Calculation = tuple[Callable[[Any, Any], Any], Node]
+"""What is done with what is before it, and this."""
 
-    return calculated
+
+def _calculated(first: Node, others: list[Calculation]) -> Node:
+    """From the left to the right."""
+
+    def calculated(lookup: Lookup) -> int | float | None:
+        value = first(lookup)
+        for calculate, node in others:
+            operand = node(lookup)
+            if not _is_number(value) or not _is_number(operand):
+                return None
+            try:
+                value = calculate(value, operand)
+            except (OverflowError, ZeroDivisionError):
+                return None
+        result: int | float | None = value
+        return result
+
+    return calculated if others else first
 
 
 def _quotient(first: int | float, second: int | float) -> int | float:

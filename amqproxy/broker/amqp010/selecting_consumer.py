@@ -38,11 +38,11 @@ class SelectingConsumer(Browser):
         if not self._session.sender.may_send() or not self._subscription.has_credit():
             return False
         if not self._found and not self._look(queue, self._session.vhost.work.quantum):
-            return False
+            return bool(self._to_choose_from)
         wanted = [self._found.popleft() for _ in range(min(len(self._found), self._most()))]
         self._is_taking = True
         self._session.vhost.work.do(self._taking(queue, wanted, now), now)
-        return self._is_taking or bool(self._found)
+        return self._is_taking or bool(self._found) or bool(self._to_choose_from)
 
     def _most(self) -> int:
         credit = self._subscription.messages

@@ -91,10 +91,12 @@ class SessionDeliveries(Receiver):
         subscription: Subscription = self.subscriptions[consumer.tag]
         message = entry.message
         selector = subscription.selector
-        if selector is not None and subscription.browser is None and not is_selected(message, selector):
-            if not consumer.no_ack:
-                entry.queue.ack([entry], now)  # the queue is this session's alone: none other wants it
-            return
+        if selector is not None and subscription.browser is None:
+            self._quantum.left -= selector.cost
+            if not is_selected(message, selector):
+                if not consumer.no_ack:
+                    entry.queue.ack([entry], now)  # the queue is this session's alone: none other wants it
+                return
         try:
             header: bytes = self._headers.of(message, entry.header, entry.expires_at, entry.is_redelivered)
         except Exception as error:  # noqa: BLE001

@@ -17,6 +17,9 @@ except ImportError:  # a plain run does not need Cython
 MOST = 256
 """Headers that are known, above which all are forgotten and made again."""
 
+LARGEST = 512
+"""Bytes of a header that is worth knowing: a session is to take little memory, whatever it is sent."""
+
 _PROPERTIES_AT = 12
 """Where the properties of a content header begin, behind the size of the body."""
 
@@ -54,10 +57,10 @@ class TransferHeaders:
         halves = self._known.get(key)
         if halves is None:
             delivery, described, is_timed = self._made(message, content_header, expires_at, is_redelivered)
-            if is_timed:
-                return delivery + described
-            before = len(delivery) + _LENGTH_AT
             whole = delivery + described
+            if is_timed or len(whole) > LARGEST:
+                return whole
+            before = len(delivery) + _LENGTH_AT
             halves = whole[:before], whole[before + _SIZE.size :]
             if len(self._known) >= MOST:
                 self._known.clear()

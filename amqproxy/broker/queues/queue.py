@@ -40,6 +40,9 @@ PART = 8
 LETTING_GO = 8
 """What it costs of a turn to let a message go, which may be published elsewhere."""
 
+MOST_LOOKERS = 64
+"""What looks for messages is notified of each that comes, up to so many in one queue: that is part of publishing it."""
+
 _NEVER = NEVER  # these as C sees them
 _UNLIMITED = UNLIMITED
 _LETTING_GO = LETTING_GO
@@ -605,6 +608,8 @@ class Queue:
         self._used_at = now
 
     def _notify_lookers(self, now: float) -> None:
+        if len(self.lookers) > MOST_LOOKERS:
+            return  # they look by themselves, too, though later
         for looker in list(self.lookers):
             looker.queue_changed(now)
 

@@ -126,6 +126,24 @@ def test_what_is_too_large_and_too_many(session: Session010, monkeypatch: pytest
     assert small.client.broker.vhosts["/"].uncommitted_bytes == 0
 
 
+def test_parts_with_many_other_commands_between_them(session: Session010, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fragments, "MOST_RANGES", 2)
+    transfer(session, first("nowhere"), b"1")
+    session.transfer(b"between")
+    transfer(session, following(is_last=False), b"")
+    transfer(session, following(is_last=False), b"2")
+    session.transfer(b"between")
+    transfer(session, following(is_last=True), b"3")
+    session.take()
+    (reject,) = session.others
+    assert isinstance(reject, MessageReject)
+    assert len((reject.transfers or SequenceSet()).ranges) == 3
+    for header in (first(), following(is_last=False), following(is_last=False)):
+        transfer(session, header, b"")
+        session.transfer(b"between")
+    assert session.fault(ACCEPTED, following(is_last=True), b"")[0] == 506
+
+
 def test_no_part_is_taken_for_an_exchange_that_is_not_there(session: Session010) -> None:
     assert session.fault(MessageTransfer("none", 0, 0), first(), b"x")[0] == 404
 

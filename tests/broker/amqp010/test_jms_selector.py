@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.broker.amqp010.jms_selector import JmsSelector, SelectorError
+from amqproxy.broker.amqp010.jms_selector import MOST_TEXT, JmsSelector, SelectorError
 
 PROPERTIES: dict[str, Any] = {
     "n": 5,
@@ -197,6 +197,33 @@ def test_like_is_as_it_is_defined(pattern: str, text: str) -> None:
         return bool(text) and pattern[0] in ("_", text[0]) and is_like(pattern[1:], text[1:])
 
     assert JmsSelector(f"s LIKE '{pattern}'").matches({"s": text}.get) is is_like(pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_chosen"),
+    [
+        ("n" + "+1" * 2000 + " = 2005", True),
+        ("n" + "*1" * 2000 + " = 5", True),
+        ("n" + "+none" * 800 + " = 5", False),
+        ("s=''" + " OR n=5" * 580, True),
+        ("n=5" + " AND n=5" * 510, True),
+        ("n=5" + " AND n=5" * 500 + " AND n=6", False),
+    ],
+)
+def test_any_number_of_conditions_and_operands(text: str, is_chosen: bool) -> None:
+    assert JmsSelector(text).matches(PROPERTIES.get) is is_chosen
+
+
+def test_like_of_a_long_text_is_unknown() -> None:
+    found = {"s": "x" * MOST_TEXT, "long": "x" * (MOST_TEXT + 1)}
+    assert JmsSelector("s LIKE 'x%'").matches(found.get)
+    assert not JmsSelector("long LIKE 'x%'").matches(found.get)
+    assert not JmsSelector("long NOT LIKE 'x%'").matches(found.get)
+
+
+def test_the_cost_grows_with_what_there_is_to_do() -> None:
+    costs = [JmsSelector(text).cost for text in ("n = 5", "n = 5 OR n = 6", "s LIKE '%x%'")]
+    assert costs == sorted(set(costs))
 
 
 def test_a_number_that_is_none() -> None:

@@ -8,6 +8,7 @@ from amqproxy.amqp010.commands import (
     MessageAccept,
     MessageCancel,
     MessageFlow,
+    MessageFlush,
     MessageRelease,
     MessageSubscribe,
     QueueDeclare,
@@ -19,6 +20,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.broker.amqp010.browser import INTERVAL, LONG
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.queues import queue
 from tests.broker.amqp010.client import Client010, Session010
 
 RED = {"arguments": Map({"x-filter-jms-selector": "color = 'red'"})}
@@ -190,6 +192,43 @@ def test_a_browser_shows_what_is_chosen(session: Session010) -> None:
     look(session)
     assert session.got() == [b"green 1"]
     assert count(session) == 4
+
+
+@pytest.mark.parametrize("acquire_mode", [0, 1])
+def test_a_selector_goes_over_a_queue_in_many_turns(session: Session010, acquire_mode: int) -> None:
+    send(session, *["blue"] * 200, "red", *["blue"] * 200, "red")
+    work = session.client.broker.work
+    work.quantum.limit(64)
+    long = Map({"x-filter-jms-selector": " OR ".join(["color = 'green'"] * 100) + " OR color = 'red'"})
+    session.send(MessageSubscribe("q", "d", 0, acquire_mode, arguments=long))
+    session.send(MessageFlow("d", 0, 10))
+    session.send(MessageFlow("d", 1, 1_000_000))
+    turns = 0
+    while work:
+        work.go_on(session.client.now)
+        turns += 1
+    assert turns >= 400  # a message takes longer than a turn
+    assert session.got() == [b"red 200", b"red 401"]
+
+
+def test_a_flush_waits_for_the_whole_queue_to_be_gone_over(session: Session010) -> None:
+    send(session, *["blue"] * 300, "red")
+    session.client.broker.work.quantum.limit(64)
+    session.subscribe("q", "d", messages=0, **RED)
+    session.send(MessageFlow("d", 0, 10))
+    session.call(MessageFlush("d"))
+    assert session.got() == [b"red 300"]
+
+
+def test_publishing_notifies_few_of_those_that_look(session: Session010, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "MOST_LOOKERS", 1)
+    session.subscribe("q", "a", acquire_mode=1)
+    session.subscribe("q", "b", acquire_mode=1)
+    send(session, "red")
+    look(session)
+    assert session.got() == []
+    look(session, INTERVAL)
+    assert session.got() == [b"red 0", b"red 0"]
 
 
 @pytest.mark.parametrize("kind", ["quorum", "stream"])

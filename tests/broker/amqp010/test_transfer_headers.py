@@ -11,7 +11,7 @@ from amqproxy.amqp010.properties import Header
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.amqp010 import transfer_headers
-from amqproxy.broker.amqp010.transfer_headers import TransferHeaders
+from amqproxy.broker.amqp010.transfer_headers import LARGEST, TransferHeaders
 from amqproxy.broker.message import Message, header_with
 
 
@@ -47,6 +47,17 @@ def test_one_as_the_last_is_the_same_object() -> None:
     assert headers.of(same, same.header, math.inf, False) is first
     other = message(4, app_id="a")
     assert headers.of(other, other.header, math.inf, False) is not first
+
+
+def test_a_large_one_is_not_kept() -> None:
+    headers = TransferHeaders()
+    for size in (LARGEST, 0, LARGEST):
+        made = message(3, app_id="a", headers=Table([Field("h", "S", "x" * size)]))
+        header = header_of(headers, made)
+        assert header.message is not None
+        assert dict(header.message.application_headers or {}) == {"h": "x" * size}
+        again = headers.of(made, made.header, math.inf, False)
+        assert (headers.of(made, made.header, math.inf, False) is again) is (size == 0)
 
 
 def test_the_content_header_may_be_another() -> None:
