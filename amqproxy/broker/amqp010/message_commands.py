@@ -38,7 +38,9 @@ from amqproxy.broker.amqp010.selecting_consumer import SelectingConsumer
 from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.queues.consumer import ACK, REJECT, REQUEUE, UNLIMITED, Consumer
+from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
+from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
 from amqproxy.conversion.header_tables import table_of
 
@@ -92,7 +94,7 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
         prefetch=prefetch,
         arguments=arguments,
     )
-    if selector is not None and is_shared:
+    if selector is not None and (is_shared or not _has_copies(vhost, queue)):
         queue.subscribe_aside(subscription.consumer, now)
         subscription.browser = SelectingConsumer(session, subscription, deliveries)
     else:
@@ -100,6 +102,14 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     if vhost.events.observers:
         vhost.events.report("consumer.created", vhost.name, subscription.consumer)
     return False
+
+
+def _has_copies(vhost: VirtualHost, queue: Queue) -> bool:
+    """Does a queue of a session's own have what others have copies of, as that of a JMS topic's subscriber has? What
+    is not chosen of it is not wanted. In one that clients publish to, as a temporary queue of JMS, it is left for
+    other subscriptions. One of the type quorum cannot leave it.
+    """
+    return queue.type != "classic" or any(source.type != "direct" for source, _ in vhost.bindings_to(queue))
 
 
 def _selector(arguments: Table) -> JmsSelector | None:

@@ -95,7 +95,7 @@ class SessionDeliveries(Receiver):
             self._quantum.left -= selector.cost
             if not is_selected(message, selector):
                 if not consumer.no_ack:
-                    entry.queue.ack([entry], now)  # the queue is this session's alone: none other wants it
+                    entry.queue.ack([entry], now)  # none other wants this copy
                 return
         try:
             header: bytes = self._headers.of(message, entry.header, entry.expires_at, entry.is_redelivered)

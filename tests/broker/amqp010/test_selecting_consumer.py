@@ -33,11 +33,11 @@ def session() -> Session010:
     return session
 
 
-def send(session: Session010, *colors: str, key: str = "q") -> None:
+def send(session: Session010, *colors: str, key: str = "q", exchange: str = "") -> None:
     """A message of each colour, whose body is the colour and a number."""
     for number, color in enumerate(colors):
         message = MessageProperties(application_headers=Map({"color": color}))
-        session.transfer(b"%s %d" % (color.encode(), number), key, message=message)
+        session.transfer(b"%s %d" % (color.encode(), number), key, exchange=exchange, message=message)
 
 
 def look(session: Session010, after: float = 0.0) -> None:
@@ -171,17 +171,32 @@ def test_a_long_queue_is_looked_at_in_intervals(session: Session010) -> None:
 
 @pytest.mark.parametrize("accept_mode", [0, 1])
 @pytest.mark.parametrize("auto_delete", [True, False])
-def test_of_a_queue_of_its_own_the_rest_is_dropped(session: Session010, accept_mode: int, auto_delete: bool) -> None:
+def test_of_its_own_copies_the_rest_is_dropped(session: Session010, accept_mode: int, auto_delete: bool) -> None:
     session.call(QueueDeclare("own", exclusive=True, auto_delete=auto_delete))
-    send(session, "blue", "red", key="own")
+    session.bind("own", "amq.topic", "topic")
+    send(session, "blue", "red", key="topic", exchange="amq.topic")
     session.subscribe("own", "d", accept_mode=accept_mode, **RED)
-    send(session, "blue", "red", "blue", key="own")
+    send(session, "blue", "red", "blue", key="topic", exchange="amq.topic")
     ids = positions(session.take())
     assert session.got() == [b"red 1", b"red 1"]
     queue = session.client.broker.vhosts["/"].queues["own"]
     assert (queue.message_count, queue.unacked) == (0, 2 if accept_mode == 0 else 0)
     session.call(MessageAccept(SequenceSet.of(ids)))
     assert queue.unacked == 0
+
+
+def test_of_a_queue_of_its_own_that_clients_publish_to_the_rest_stays(session: Session010) -> None:
+    session.call(QueueDeclare("own", exclusive=True, auto_delete=True))
+    session.bind("own", "amq.direct", "own")
+    session.subscribe("own", "red", **RED)
+    send(session, "blue", "red", key="own", exchange="amq.direct")
+    look(session)
+    assert session.got() == [b"red 1"]
+    session.subscribe("own", "blue", arguments=Map({"x-filter-jms-selector": "color = 'blue'"}))
+    assert session.got() == [b"blue 0"]
+    send(session, "red", "blue", key="own", exchange="amq.direct")
+    look(session)
+    assert sorted(session.got()) == [b"blue 1", b"red 0"]
 
 
 def test_a_browser_shows_what_is_chosen(session: Session010) -> None:
