@@ -10,6 +10,7 @@ cdef class Completions:
     cdef public bint is_new
     cdef CommandIds _completed
     cdef dict _incomplete
+    cdef object _begun
     cdef object _syncs
     cdef CommandIds _to_accept
     cdef dict _accepted_along

@@ -30,7 +30,9 @@ class Completions:
         self.is_new = False
         self._completed = CommandIds()
         self._incomplete: dict[int, None] = {}
-        """Those that were begun, and are not complete, in their order."""
+        """Those that were begun, and are not complete."""
+        self._begun: deque[int] = deque()
+        """The same in their order, and some that are complete: a dict finds its first behind all that it had."""
         self._syncs: deque[int] = deque()
         self._to_accept = CommandIds()
         self._accepted_along: dict[int, CommandIds] = {}
@@ -45,6 +47,7 @@ class Completions:
     def begin(self, position: int) -> None:
         """A command is executed, which may take longer than this."""
         self._incomplete[position] = None
+        self._begun.append(position)
 
     def has_begun(self, position: int) -> bool:
         """Is a command begun, and not complete?"""
@@ -72,6 +75,7 @@ class Completions:
         else:
             for position in [each for each in incomplete if start <= each < stop]:
                 del incomplete[position]
+        self._pass_complete()
 
     def _note(self, start: cython.longlong, stop: cython.longlong) -> None:
         if self._to_accept:
@@ -88,8 +92,13 @@ class Completions:
 
     def _is_before(self, position: int) -> bool:
         """Is a command before this one not complete?"""
-        first = next(iter(self._incomplete), position)
-        return first < position
+        self._pass_complete()
+        return bool(self._begun) and self._begun[0] < position
+
+    def _pass_complete(self) -> None:
+        begun = self._begun
+        while begun and begun[0] not in self._incomplete:
+            begun.popleft()
 
     def sync(self, position: int) -> bool:
         """Complete a command that has begun once all before it are complete; True if that is later."""

@@ -116,3 +116,16 @@ def test_ids_roll_over() -> None:
     made = Reported()
     made.completions.complete(2**32 - 1, 2**32 + 1)
     assert made.report() == [completed((id_of(2**32 - 1), 0))]
+
+
+def test_very_many_syncs_are_complete_at_once() -> None:
+    made, most = Reported(), 20_000  # looking for the first of those that are left must not go over those before it
+    made.completions.begin(0)
+    for position in range(1, most):
+        made.completions.begin(position)
+        assert made.completions.sync(position)
+    made.completions.complete(0, 1)
+    assert made.report() == [completed((0, most - 1))]
+    assert not made.completions.has_begun(most - 1)
+    made.completions.begin(most)
+    assert not made.completions.sync(most)
