@@ -123,7 +123,10 @@ def exchanges_of(command: Command) -> list[str]:
 
 
 def falls_back(publish: BasicPublish) -> bool:
-    """May its exchange be a queue, or none, so that the default exchange routes it? Only of AMQP 0-10."""
+    """May its exchange be a queue, or none, so that the default exchange routes it? So it is in AMQP 0-10 only.
+
+    A client of 0-9-1 can set the mark, too: it may add places where rules look, and must not take one away.
+    """
     return publish.reserved_1 == FALLS_BACK and publish.exchange != ""
 
 
@@ -134,7 +137,7 @@ def queues_of(command: Command) -> list[Name]:
         case BasicPublish(exchange=""):
             return [method.routing_key, *copies(command)]
         case BasicPublish() if falls_back(method):
-            return [method.exchange, method.routing_key]
+            return [method.exchange, method.routing_key, *copies(command)]
         case QueueDeclare():
             found: list[Name] = [*spellings(method.queue)]
             return found if method.passive else found + [key for exchange, key in dead_letters(method) if not exchange]
@@ -150,7 +153,7 @@ def routing_keys_of(command: Command) -> list[Name]:
     method = command.method
     match method:
         case BasicPublish() if falls_back(method):
-            return [method.routing_key, method.exchange]
+            return [method.routing_key, method.exchange, *copies(command)]
         case BasicPublish():
             return [method.routing_key, *copies(command)]
         case QueueDeclare():

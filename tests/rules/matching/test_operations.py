@@ -176,3 +176,12 @@ def test_a_publish_of_0_10_whose_exchange_may_be_none_is_about_all_that_may_come
     )
     assert not falls_back(BasicPublish(reserved_1=FALLS_BACK, exchange="", routing_key="k"))
     assert not falls_back(BasicPublish(exchange="d", routing_key="k"))
+
+
+@pytest.mark.parametrize("exchange", ["", "d"])
+def test_a_client_of_0_9_1_that_sets_the_mark_hides_no_name_by_it(exchange: str) -> None:
+    properties = Properties(headers=COPIES, reply_to="r")
+    plain = command(BasicPublish(exchange=exchange, routing_key="k"), 1, properties)
+    marked = command(BasicPublish(reserved_1=FALLS_BACK, exchange=exchange, routing_key="k"), 1, properties)
+    for names in (exchanges_of, queues_of, routing_keys_of, operations):
+        assert set(names(plain)) <= set(names(marked))
