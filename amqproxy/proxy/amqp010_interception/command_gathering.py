@@ -50,10 +50,12 @@ _ALWAYS = frozenset(
         "connection.open",
         "connection.tune",
         "connection.tune-ok",
+        "session.attach",
+        "session.detach",
         "session.detached",
     )
 )
-"""What makes the client known, agrees on limits, or ends a session."""
+"""What makes the client known, agrees on limits, or begins or ends a session."""
 
 _CUTTING = frozenset(
     cls.index for cls in BY_INDEX if cls.name in ("session.detach", "session.detached", "connection.close")
@@ -280,7 +282,7 @@ class CommandGathering:
 
     def _view(self, sender: Peer, assembly: Assembly, position: int, body_size: int | None) -> View | None:
         """What a command is in 0-9-1."""
-        falls_back = sender is CLIENT and self._exchanges.falls_back(assembly.method)
+        falls_back = sender is CLIENT and self._exchanges.falls_back(assembly.channel, assembly.method)
         return command_view(sender, assembly, position, body_size, falls_back=falls_back)
 
 

@@ -386,6 +386,7 @@ class AMQP010Interceptor:
     def _reopen(self, channel: ChannelPaths) -> None:
         """Both peers have detached: go on with what the client has sent since."""
         self.forget(channel)
+        self._exchanges.forget(channel.number)
         for frame, position in channel.reopening:
             self._loads[CLIENT].remove(cost([frame]))
             following = self._channel(channel.number)
@@ -404,7 +405,7 @@ class AMQP010Interceptor:
             return
         del self._channels[channel.number]
         self._delayed.forget(channel)
-        self._exchanges.forget(channel.number)
+        self._exchanges.leave(channel.number)
         self._memory.end(channel)
         self.evaluator.channel_closed(view_channel(channel.number))
 

@@ -2,7 +2,8 @@
 
 Qpid Broker-J takes a destination that is no exchange for the name of a queue; and where there is no such queue either,
 it has the default exchange route the message. So what rules say of these holds for a transfer to a destination unless
-that is known to be an exchange: the client has declared it, or the broker has said so.
+that is known to be an exchange: the broker has said so, or the client has declared it on the same session. If that
+fails, the broker takes nothing more of that session; but of others it does.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ SHOWS_EXCHANGES = frozenset(
 class KnownExchanges:
     """Of one connection, by the names that the client has for them."""
 
-    __slots__ = ("_asked", "_names")
+    __slots__ = ("_asked", "_declared", "_names")
 
     def __init__(self) -> None:
         self._names: set[str] = set()
+        self._declared: dict[int, set[str]] = {}
         self._asked: dict[tuple[int, int], str] = {}
 
     @property
@@ -44,19 +46,20 @@ class KnownExchanges:
         """Has the client asked for an exchange?"""
         return bool(self._asked)
 
-    def falls_back(self, method: Method) -> bool:
-        """May what a client transfers go to a queue of that name, or be routed by the default exchange?"""
+    def falls_back(self, channel: int, method: Method) -> bool:
+        """May what a client transfers on a channel go to a queue of that name, or be routed by the default exchange?"""
         if not isinstance(method, MessageTransfer) or not method.destination:
             return False
-        return method.destination not in STANDARD and method.destination not in self._names
+        name = method.destination
+        return name not in STANDARD and name not in self._names and name not in self._declared.get(channel, ())
 
     def note_command(self, channel: int, position: int, method: Method) -> None:
         """Note what the client has sent on a channel, that goes on."""
         match method:
             case ExchangeDeclare() if not method.auto_delete:
-                self._add(method.exchange or "")
+                self._add(method.exchange or "", self._declared.setdefault(channel, set()))
             case ExchangeDelete():
-                self._names.discard(method.exchange or "")
+                self._remove(method.exchange or "")
             case ExchangeQuery():
                 self._ask(channel, position, method.name_ or "")
             case ExchangeBound():
@@ -70,19 +73,35 @@ class KnownExchanges:
             name = self._asked.pop((channel, method.command_id), None)
             match method.value:
                 case ExchangeQueryResult(not_found=False) | ExchangeBoundResult(exchange_not_found=False):
-                    self._add(name or "")
+                    self._add(name or "", self._names)
                 case _:
                     pass
 
+    def leave(self, channel: int) -> None:
+        """The client begins or ends a session: what comes may yet be the answers to the one before, by the same ids."""
+        self._declared.pop(channel, None)
+        for each in self._asked:
+            if each[0] == channel:
+                self._asked[each] = ""
+
     def forget(self, channel: int) -> None:
-        """The session on a channel has ended."""
+        """The broker has ended the session on a channel: it answers nothing more there."""
+        self._declared.pop(channel, None)
         for each in [each for each in self._asked if each[0] == channel]:
             del self._asked[each]
 
-    def _add(self, name: str) -> None:
-        if name and len(self._names) < MAX_EXCHANGES:
-            self._names.add(name)
+    def _add(self, name: str, names: set[str]) -> None:
+        if name and len(self._names) + sum(map(len, self._declared.values())) < MAX_EXCHANGES:
+            names.add(name)
+
+    def _remove(self, name: str) -> None:
+        """An exchange is deleted: the answer to what was asked before would be out of date."""
+        for names in (self._names, *self._declared.values()):
+            names.discard(name)
+        for each, asked in self._asked.items():
+            if asked == name:
+                self._asked[each] = ""
 
     def _ask(self, channel: int, position: int, name: str) -> None:
         if len(self._asked) < MAX_EXCHANGES:
-            self._asked[channel, id_of(position)] = name
+            self._asked.setdefault((channel, id_of(position)), name)

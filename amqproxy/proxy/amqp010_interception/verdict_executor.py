@@ -13,6 +13,7 @@ from amqproxy.amqp010.controls import (
     ConnectionTune,
     ConnectionTuneOk,
     SessionAttach,
+    SessionDetach,
     SessionDetached,
 )
 from amqproxy.amqp010.domains import AcceptMode
@@ -282,6 +283,11 @@ class VerdictExecutor:
         self._legs.send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
         if isinstance(method, SessionDetached):
             self._owner.forget(channel)
+        if isinstance(method, (SessionAttach, SessionDetach, SessionDetached)):
+            if sender is CLIENT:
+                self._exchanges.leave(channel.number)
+            else:
+                self._exchanges.forget(channel.number)
         elif sender is SERVER and index == ExecutionResult.index:
             self._exchanges.note_result(channel.number, renamed)
 

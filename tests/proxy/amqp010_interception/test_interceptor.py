@@ -752,6 +752,27 @@ def test_a_destination_that_is_known_as_an_exchange_is_one(shown: str) -> None:
     assert "execution.exception" in " ".join(stage.feed(CLIENT, transfer(destination="e", routing_key="q")))
 
 
+@pytest.mark.parametrize(
+    ("shown", "then"),
+    [
+        (">> 1 exchange.declare exchange=e passive=true", ""),
+        (
+            ">> 1 exchange.query name_=d",
+            ">> 1 exchange.query name_=e\n<< 1 execution.result command_id=0 value=exchange.exchange-query-result",
+        ),
+    ],
+)
+def test_what_a_session_showed_that_has_ended_holds_of_no_other(shown: str, then: str) -> None:
+    """A client may send all of it before the broker has answered anything."""
+    stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.exchange = ""\n')
+    stage.say(shown)
+    stage.say(">> 1 session.detach name_=s")
+    stage.say(">> 1 session.attach name_=t\n>> 1 session.command-point command_id=0 command_offset=0")
+    if then:
+        stage.say(then)
+    assert "execution.exception" in " ".join(stage.feed(CLIENT, transfer(destination="e", routing_key="q")))
+
+
 def test_properties_of_any_length_are_seen_and_pass_as_they_came() -> None:
     long, other = b"x" * 300, b"x" * 299 + b"y"
     stage = AMQP010Stage(f"""action = "refuse"\nmatch.properties.correlation_id = "{long.decode()}"\n""")

@@ -33,17 +33,17 @@ TO_E = MessageTransfer("e", 0, 0)
     ],
 )
 def test_what_is_known_of_every_broker(method: Method, falls_back: bool) -> None:
-    assert KnownExchanges().falls_back(method) is falls_back
+    assert KnownExchanges().falls_back(1, method) is falls_back
 
 
 def test_what_the_client_does() -> None:
     known = KnownExchanges()
     known.note_command(1, 0, ExchangeDeclare("e", "direct", auto_delete=True))
-    assert known.falls_back(TO_E), "it may be gone at any time"
+    assert known.falls_back(1, TO_E), "it may be gone at any time"
     known.note_command(1, 1, ExchangeDeclare("e", "direct"))
-    assert not known.falls_back(TO_E)
+    assert not known.falls_back(1, TO_E)
     known.note_command(1, 2, ExchangeDelete("e"))
-    assert known.falls_back(TO_E)
+    assert known.falls_back(1, TO_E)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_what_the_broker_answers(question: Method, answer: object, is_there: boo
     assert known.is_awaited
     known.note_result(2, ExecutionResult(7, ExchangeQueryResult("direct")))
     known.note_result(1, ExecutionResult(8, ExchangeQueryResult("direct")))
-    assert known.falls_back(TO_E)
+    assert known.falls_back(1, TO_E)
     known.note_result(1, ExecutionResult(7, answer))
-    assert known.falls_back(TO_E) is not is_there
+    assert known.falls_back(1, TO_E) is not is_there
     assert not known.is_awaited
 
 
@@ -72,7 +72,40 @@ def test_the_answers_to_a_session_that_has_ended_are_not_awaited() -> None:
     known.note_command(1, 0, ExchangeQuery("e"))
     known.forget(1)
     known.note_result(1, ExecutionResult(0, ExchangeQueryResult("direct")))
-    assert known.falls_back(TO_E)
+    assert known.falls_back(1, TO_E)
+
+
+def test_what_a_session_declares_is_known_on_that_session_only() -> None:
+    """A declare that fails ends its session: a passive one of a queue's name, for example."""
+    known = KnownExchanges()
+    known.note_command(1, 0, ExchangeDeclare("e", passive=True))
+    assert not known.falls_back(1, TO_E), "should it fail, nothing more is taken there"
+    assert known.falls_back(2, TO_E)
+    known.forget(1)
+    assert known.falls_back(1, TO_E)
+
+
+def test_an_answer_from_before_an_exchange_was_deleted_is_out_of_date() -> None:
+    known = KnownExchanges()
+    known.note_command(1, 0, ExchangeDeclare("e", "direct"))
+    known.note_command(2, 0, ExchangeQuery("e"))
+    known.note_command(1, 1, ExchangeDelete("e"))
+    known.note_result(2, ExecutionResult(0, ExchangeQueryResult("direct")))
+    assert known.falls_back(1, TO_E)
+    assert known.falls_back(2, TO_E)
+
+
+def test_answers_to_a_session_that_the_client_has_left_are_not_those_to_its_next() -> None:
+    known = KnownExchanges()
+    known.note_command(1, 0, ExchangeQuery("d"))
+    known.leave(1)
+    known.note_command(1, 0, ExchangeQuery("e"))
+    known.note_result(1, ExecutionResult(0, ExchangeQueryResult("direct")))
+    assert known.falls_back(1, TO_E)
+    assert known.falls_back(1, MessageTransfer("d", 0, 0))
+    known.note_command(1, 1, ExchangeQuery("e"))
+    known.note_result(1, ExecutionResult(1, ExchangeQueryResult("direct")))
+    assert not known.falls_back(1, TO_E)
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,5 +113,5 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     known = KnownExchanges()
     for name in "ed":
         known.note_command(1, 0, ExchangeDeclare(name, "direct"))
-    assert not known.falls_back(TO_E)
-    assert known.falls_back(MessageTransfer("d", 0, 0)), "what is not known is judged as both"
+    assert not known.falls_back(1, TO_E)
+    assert known.falls_back(1, MessageTransfer("d", 0, 0)), "what is not known is judged as both"
