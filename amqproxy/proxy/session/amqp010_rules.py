@@ -38,8 +38,9 @@ from amqproxy.sockets.transport import TransportBroken
 class AMQP010Rules:
     """Applies rules between the `legs` of one session, by its `interceptor`.
 
-    `announce` is called with the number of each command that waits for an operator from then on. What is kept counts
-    for the session's `share`. `numberings` have the ids of commands, by their sender, where some have passed before.
+    `announce` is called with the number of each command that waits for an operator from then on, `note_passed` where
+    something has passed that had waited. What is kept counts for the session's `share`. `numberings` have the ids of
+    commands, by their sender, where some have passed before.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class AMQP010Rules:
         services: SessionServices,
         share: MemoryShare,
         announce: Callable[[int], None],
+        note_passed: Callable[[], None],
         numberings: Mapping[Peer, CommandNumbering] | None = None,
     ) -> None:
         self._legs = legs
@@ -61,6 +63,7 @@ class AMQP010Rules:
         self._mirrors = services.mirrors
         self._close_timeout = services.limits.close_timeout
         self._announce = announce
+        self._note_passed = note_passed
         self._timer = ReleaseTimer()
         self._tasks: SessionTasks | None = None
         self._relays: Iterable[AMQP010Relay] = ()
@@ -151,6 +154,7 @@ class AMQP010Rules:
     async def send_output(self) -> None:
         """Send both peers what there is for them, and end the session if that is what it comes to."""
         self.follow_up()
+        self._note_passed()
         for leg in self._legs.values():
             output = self.interceptor.take_output(leg.peer)
             if output:
@@ -180,6 +184,7 @@ class AMQP010Rules:
     def end(self) -> None:
         """The session is over."""
         self._tasks, self._relays = None, ()
+        self._note_passed = _ignore
 
     async def linger(self, source: AMQP010Leg) -> None:
         """Read from a peer that has been sent connection.close, until it has answered or is gone."""
@@ -192,3 +197,7 @@ class AMQP010Rules:
                 if source.reader.error is None:
                     self.interceptor.take(source.peer, source.reader.feed(data), trio.current_time())
                     await self.send_output()
+
+
+def _ignore() -> None:
+    """What passes now is no longer of this one."""

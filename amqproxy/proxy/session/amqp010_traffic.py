@@ -297,6 +297,7 @@ class AMQP010Traffic:
             self._services,
             self._share,
             self._announce,
+            self._note_passed,
             before.numberings,
         )
         made.interceptor.join(
@@ -320,9 +321,12 @@ class AMQP010Traffic:
         interceptor = self.rules.interceptor
         if interceptor.is_transparent:
             self._may_drop_rules = False
+            self._show_passed()
             self.rules.end()
             self.rules = None
-            self._replace_passage(self._new_pass_through(interceptor.client, interceptor))
+            following = self._new_pass_through(interceptor.client, interceptor)
+            following.gate = interceptor.gate
+            self._replace_passage(following)
             interceptor.end()
 
     def _replace_passage(self, passage: AMQP010Passage) -> None:
@@ -449,16 +453,24 @@ class AMQP010Traffic:
     def _follow_up(self) -> None:
         if self.rules is not None:
             self.rules.follow_up()
+        self._note_passed()
+        if self._drain is not None and self._tasks is not None:
+            self._close_if_drained(self._drain, self._tasks)
+
+    def _note_passed(self) -> None:
+        """Do what follows for the session itself from what has passed, and show it to the tap."""
         for sender, channel, method in self._met:
             self._on_method(sender, channel, method)
         self._met.clear()
         self._report.note_channels(self.legs[CLIENT].connection.session_count)
+        self._show_passed()
+
+    def _show_passed(self) -> None:
+        """Show the tap, if there is one, what has passed."""
         if self._report.tap is not None:
             for peer in (CLIENT, SERVER):
                 for note, chunk in self.passage.take_passed(peer):
                     self._report.note_amqp010_frames(peer, chunk, note)
-        if self._drain is not None and self._tasks is not None:
-            self._close_if_drained(self._drain, self._tasks)
 
     def _on_method(self, sender: Peer, channel: int, method: Method) -> None:
         match method:

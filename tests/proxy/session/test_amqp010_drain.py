@@ -132,6 +132,25 @@ async def test_what_waits_goes_to_the_broker_first() -> None:
         await stage.is_over.wait()
 
 
+async def test_it_goes_on_where_rules_are_needed_no_more() -> None:
+    """No message begins behind the drain, though what had been paused was the last that needed an interceptor."""
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, *MESSAGES[:4]])
+        stage.session.pause(1)
+        await say(stage.client, BIG)
+        await say(stage.broker, BIG[:5000])
+        stage.session.drain()
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == BIG
+        await say(stage.broker, BIG[5000:7000])
+        await say(stage.broker, BIG[7000:] + transfer(b"more", "d"))
+        stage.client.look()
+        assert bytes(stage.client.seen).endswith(BIG + ASKED)
+        await say(stage.client, CLOSE_OK)
+        stage.broker.say(CLOSE_OK)
+        await stage.is_over.wait()
+
+
 async def test_before_it_is_open_there_is_nothing_to_complete(rules: RuleSet) -> None:
     async with staged(rules=rules) as stage:
         await play(stage, LOGIN[:3])

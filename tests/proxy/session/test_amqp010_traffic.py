@@ -350,6 +350,21 @@ async def test_no_heartbeat_of_ours_comes_within_a_control_of_the_clients() -> N
         stage.session.abort("enough")
 
 
+async def test_what_had_waited_is_shown_where_it_was_the_last_to_need_an_interceptor() -> None:
+    tap = Audience()
+    async with staged(tap=tap) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        stage.session.pause(1)
+        await say(stage.client, transfer(b"z"))
+        stage.session.resume(1)
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == transfer(b"z")
+        assert "client message.transfer #0" in tap.seen
+        await play(stage, CLOSE)
+        await close(stage)
+    assert tap.seen.count("client message.transfer #0") == 1
+
+
 @pytest.mark.parametrize("piece", [1, 13, 1 << 20])
 async def test_a_paused_session_waits_from_its_next_command_on(piece: int) -> None:
     big = transfer(b"x" * 10_000)
