@@ -256,11 +256,12 @@ class SessionPublisher:
 
     def interrupted(self, assembly: Assembly | None) -> None:
         """The client is gone: of a message, of which no more comes, this has come beside whole transfers."""
-        if assembly is None or not assembly.has_body or type(assembly.method) is not MessageTransfer:
+        if assembly is None or not assembly.has_body:
             return
-        header = assembly.header or NO_HEADER
-        with suppress(ProtocolError):
-            self.fragments.add(assembly.method.destination or "", header, assembly.body)
+        with suppress(ProtocolError):  # what is malformed shows here first
+            if type(assembly.method) is MessageTransfer:
+                header = assembly.header or NO_HEADER
+                self.fragments.add(assembly.method.destination or "", header, assembly.body)
 
     def _return(self, message: Message, position: int, earlier: CommandIds | None) -> None:
         """Reject a message that no queue is to have, and all transfers that it came in."""

@@ -17,6 +17,7 @@ from amqproxy.amqp010.commands import (
     TxSelect,
 )
 from amqproxy.amqp010.domains import RejectCode
+from amqproxy.amqp010.frame import BODY, COMMAND, FIRST_SEGMENT, HEADER, LAST_SEGMENT, encode_segment
 from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, Header, MessageProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.broker.amqp010 import fragments
@@ -191,6 +192,21 @@ def test_what_was_cut_without_a_resume_id_is_gone(session: Session010) -> None:
     session.client.connection.lose(session.client.now)
     vhost = session.client.broker.vhosts["/"]
     assert (vhost.interrupted, vhost.uncommitted_bytes, len(vhost.timed)) == ({}, 0, 0)
+
+
+@pytest.mark.parametrize("malformed", [b"", b"\x04\x01"])
+def test_a_cut_transfer_that_is_malformed_keeps_nothing_from_going_back(session: Session010, malformed: bytes) -> None:
+    session.transfer(b"held")
+    broker = session.client.broker
+    other = again(broker)
+    other.subscribe("q", "d")
+    assert other.got() == [b"held"]
+    data = encode_segment(FIRST_SEGMENT, COMMAND, 1, malformed or ACCEPTED.encode(), 64)
+    data += encode_segment(0, HEADER, 1, b"\x00\x00\x00\x09\x04\x01\xff\xff", 64)
+    other.client.feed(data + encode_segment(LAST_SEGMENT, BODY, 1, b"x" * 100, 64)[:80])
+    other.client.connection.lose(other.client.now)
+    assert count(session) == 1
+    assert broker.vhosts["/"].queues["q"].unacked == 0
 
 
 def test_it_is_kept_for_its_time(session: Session010) -> None:
