@@ -95,6 +95,8 @@ def _to_091(type_: str, value: Any) -> Item:
     special = _SPECIAL.get(type_)
     if special is not None:
         return special(value)
+    if value is None:  # of a type without bytes that the specification does not know
+        return Item("V", None)
     return Item("x", bytes(value))  # binary of any width, and types that the specification does not know
 
 

@@ -58,6 +58,8 @@ def test_the_nearest_types() -> None:
     [
         (Entry("k", "datetime", -7), Field("k", "l", -7)),
         (Entry("k", "datetime", 7), Field("k", "T", 7)),
+        (Entry("k", "0xff", None), Field("k", "V", None)),
+        (Entry("k", "0x03", b"a"), Field("k", "x", b"a")),
         (Entry("k", "char-utf32", "\ud800"), Field("k", "S", "\udced\udca0\udc80")),
         (Entry("k", "str8-utf16", "a\ud800"), Field("k", "S", "a\udced\udca0\udc80")),
         (Entry("k", "str16-utf16", "\udfff\ud800"), Field("k", "S", "\udced\udcbf\udcbf\udced\udca0\udc80")),
