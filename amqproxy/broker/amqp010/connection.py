@@ -538,6 +538,7 @@ class Amqp010Connection:
                 else:
                     self.do(self._detaching_session(session, now), now)
             case _ if session is not None:
+                self.is_costly()
                 before = session.next_position
                 session.control(control, now)
                 if session.next_position != before or type(control) is SessionCommandPoint:

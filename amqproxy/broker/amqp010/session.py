@@ -99,6 +99,8 @@ class BrokerSession:
         self._next: int | None = None
         self._seen = 0
         """The position behind the last command that was executed."""
+        self._flush_asked: SessionFlush | None = None
+        """What the client has asked for in this turn: for all that it asks, one answer, which may be long."""
         self._place: Table | None = None
 
     @property
@@ -254,6 +256,9 @@ class BrokerSession:
         if self.is_over or self.is_detached:
             return
         self.publisher.end_turn()
+        if self._flush_asked is not None:
+            flush, self._flush_asked = self._flush_asked, None
+            self.completions.report_all(self.sender, confirmed=flush.confirmed, completed=flush.completed)
         self.completions.report(self.sender)
 
     def result(self, position: int, value: Struct) -> None:
@@ -297,6 +302,8 @@ class BrokerSession:
         if completed.commands is None:
             return
         ranges = self.ranges(completed.commands)
+        if len(ranges) > 1:
+            self.vhost.work.quantum.left -= len(ranges)
         if len(self.sender.replay):
             self.sender.replay.confirmed(ranges)
         self.deliveries.completed(ranges, now)
@@ -304,12 +311,15 @@ class BrokerSession:
         self.connection.to_end_turn(self)
 
     def _flush(self, flush: SessionFlush) -> None:
-        self.publisher.end_turn()
         if flush.expected:
             is_new = self._next is None and not self._seen
             next_id = id_of(self._seen if self._next is None else self._next)
             self.sender.control(SessionExpected(SequenceSet(() if is_new else ((next_id, next_id),))))
-        self.completions.report_all(self.sender, confirmed=flush.confirmed, completed=flush.completed)
+        earlier = self._flush_asked or SessionFlush()
+        self._flush_asked = SessionFlush(
+            confirmed=flush.confirmed or earlier.confirmed, completed=flush.completed or earlier.completed
+        )
+        self.connection.to_end_turn(self)
 
     def _skip(self, gap: range) -> None:
         """Commands that will not come count as complete."""

@@ -115,6 +115,14 @@ def test_sync_and_flush(session: Session010) -> None:
     assert session.client.names() == ["session.expected", "session.confirmed", "session.completed"]
 
 
+def test_many_flushes_are_answered_once(session: Session010) -> None:
+    flushes = [SessionFlush(confirmed=True), SessionFlush(completed=True), SessionFlush(confirmed=True)]
+    session.client.feed(b"".join(encode_method(1, each) for each in flushes))
+    assert session.client.names() == ["session.confirmed", "session.completed"]
+    session.control(SessionFlush(confirmed=True))
+    assert session.client.names() == ["session.confirmed"]
+
+
 def test_detach_and_attach(session: Session010) -> None:
     session.control(SessionAttach(b"s"))
     assert session.client.names() == ["session.attached"]
