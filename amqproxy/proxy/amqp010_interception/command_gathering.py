@@ -57,6 +57,8 @@ _ALWAYS = frozenset(
 )
 """What makes the client known, agrees on limits, or begins or ends a session."""
 
+_OF_CONNECTION = frozenset(cls.index for cls in BY_INDEX if cls.name.startswith("connection."))
+
 _CUTTING = frozenset(
     cls.index for cls in BY_INDEX if cls.name in ("session.detach", "session.detached", "connection.close")
 )
@@ -105,6 +107,17 @@ class CommandGathering:
         self._executor = executor
         self._memory = memory
 
+    def is_of_connection(self, channel: ChannelPaths, path: Path, frame: Frame) -> bool:
+        """Is it no matter of the session that may be on channel 0, too, whatever of that waits or is being closed?
+
+        What a rule may delay is, while that session goes on; and a connection.close, before which all goes on.
+        """
+        if frame.channel or frame.index not in _OF_CONNECTION or not (frame.begins_assembly and frame.ends_assembly):
+            return False
+        if channel.closing is not None:
+            return True
+        return frame.index != ConnectionClose.index and not self._evaluation.wants(path.sender, frame.index)
+
     def process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
         """Do with the next frame of a peer what is to be done with it."""
         try:
@@ -122,7 +135,7 @@ class CommandGathering:
         try:
             if frame.track == Track.COMMAND:
                 self._process_command(channel, path, frame, position)
-            elif path.rest is Rest.IS_GATHERED:
+            elif path.rest is Rest.IS_GATHERED and not self.is_of_connection(channel, path, frame):
                 self._process_behind_gathered(channel, path, frame)
             else:
                 self._process_control(channel, path, frame)

@@ -304,7 +304,9 @@ class AMQP010Interceptor:
         path.keep(frame)
         if path.kept[frame.track] and self.share.is_over:
             raise FramingError("there is no memory now for the rest of a control or a command")
-        if channel.closing is not None:
+        if self._gathering.is_of_connection(channel, path, frame):
+            self._gathering.process(channel, path, frame, position)
+        elif channel.closing is not None:
             self.take_while_closing(channel, path, frame, position)
         elif path.is_held_up and frame.index != ConnectionClose.index:
             path.enqueue(frame, position)

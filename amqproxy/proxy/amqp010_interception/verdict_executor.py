@@ -165,7 +165,8 @@ class VerdictExecutor:
 
     def settle(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
         """Carry out a verdict whose time has come."""
-        if channel.closing is not None or self._owner.is_over:
+        is_of_session = pending.view.channel != 0
+        if (channel.closing is not None and is_of_session) or self._owner.is_over:
             return
         note = note_for(self._legs, self._evaluation, path.sender, pending, verdict)
         if not pending.is_complete:

@@ -8,7 +8,7 @@ from amqproxy.amqp010.controls import SessionFlush
 from amqproxy.amqp010.errors import FramingError
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.peer import CLIENT, SERVER
-from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
+from tests.proxy.amqp010_interception.amqp010_stage import ATTACHING, OPENING, AMQP010Stage, transfer
 
 OTHER = 'action = "refuse"\nmatch.exchange = "secret"\nmatch.method = "basic.publish"'
 BODY = 'action = "refuse"\nmatch.body = "none"\n'
@@ -44,3 +44,31 @@ def test_a_body_that_is_longer_than_was_judged_ends_the_connection() -> None:
     stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.size.min = 100')
     with pytest.raises(FramingError, match="longer than its content-length"):
         stage.feed(CLIENT, transfer(body=b"x" * 50, content_length=10))
+
+
+ON_CHANNEL_0 = OPENING + ATTACHING.replace(" 1 ", " 0 ")
+HOLD = 'action = "hold"\ntimeout = 600\nmatch.method = ["basic.publish", "basic.deliver"]'
+
+
+def test_what_is_of_the_connection_waits_for_no_command_on_its_channel() -> None:
+    """Qpid's JMS has its first session on channel 0: its heartbeats would come too late."""
+    stage = AMQP010Stage(HOLD, opening=ON_CHANNEL_0)
+    for sender, mark, arrow in ((CLIENT, ">>", "=>"), (SERVER, "<<", "<=")):
+        sent = transfer(sender, channel=0)
+        begin = int.from_bytes(sent[2:4])
+        assert stage.feed(sender, sent[:begin]) == []
+        assert stage.say(f"{mark} connection.heartbeat") == [f"{arrow} connection.heartbeat"]
+        assert stage.feed(sender, sent[begin:]) == []
+        assert stage.say(f"{mark} connection.heartbeat") == [f"{arrow} connection.heartbeat"]
+    assert stage.say("<< connection.close reply_code=200 reply_text=bye")[-1].startswith("<= connection.close")
+    assert stage.say(">> connection.close-ok") == ["=> connection.close-ok"]
+
+
+@pytest.mark.parametrize("log", [[], ['action = "log"']])
+def test_the_connection_may_end_while_a_session_on_its_channel_is_closed(log: list[str]) -> None:
+    stage = AMQP010Stage(*log, OTHER, opening=ON_CHANNEL_0)
+    heard = stage.feed(CLIENT, transfer(destination="secret", channel=0))
+    assert [each.split()[1] for each in heard[:1]] == ["session.detach"], heard
+    assert stage.say(">> connection.heartbeat") == ["=> connection.heartbeat"]
+    assert stage.say(">> connection.close reply_code=200") == ["=> connection.close reply_code=200"]
+    assert stage.say("<< connection.close-ok") == ["<= connection.close-ok"]
