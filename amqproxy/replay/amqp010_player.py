@@ -229,15 +229,14 @@ class AMQP010Player(AMQP010ComparedConnection):
 
     def _complete_as(self, session: PlayedSession, method: controls.SessionCompleted) -> None:
         """Complete what stands for the transfers that the recorded client has completed."""
-        for ids in ids_of(method.commands):
-            for recorded in [each for each in session.deliveries if each in ids]:
-                delivery = session.deliveries[recorded]
-                if delivery is None or not isinstance(delivery.holder, AMQP010Player):
-                    continue
-                holder = delivery.holder
-                owner = holder._sessions.get(delivery.channel)
-                if owner is not None and delivery.tag in owner.open:
-                    holder._complete(owner, [delivery.tag])
+        for recorded in session.newly_completed(ids_of(method.commands)):
+            delivery = session.deliveries[recorded]
+            if delivery is None or not isinstance(delivery.holder, AMQP010Player):
+                continue
+            holder = delivery.holder
+            owner = holder._sessions.get(delivery.channel)
+            if owner is not None and delivery.tag in owner.open:
+                holder._complete(owner, [delivery.tag])
 
     def _play_command(self, step: AssemblySent, method: Command) -> float | None:
         session = self._sessions.get(step.channel)
@@ -309,7 +308,7 @@ class AMQP010Player(AMQP010ComparedConnection):
         found: dict[tuple[AMQP010Player, int], CommandIds] = {}
         others = 0
         for ids in ids_of(method.transfers):
-            for recorded in [each for each in session.deliveries if each in ids]:
+            for recorded in session.deliveries_of(ids):
                 delivery = session.deliveries[recorded]
                 holder = None if delivery is None else delivery.holder
                 if delivery is None:

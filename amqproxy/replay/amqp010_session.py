@@ -60,6 +60,8 @@ class PlayedSession:
         self.subscriptions: dict[str, PlayedSubscription] = {}
         self.deliveries: OrderedDict[int, LiveDelivery | None] = OrderedDict()
         """Of recorded transfers of the broker, the live ones that stand for them."""
+        self.seen_deliveries = CommandIds()
+        """Recorded transfers of the broker that the recorded client has completed."""
         self.open: dict[int, LiveDelivery] = {}
         """Live transfers of the broker, by their ids, that are not completed by us."""
         self.done = CommandIds()
@@ -79,6 +81,22 @@ class PlayedSession:
             self.done.extend(each, each + 1)
             self.open.pop(each, None)
         return set_of(self.done)
+
+    def deliveries_of(self, ids: range) -> list[int]:
+        """The recorded transfers of the broker with these ids, as far as live ones were waited for in their place."""
+        if len(ids) <= len(self.deliveries):
+            return [each for each in ids if each in self.deliveries]
+        return [each for each in self.deliveries if each in ids]
+
+    def newly_completed(self, ids: list[range]) -> list[int]:
+        """The same of what the recorded client completes here for the first time: mostly it repeats all the rest."""
+        new = CommandIds.of(ids)
+        for each in self.seen_deliveries:
+            new.remove(each)
+        found = [recorded for each in new for recorded in self.deliveries_of(each)]
+        for each in new:
+            self.seen_deliveries.add(each)
+        return found
 
     def is_completed(self, recorded_id: int) -> bool:
         """Has the live broker completed what stands for a recorded command, if anything does?"""

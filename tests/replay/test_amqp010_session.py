@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +11,7 @@ from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.replay import amqp010_session
 from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember, set_of
+from amqproxy.replay.deliveries import LiveDelivery
 
 
 def test_commands_are_numbered_anew() -> None:
@@ -24,6 +26,28 @@ def test_what_is_completed_is_said_of_all() -> None:
     session = PlayedSession(1, b"s")
     assert session.complete([0, 2]).ranges == ((0, 0), (2, 2))
     assert session.complete([1]).ranges == ((0, 2),)
+
+
+def test_deliveries_are_found_by_the_recorded_ids() -> None:
+    session = PlayedSession(1, b"s")
+    for number in (3, 4, 7):
+        session.deliveries[number] = None
+    assert session.deliveries_of(range(4, 6)) == [4]
+    assert session.deliveries_of(range(2**32)) == [3, 4, 7]
+
+
+def test_a_settlement_of_one_delivery_does_not_go_over_all_others() -> None:
+    class Kept(OrderedDict[int, LiveDelivery | None]):
+        def __iter__(self) -> Iterator[int]:
+            raise AssertionError("all of them were gone over")
+
+    session = PlayedSession(1, b"s")
+    session.deliveries = Kept()
+    for number in range(100):
+        session.deliveries[number] = None
+        assert session.deliveries_of(range(number, number + 1)) == [number]
+        assert session.newly_completed([range(number + 1)]) == [number]
+    assert session.newly_completed([range(100)]) == []
 
 
 def test_sets() -> None:
