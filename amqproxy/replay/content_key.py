@@ -17,6 +17,9 @@ OF_THE_RUN = ("x-delivery-count",)
 MADE_UP = ("amq.gen-", "amq.rabbitmq.reply-to.")
 """How the names begin that a broker makes up: any of them is like another."""
 
+MAX_TEXT = 255
+"""Bytes of a text among the properties of 0-9-1."""
+
 _DIGEST_BYTES = 16
 
 
@@ -37,7 +40,12 @@ def content_key(command: Command) -> bytes:
         key.update(text)
     if properties.reply_to and properties.reply_to.startswith(MADE_UP):
         properties = msgspec.structs.replace(properties, reply_to="amq.")
-    key.update(ContentHeader(len(body), without_times(properties, drop=OF_THE_RUN)).encode())
+    properties = without_times(properties, drop=OF_THE_RUN)
+    try:
+        header = ContentHeader(len(body), properties).encode()
+    except ValueError:  # of 0-10, where texts may be longer
+        header = ContentHeader(len(body), _with_short_texts(properties)).encode()
+    key.update(header)
     key.update(body)
     return key.digest()
 
@@ -53,6 +61,16 @@ def without_times(properties: Properties, drop: tuple[str, ...] = ()) -> Propert
         if field.name not in drop
     ]
     return msgspec.structs.replace(properties, headers=Table(fields) if fields else None)
+
+
+def _with_short_texts(properties: Properties) -> Properties:
+    """The properties with digests in the place of the texts that are too long for 0-9-1."""
+    digests = {}
+    for name, value in properties.present().items():
+        data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else b""
+        if len(data) > MAX_TEXT:
+            digests[name] = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+    return msgspec.structs.replace(properties, **digests)
 
 
 def _without_time_of_death(deaths: Any) -> Any:
