@@ -162,6 +162,7 @@ def acquiring(
     """
     acquired: dict[Place, QueueEntry] = {}
     passed: list[QueueEntry] = []
+    last = max((_turn(place) for place in places), default=(0, 0))
     queue.hold_back()
     try:
         for _ in range(MOST):
@@ -178,6 +179,8 @@ def acquiring(
                 acquired[place] = entry
             else:
                 passed.append(entry)
+                if _turn(place) > last:
+                    break  # what is still missing, another has
             if quantum.spend(1):
                 now = yield
     finally:
@@ -187,3 +190,9 @@ def acquiring(
             entry.is_redelivered = mark
         queue.hold_no_more(now)
     return acquired
+
+
+def _turn(place: Place) -> tuple[int, int]:
+    """In this order messages are taken out of a queue: the highest priority first."""
+    priority, position = place
+    return -priority, position

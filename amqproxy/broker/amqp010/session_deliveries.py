@@ -5,7 +5,7 @@ A transfer's delivery tag is the position of its command, plus one: there is no 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 
 from msgspec import structs
 
@@ -153,7 +153,7 @@ class SessionDeliveries(Receiver):
         for each in ids:
             if self._quantum.spend(1 + min(len(each), len(self.browsed)) // LOOKING):
                 now = yield
-            for position in self._known(each):
+            for position in _known(self.browsed, each):
                 queue, place, is_to_be_accepted = self.browsed.pop(position)
                 wanted.setdefault(queue, {})[place] = position, is_to_be_accepted
                 if self._quantum.spend(1):
@@ -169,12 +169,6 @@ class SessionDeliveries(Receiver):
                     queue.ack([entry], now)
                 found.add(range(position, position + 1))
         return found
-
-    def _known(self, ids: range) -> list[int]:
-        """Of these positions, those of what was browsed."""
-        if len(ids) <= len(self.browsed):
-            return [position for position in ids if position in self.browsed]
-        return [position for position in self.browsed if position in ids]
 
     def _put_back(self, subscription: Subscription, consumer: Consumer, entry: QueueEntry, now: float) -> None:
         """A message cannot be sent: it stays where it was."""
@@ -255,12 +249,13 @@ class SessionDeliveries(Receiver):
         """
         for each in ids:
             if self.browsed:
-                for position in self._known(each):
+                for position in _known(self.browsed, each):
                     del self.browsed[position]  # what is not acquired is released by this, and by nothing else
                 if self._quantum.spend(1 + min(len(each), len(self.browsed)) // LOOKING):
                     yield []
             if self.acquired:
-                yield [self.acquired.pop(position) for position in list(self.acquired) if position in each]
+                self._quantum.left -= 1 + min(len(each), len(self.acquired)) // LOOKING
+                yield [self.acquired.pop(position) for position in _known(self.acquired, each)]
             if not len(self.unacked):
                 continue
             start = max(each.start, self.unacked.oldest - 1)
@@ -395,3 +390,10 @@ def _resumable(header: bytes, subscription: Subscription) -> bytes:
     delivery = entries.delivery or DeliveryProperties()
     wanted = {"resume_id": subscription.resume_id, "resume_ttl": subscription.resume_ttl}
     return entries.replacing(structs.replace(delivery, **wanted)).encode()
+
+
+def _known(transfers: Mapping[int, object], ids: range) -> list[int]:
+    """Of these positions, those of such transfers."""
+    if len(ids) <= len(transfers):
+        return [position for position in ids if position in transfers]
+    return [position for position in transfers if position in ids]

@@ -14,6 +14,7 @@ from amqproxy.amqp010.commands import (
     QueueDelete,
     QueueQuery,
 )
+from amqproxy.amqp010.properties import DeliveryProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.broker.amqp010.browser import INTERVAL
@@ -69,6 +70,41 @@ def test_what_is_there_still_can_be_acquired(session: Session010, accept_mode: i
     session.call(MessageAccept(SequenceSet.of([positions[2]])))
     assert (queue.message_count, queue.unacked) == (3, 1)
     assert [each.body for each in queue] == [b"1", b"3", b"4"]
+
+
+def test_what_another_has_is_not_looked_for_in_the_whole_queue(session: Session010) -> None:
+    session.call(QueueDeclare("p", arguments=Map({"x-max-priority": 2})))
+    for priority in (0, 0, 2, 1, 1, 1):
+        session.transfer(b"%d" % priority, "p", delivery=DeliveryProperties(routing_key="p", priority=priority))
+    queue = session.client.broker.vhosts["/"].queues["p"]
+    session.subscribe("p", "b", acquire_mode=1)
+    positions = [position for position, _ in session.messages]
+    assert session.got() == [b"2", b"1", b"1", b"1", b"0", b"0"]
+    entry = queue.get(0.0)
+    assert entry is not None
+    queue.hold(entry, None)
+    left = queue.left
+    acquired = session.call(MessageAcquire(SequenceSet.of(positions[:2])))
+    assert list(acquired.transfers) == [positions[1]]
+    assert queue.left - left == 2  # the one, and the one behind it
+    assert [each.body for each in queue] == [b"1", b"1", b"0", b"0"]
+
+
+@pytest.mark.parametrize("is_few", [True, False])
+def test_what_was_acquired_is_looked_for_in_steps(session: Session010, is_few: bool) -> None:
+    session.subscribe("q", "b", acquire_mode=1)
+    positions = [position for position, _ in session.messages]
+    session.call(MessageAcquire(SequenceSet.of(positions)))
+    work = session.client.broker.work
+    work.quantum.limit(16)
+    far = [(each, each if is_few else each + 1000) for each in range(10_000, 20_000, 2000)]
+    session.send(MessageRelease(SequenceSet([*far * 30, (positions[0], positions[0])])))
+    turns = 0
+    while work:
+        work.go_on(session.client.now)
+        turns += 1
+    assert turns >= 5
+    assert session.call(QueueQuery("q")).message_count == 1
 
 
 def test_what_was_acquired_can_be_released_and_goes_back_with_the_session(session: Session010) -> None:
