@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from amqproxy.amqp010.assembly import AssemblyReader
 from amqproxy.amqp010.controls import ConnectionHeartbeat
 from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.replay.steps import (
@@ -55,7 +56,7 @@ class AMQP010StepReader:
                 self.events = self._trace.gap(sender, ts_ns, decoded.reason)
                 for place in [place for place in self._readers if place[0] is sender]:
                     del self._readers[place]
-                self._add(BytesLost, ts_ns, sender=sender, lost=decoded.lost, reason=decoded.reason)
+                self._add_lost(ts_ns, sender, decoded.lost, decoded.reason)
             case StreamEnded():
                 self.events = self._trace.end(ts_ns, decoded.reason)
                 by = next((peer for peer in Peer if decoded.reason.startswith(peer)), None)
@@ -70,6 +71,9 @@ class AMQP010StepReader:
         step = kind(index=next(self._numbers), ts_ns=ts_ns, stream=self._stream, connection=self._connection, **fields)
         self._steps.append(step)  # type: ignore[arg-type]
 
+    def _add_lost(self, ts_ns: int, sender: Peer, lost: int, reason: str) -> None:
+        self._add(BytesLost, ts_ns, sender=sender, lost=lost, reason=reason, protocol=AMQP010)
+
     def _take(self, decoded: DecodedAMQP010Frames) -> None:
         sender = Peer(decoded.sender)
         for frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
@@ -82,7 +86,7 @@ class AMQP010StepReader:
             try:
                 assembly = reader.add(frame)
             except ProtocolError as error:
-                self._add(BytesLost, decoded.ts_ns, sender=sender, lost=frame.size, reason=error.text)
+                self._add_lost(decoded.ts_ns, sender, frame.size, error.text)
                 continue
             if assembly is not None:
                 self._add(AssemblySent, decoded.ts_ns, sender=sender, assembly=assembly, command_id=command_id)

@@ -72,11 +72,15 @@ class BytesSent(StepBase, frozen=True, kw_only=True, gc=False):
 
 
 class BytesLost(StepBase, frozen=True, kw_only=True, gc=False):
-    """Bytes that are not in the capture, or were not kept: what `sender` did with them is not known."""
+    """Bytes that are not in the capture, or were not kept: what `sender` did with them is not known.
+
+    `protocol` is "0-10" where they are of that.
+    """
 
     sender: Peer
     lost: int
     reason: str
+    protocol: str = ""
 
 
 class ConnectionEnded(StepBase, frozen=True, kw_only=True, gc=False):

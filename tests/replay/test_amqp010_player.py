@@ -30,6 +30,7 @@ from amqproxy.amqp010.domains import CreditUnit
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.results import ExchangeBoundResult
 from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.replay.result import ReplayResult
 from amqproxy.testing.local_broker import LocalBroker
 from tests.real.amqp010_peer import AMQP010Peer
@@ -191,6 +192,17 @@ def test_a_connection_that_was_joined_gets_a_login_and_a_session(broker: LocalBr
     result = play(recording, broker)
     assert (result.difference_count, [each.method for each in result.not_played]) == (0, ["message.accept"])
     assert message_count(broker, "joined") == 1
+
+
+def test_a_connection_that_was_joined_within_a_frame_is_played_from_the_next(broker: LocalBroker) -> None:
+    recording = AMQP010Recording()
+    recording.decoded.append(SkippedBytes(0, 1, "client:1-broker", "client", "0-10", "the rest of a frame", None, 9))
+    recording.client(1, 3, QueueDeclare("joined-within"), transfer("", b"late", key="joined-within"))
+    recording.client(1, 3, ExecutionSync(sync=True))
+    recording.end(1)
+    result = play(recording, broker)
+    assert [each.reason for each in result.not_played] == ["9 bytes: the rest of a frame"]
+    assert message_count(broker, "joined-within") == 1
 
 
 @contextmanager
