@@ -152,7 +152,9 @@ class AMQP010Traffic:
         return {number: each.session.name for number, each in channels.items() if each.session is not None}
 
     def has_session(self, number: int) -> bool:
-        """Is the client attached to a session on a channel, and the broker, too?"""
+        """Is the client attached to a session on a channel, and the broker, too, as far as can be read?"""
+        if not self.is_readable:
+            return False  # nothing of ours could come between the frames
         channels = [leg.connection.channels.get(number) for leg in self.legs.values()]
         return all(
             channel is not None and channel.session is not None and channel.session.state is SessionPhase.ATTACHED

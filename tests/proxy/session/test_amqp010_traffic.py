@@ -295,6 +295,16 @@ async def test_rules_cannot_follow_what_was_not_read() -> None:
         assert stage.end == ("proxy", "320")
 
 
+async def test_an_operator_can_do_nothing_to_a_session_that_is_not_read_any_more() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        assert stage.session.has_open_channel(1)
+        await play(stage, [(CLIENT, b"\xff" * 20)])
+        assert not stage.session.has_open_channel(1)
+        await play(stage, [(CLIENT, MESSAGES[0][1])])
+        await close(stage)
+
+
 @pytest.mark.parametrize("piece", [1, 13, 1 << 20])
 async def test_an_operator_closes_one_session_and_the_others_go_on(piece: int) -> None:
     async with staged(tap=Audience()) as stage, staged() as beside:
