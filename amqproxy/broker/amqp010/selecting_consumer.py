@@ -37,8 +37,12 @@ class SelectingConsumer(Browser):
             return True
         if not self._session.sender.may_send() or not self._subscription.has_credit():
             return False
-        if not self._found and not self._look(queue, self._session.vhost.work.quantum):
-            return bool(self._to_choose_from)
+        if self._to_choose_from or not self._found:
+            self._look(queue, self._session.vhost.work.quantum)
+        if self._to_choose_from and len(self._found) < self._most():
+            return True  # more is taken out at once than one by one: those before them are gone through each time
+        if not self._found:
+            return False
         wanted = [self._found.popleft() for _ in range(min(len(self._found), self._most()))]
         self._is_taking = True
         self._session.vhost.work.do(self._taking(queue, wanted, now), now)

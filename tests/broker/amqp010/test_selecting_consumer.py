@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from amqproxy.amqp010.commands import (
@@ -18,9 +20,12 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.properties import MessageProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
+from amqproxy.broker.amqp010 import browser, selecting_consumer
 from amqproxy.broker.amqp010.browser import INTERVAL, LONG
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.queues import queue
+from amqproxy.broker.queues.queue import Place, Queue
+from amqproxy.broker.work import Quantum
 from tests.broker.amqp010.client import Client010, Session010
 
 RED = {"arguments": Map({"x-filter-jms-selector": "color = 'red'"})}
@@ -224,6 +229,24 @@ def test_a_selector_goes_over_a_queue_in_many_turns(session: Session010, acquire
         turns += 1
     assert turns >= 400  # a message takes longer than a turn
     assert session.got() == [b"red 200", b"red 401"]
+
+
+def test_what_is_far_apart_is_taken_out_at_once(session: Session010, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+
+    def acquiring(queue: Queue, places: set[Place], quantum: Quantum, now: float) -> Any:
+        taken.append(len(places))
+        return browser.acquiring(queue, places, quantum, now)
+
+    monkeypatch.setattr(selecting_consumer, "acquiring", acquiring)
+    for _ in range(3):
+        send(session, *["blue"] * 100, "red")
+    session.client.broker.work.quantum.limit(64)
+    session.subscribe("q", "d", messages=2, **RED)
+    assert session.got() == [b"red 100", b"red 100"]
+    session.send(MessageFlow("d", 0, 2))
+    assert session.got() == [b"red 100"]
+    assert taken == [2, 1]
 
 
 def test_a_flush_waits_for_the_whole_queue_to_be_gone_over(session: Session010) -> None:
