@@ -18,10 +18,12 @@ PERSISTENT = 2
 class JmsProperties:
     """The properties of one message, by their names."""
 
-    __slots__ = ("_properties",)
+    __slots__ = ("_properties", "_timestamp")
 
     def __init__(self, properties: Properties) -> None:
         self._properties = properties
+        self._timestamp: int | None = -1
+        """-1 where it is not known yet: a selector may ask for it often, and it takes all headers to be converted."""
 
     def get(self, name: str) -> Any:
         """A text, a number or a boolean; None where there is no such property, or it is something else."""
@@ -38,7 +40,9 @@ class JmsProperties:
             case "JMSDeliveryMode":
                 found = "PERSISTENT" if properties.delivery_mode == PERSISTENT else "NON_PERSISTENT"
             case "JMSTimestamp":
-                found = structs_of(properties)[0].timestamp
+                if self._timestamp == -1:
+                    self._timestamp = structs_of(properties)[0].timestamp
+                found = self._timestamp
             case _:
                 found = None if properties.headers is None else properties.headers.get(name)
         return found if isinstance(found, str | int | float) else None

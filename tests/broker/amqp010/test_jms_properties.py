@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
+
+import pytest
 
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.amqp010 import jms_properties, message_conversion
 from amqproxy.broker.amqp010.jms_properties import JmsProperties, is_selected
 from amqproxy.broker.amqp010.jms_selector import JmsSelector
 from amqproxy.broker.amqp010.message_conversion import properties_of
@@ -27,6 +31,19 @@ def test_the_headers_of_jms_and_the_properties() -> None:
     assert (get("JMSPriority"), get("JMSDeliveryMode"), get("JMSTimestamp")) == (7, "PERSISTENT", 1_700_000_000_123)
     assert (get("text"), get("number"), get("real"), get("is_true")) == ("x", 5, 2.5, True)
     assert (get("bytes"), get("none")) == (None, None)
+
+
+def test_the_timestamp_is_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    conversions: list[Properties] = []
+
+    def structs_of(properties: Properties) -> Any:
+        conversions.append(properties)
+        return message_conversion.structs_of(properties)
+
+    monkeypatch.setattr(jms_properties, "structs_of", structs_of)
+    get = JmsProperties(properties_of((DeliveryProperties(timestamp=5_000),))).get
+    assert [get("JMSTimestamp") for _ in range(3)] == [5_000] * 3
+    assert len(conversions) == 1
 
 
 def test_what_a_message_without_any_has() -> None:
