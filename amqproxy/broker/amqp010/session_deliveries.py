@@ -54,6 +54,9 @@ ENDING = 4
 LOOKING = 16
 """Transfers that are looked at for what one operation costs."""
 
+PUMPED = 4
+"""Subscriptions that are asked whether something waits for them, for what one operation costs."""
+
 EVERY_TAG = 1 << 62
 
 
@@ -233,6 +236,8 @@ class SessionDeliveries(Receiver):
 
     def pump(self, now: float) -> None:
         """Let the subscriptions be sent what waits for them."""
+        if len(self.subscriptions) > LOOKING:
+            self._quantum.left -= len(self.subscriptions) // PUMPED
         queues: dict[ConsumedQueue, None] = {}
         for subscription in list(self.subscriptions.values()):
             consumer = subscription.consumer

@@ -89,6 +89,17 @@ def test_very_many_are_settled_in_steps(session: Session010) -> None:
     assert [body for _, body, _ in got(session)] == [b"%d" % number for number in range(1, many)]
 
 
+def test_a_completion_costs_what_many_subscriptions_take(session: Session010) -> None:
+    fill(session, 1)
+    for number in range(200):
+        session.subscribe("q", f"d{number}", messages=1)
+    ((position, _, _),) = got(session)
+    quantum = session.client.broker.work.quantum
+    quantum.limit(1000)
+    session.complete(position)
+    assert 1000 - quantum.left >= 50
+
+
 def test_a_window_gives_back_what_is_completed(session: Session010) -> None:
     fill(session, 5)
     session.subscribe("q", "d", messages=2)
