@@ -81,6 +81,9 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     is_shared = queue.exclusive_to is not session and queue.locked_by is not session
     if selector is not None and (queue.type == "stream" or (is_shared and acquires and queue.type != "classic")):
         raise NotImplementedByPeer(f"a selector of JMS on a queue of the type {queue.type}")
+    is_aside = selector is not None and acquires and (is_shared or not _has_copies(vhost, queue))
+    if is_aside and queue.arguments.get("x-single-active-consumer"):
+        raise NotImplementedByPeer("a selector of JMS on a queue with a single active consumer")
     deliveries.subscriptions[destination] = subscription
     if not acquires and not is_read:
         subscription.browser = Browser(session, subscription, deliveries)
@@ -94,7 +97,7 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
         prefetch=prefetch,
         arguments=arguments,
     )
-    if selector is not None and (is_shared or not _has_copies(vhost, queue)):
+    if is_aside:
         queue.subscribe_aside(subscription.consumer, now)
         subscription.browser = SelectingConsumer(session, subscription, deliveries)
     else:

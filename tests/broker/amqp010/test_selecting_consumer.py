@@ -273,3 +273,9 @@ def test_publishing_notifies_few_of_those_that_look(session: Session010, monkeyp
 def test_other_types_of_queues_have_no_selectors(session: Session010, kind: str) -> None:
     session.call(QueueDeclare("other", durable=True, arguments=Map({"x-queue-type": kind})))
     assert session.fault(MessageSubscribe("other", "d", 0, 0, arguments=RED["arguments"]))[0] == 540
+
+
+def test_a_single_active_consumer_has_no_selector_beside_it(session: Session010) -> None:
+    session.call(QueueDeclare("single", arguments=Map({"x-single-active-consumer": True})))
+    session.subscribe("single", "look", acquire_mode=1, **RED)
+    assert session.fault(MessageSubscribe("single", "d", 0, 0, arguments=RED["arguments"]))[0] == 540
