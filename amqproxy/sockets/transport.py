@@ -187,12 +187,13 @@ class SocketTransport:
             self._is_interrupted = True
             trio.lowlevel.notify_closing(self._socket)
 
-    def take_back(self, unread: bytes, unsent: bytes, error: int = 0) -> None:
+    def take_back(self, unread: bytes, unsent: bytes, error: int = 0, *, is_held_up: bool = False) -> None:
         """Receive and send here again: first, what has been received and not used, and what is still to be sent.
 
-        `error` is the system's number of one that reading has met with.
+        `error` is the system's number of one that reading has met with. It `is_held_up` where nothing is received until
+        another peer has taken what came before.
         """
-        self.is_listening = not unread
+        self.is_listening = not unread and not is_held_up
         self._was_drained = True
         if unread or error:
             self._left = unread, error
@@ -225,9 +226,11 @@ class SocketTransport:
                 if was_interrupted:
                     raise Interrupted
                 self.is_listening = False
-            elif self._turns >= self._turn:
-                self._turns = 0
-                await trio.lowlevel.checkpoint()
+            else:
+                self.is_listening = False  # as it may have counted since it was to be lent, and was not
+                if self._turns >= self._turn:
+                    self._turns = 0
+                    await trio.lowlevel.checkpoint()
             try:
                 data = self._socket.recv(self._size)
             except BlockingIOError:

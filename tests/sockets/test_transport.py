@@ -470,9 +470,26 @@ async def test_a_socket_that_is_lent_comes_back_with_what_was_left() -> None:
     assert transport.lend() == ours.fileno()
     transport.take_back(b"", b"")
     assert transport.is_listening
+    transport.lend()
+    transport.take_back(b"", b"", is_held_up=True)
+    assert not transport.is_listening, "who is not read from is not silent"
     theirs.close()
     await transport.aclose()
     assert transport.lend() is None
+
+
+async def test_what_is_read_without_waiting_is_not_listening_even_if_it_was_to_be_lent() -> None:
+    ours, theirs = socket.socketpair()
+    for each in (ours, theirs):
+        each.setblocking(False)
+    transport = SocketTransport(ours)
+    theirs.send(bytes(LEAST_READ + 1))
+    assert len(await transport.receive()) == LEAST_READ
+    transport.lend()
+    assert len(await transport.receive()) == 1
+    assert not transport.is_listening
+    theirs.close()
+    await transport.aclose()
 
 
 async def test_an_error_that_the_borrower_met_with_is_raised_after_what_came_before() -> None:

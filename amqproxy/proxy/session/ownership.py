@@ -288,7 +288,10 @@ class Ownership:
         for place, peer in enumerate(_PLACES):
             transport = self._legs[peer].transport
             assert isinstance(transport, SocketTransport)
-            transport.take_back(pumped.rest(place), pumped.unsent(1 - place), pumped.error(place))
+            is_held_up = bool(pumped.unsent(place))
+            transport.take_back(
+                pumped.rest(place), pumped.unsent(1 - place), pumped.error(place), is_held_up=is_held_up
+            )
         if pumped.reason in (ENDED, GONE):
             self._chunks = math.inf
         else:

@@ -14,11 +14,13 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.control.session_entries import channel_entries, connection_entry
+from amqproxy.proxy import watchdog
 from amqproxy.proxy.session.ownership import OWNERSHIP_TRANSITIONS, Owner, Ownership, OwnershipEvent
 from amqproxy.proxy.session.session import Session
 from amqproxy.pump.pumps import are_available
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.sockets.transport import LEAST_READ
 from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, Stage, staged
@@ -219,6 +221,43 @@ async def test_what_is_unsent_is_sent_where_the_connection_is_back_before_the_of
                 await trio.sleep(1)
         assert bytes(stage.broker.seen).endswith(data)
         assert "heartbeat" in await stage.client.sees()
+
+
+@needs_pump
+async def test_a_client_is_not_silent_while_the_broker_takes_nothing(autojump_clock: MockClock) -> None:
+    """The pump has given the connection back since nothing of it could be sent on: the client is not read from."""
+    async with pumped() as stage, trio.open_nursery() as nursery:
+        data = octets("1: basic.publish, 1: header 4000, 1: body 4000")
+        while owner(stage) is Owner.PUMP:
+            stage.client.say(data)
+            await wait_all_tasks_blocked()
+        assert stage.session.legs[SERVER].transport.is_sending
+        nursery.start_soon(watchdog.watch, {1: stage.session}, stage.limits, stage.silent)
+        for _ in range(10):
+            await trio.sleep(30)
+            stage.client.perform("heartbeat")
+            stage.broker.perform("heartbeat")
+        assert not stage.is_over.is_set()
+        assert "heartbeat" in await stage.client.sees()
+        await stage.broker.sees()
+        nursery.cancel_scope.cancel()
+
+
+@needs_pump
+async def test_a_client_is_not_listened_to_where_the_connection_could_not_be_handed_over(
+    autojump_clock: MockClock,
+) -> None:
+    async with pumped() as stage:
+        stage.session.recall()
+        await wait_all_tasks_blocked()
+        stage._ours[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        size = 7 * LEAST_READ  # three reads, each of them full, and the last one with the end of the frame
+        size -= len(octets("1: basic.publish, 1: header 100000")) + 8
+        stage.client.say(octets(f"1: basic.publish, 1: header {size}, 1: body {size}"))
+        await wait_all_tasks_blocked()
+        assert stage.session.legs[SERVER].transport.is_sending
+        assert not stage.session.legs[CLIENT].transport.is_listening
+        await stage.broker.sees()
 
 
 def _rules_for(user: str) -> RuleSet:
