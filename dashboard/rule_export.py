@@ -49,4 +49,4 @@ def rule_of(method: Method, properties: Properties, user: str | None, vhost: str
 def _cel(text: str) -> str:
     """A text in an expression."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in escaped) + '"'
+    return '"' + "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped) + '"'
