@@ -367,7 +367,7 @@ class AMQP010Interceptor:
                 self._loads[CLIENT].add(cost([frame]))
             return
         if frame.track == Track.COMMAND:
-            if path.is_mid and path.rest is Rest.PASSES:
+            if path.is_mid and path.rest is Rest.PASSES and path.sender.other in closing:
                 self._legs.send(channel, path.sender, [frame])
                 path.rest = Rest.BEGINS if frame.ends_assembly else Rest.PASSES
             return

@@ -1,7 +1,7 @@
 """How a session is ended on both legs, by a rule or by an operator, and how its end is awaited.
 
 The client gets what a broker would send it: an execution.exception, and then session.detach, as Broker-J does it. The
-broker gets a session.detach, and none of what was still to come.
+broker gets a session.detach, and none of what was still to come. Either has a command that it is being sent first.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ class SessionClosing:
         False where neither peer has such a session.
         """
         channel.closing = set()
-        upstream = self._session(SERVER, channel.number)
-        if upstream is not None:
+        if self._session(SERVER, channel.number) is not None:
             channel.closing.add(SERVER)
-            if upstream.timeout != 0:  # it has failed, and is not to be resumed
-                self._send_own(SERVER, channel.number, SessionRequestTimeout(0))
-            self._send_own(SERVER, channel.number, SessionDetach(upstream.name))
+            to_server = channel.paths[CLIENT]
+            if to_server.is_mid:
+                to_server.put_off.append(lambda: self._leave(channel.number))
+            else:
+                self._leave(channel.number)
         client = self._session(CLIENT, channel.number)
         if client is not None:
             channel.closing.add(CLIENT)
@@ -69,6 +70,15 @@ class SessionClosing:
         channel = self._connections[peer].channels.get(number)
         session = None if channel is None else channel.session
         return session if session is not None and session.state in _OPEN else None
+
+    def _leave(self, number: int) -> None:
+        """Detach from the broker."""
+        upstream = self._session(SERVER, number)
+        if upstream is None:
+            return
+        if upstream.timeout != 0:  # it has failed, and is not to be resumed
+            self._send_own(SERVER, number, SessionRequestTimeout(0))
+        self._send_own(SERVER, number, SessionDetach(upstream.name))
 
     def _fail(self, channel: ChannelPaths, close: Close, name: bytes, position: int | None, index: int) -> None:
         """Send the client the exception, and then the detach."""
@@ -115,7 +125,7 @@ class SessionClosing:
         path.is_mid = False
         session = self._session(partner, channel.number)
         following = None if session is None else session.streams[sender].next
-        if following is not None:  # to its partner, it is a command that will not come
+        if following is not None and partner is CLIENT:  # to it, that is a command that will not come
             self._send_own(partner, channel.number, SessionGap(SequenceSet.of([id_of(following - 1)])))
         while path.put_off:
             path.put_off.popleft()()

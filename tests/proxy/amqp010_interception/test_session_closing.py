@@ -59,6 +59,49 @@ def test_not_within_a_message_to_the_client() -> None:
     assert heard[1:] == [EXCEPTION, "<= 1 session.detach name_=s"]
 
 
+def test_not_within_a_message_to_the_broker() -> None:
+    """The rest of it behind a detach would be the end of the connection."""
+    stage = AMQP010Stage()
+    sent = transfer(body=b"x" * 6000)
+    begin = _whole_frames(sent)
+    stage.feed(CLIENT, sent[:begin])
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    assert stage.listen() == [EXCEPTION, "<= 1 session.detach name_=s"]
+    heard = stage.feed(CLIENT, sent[begin:])
+    assert [each.split()[2] for each in heard] == ["message.transfer", "session.detach"]
+    stage.say(">> 1 session.detached name_=s code=0\n<< 1 session.detached name_=s code=0")
+    assert stage.say(">> 1 session.attach name_=other") == ["=> 1 session.attach name_=other"]
+
+
+def test_the_rest_of_a_message_to_a_broker_that_has_detached_goes_no_further() -> None:
+    stage = AMQP010Stage()
+    sent = transfer(body=b"x" * 6000)
+    begin = _whole_frames(sent)
+    stage.feed(CLIENT, sent[:begin])
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    stage.listen()
+    assert stage.say("<< 1 session.detach name_=s") == ["=> 1 session.detached name_=s code=0"]
+    assert stage.feed(CLIENT, sent[begin:]) == []
+    assert stage.say(">> 1 session.detached name_=s code=0") == []
+    assert stage.say(">> 1 session.attach name_=other") == ["=> 1 session.attach name_=other"]
+
+
+def test_a_message_that_the_client_cuts_does_not_keep_the_broker_waiting() -> None:
+    stage = AMQP010Stage()
+    sent = transfer(body=b"x" * 6000)
+    stage.feed(CLIENT, sent[: _whole_frames(sent)])
+    stage.interceptor.close_channel(1, CLOSE, 0)
+    stage.listen()
+    heard = stage.say(">> 1 session.detached name_=s code=0")
+    assert heard == ["=> 1 session.detach name_=s"]
+    assert stage.say(">> 1 session.attach name_=other\n>> 1 session.command-point command_id=0 command_offset=0") == []
+    heard = stage.say("<< 1 session.detached name_=s code=0")
+    assert [each.split()[2] for each in heard] == ["session.attach", "session.command-point"]
+    stage.heard[SERVER] = b""
+    stage.feed(CLIENT, sent)
+    assert stage.heard[SERVER] == sent
+
+
 @pytest.mark.parametrize("name", ["session.detached name_=s code=0", "session.detach name_=s"])
 def test_a_message_that_the_broker_cuts_does_not_keep_the_client_waiting(name: str) -> None:
     stage = AMQP010Stage()
