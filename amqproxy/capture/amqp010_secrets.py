@@ -1,7 +1,7 @@
 """Secrets in the bytes of frames of AMQP 0-10, replaced by asterisks: what SASL answers.
 
-Of the mechanism PLAIN the user's name is left as it is. Where a control is malformed, or in several frames, all is
-replaced that could be of a secret.
+Of the mechanisms PLAIN and SCRAM the user's name is left as it is. Where a control is malformed, or in several frames,
+all is replaced that could be of a secret.
 """
 
 from __future__ import annotations
@@ -62,8 +62,15 @@ def _secret(data: bytes, start: int, end: int) -> tuple[int, int] | None:
     begin = stop - len(response)
     if data[begin:stop] != response:
         return whole
-    if getattr(method, "mechanism", None) == "PLAIN":
+    return stop - _after_user(getattr(method, "mechanism", None) or "", response), stop
+
+
+def _after_user(mechanism: str, response: bytes) -> int:
+    """How many bytes of a first response come after the user's name; all where it is not known where that ends."""
+    if mechanism == "PLAIN":
         parts = response.split(b"\0", 2)
-        if len(parts) == 3:
-            begin = stop - len(parts[2])
-    return begin, stop
+        return len(parts[-1]) if len(parts) == 3 else len(response)
+    if mechanism.startswith("SCRAM-"):
+        parts = response.split(b",", 3)
+        return len(parts[-1]) if len(parts) == 4 and parts[2].startswith(b"n=") else len(response)
+    return len(response)

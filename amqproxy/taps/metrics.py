@@ -137,6 +137,8 @@ class Metrics:
             ["state"],
             registry=new,
         )
+        for state in ("open", "prepared"):
+            self.dtx_branches.labels(state)  # 0 where there is no such broker, as for other figures
         self.logins_refused = Counter(
             "amqproxy_authentication_failures", "Logins that the broker has refused.", registry=new
         )

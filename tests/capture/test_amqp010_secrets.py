@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp010.commands import ExecutionSync
 from amqproxy.amqp010.controls import ConnectionSecureOk, ConnectionStartOk
 from amqproxy.amqp010.frame import CONTROL, Frame, encode_frame, encode_method, encode_segment
+from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.wire import Map
 from amqproxy.capture.amqp010_secrets import amqp010_masked, amqp010_masked_rubbish
@@ -26,7 +27,14 @@ def test_the_password_of_plain() -> None:
     assert dict(method.client_properties) == {"product": "p"}
 
 
-@pytest.mark.parametrize("mechanism", ["CRAM-MD5", "EXTERNAL", "PLAIN", None])
+def test_the_nonce_of_scram() -> None:
+    start = encode_method(0, ConnectionStartOk(None, "SCRAM-SHA-256", b"n,,n=me=2Cyou,r=hidden", "en_US"))
+    masked = amqp010_masked(start)
+    assert masked == start.replace(b"r=hidden", b"********")
+    assert user_of(Frame(masked).method) == user_of(Frame(start).method) == "me,you"
+
+
+@pytest.mark.parametrize("mechanism", ["CRAM-MD5", "EXTERNAL", "PLAIN", "SCRAM-SHA-256", None])
 def test_other_responses_are_masked_whole(mechanism: str | None) -> None:
     start = ConnectionStartOk(None, mechanism, b"hidden ticket")
     assert amqp010_masked(encode_method(0, start)) == encode_method(0, start).replace(b"hidden ticket", b"*" * 13)

@@ -122,7 +122,7 @@ def test_a_rule_of_a_transfer_is_about_its_publish(dashboard: Dashboard) -> None
     client = dashboard("brokerj9.2__jms-010-tx")
     query = {"format": "rule", "filter": "method == 'message.transfer' && sender == 'client'"}
     rule = yaml.safe_load(client.get(EXPORT, params=query).text)["rules"][0]
-    assert rule["match"] == {"method": "basic.publish", "routing_key": "jms.tx", "vhost": "test"}
+    assert rule["match"] == {"method": "basic.publish", "routing_key": "jms.tx", "user": "guest", "vhost": "test"}
     assert rule["when"].startswith('exchange == ""')
 
 
