@@ -62,7 +62,7 @@ _OF_CONNECTION = frozenset(cls.index for cls in BY_INDEX if cls.name.startswith(
 _CUTTING = frozenset(
     cls.index for cls in BY_INDEX if cls.name in ("session.detach", "session.detached", "connection.close")
 )
-"""Behind what its sender sends no more of a command that is not whole."""
+"""The controls after which their sender sends nothing more of a command that is not whole yet."""
 
 
 class GatheringOwner(Protocol):
