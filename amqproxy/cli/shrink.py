@@ -76,7 +76,7 @@ def shrink(
     from amqproxy.replay.replayer import DialFailed
     from amqproxy.replay.shrinking import NotTrue
 
-    captures = CaptureFiles("shrink", files, leg=leg, keylog=keylog)
+    captures = CaptureFiles("shrink", files, leg=leg, keylog=keylog, reads_amqp010=True)
     for option, value in (("--seconds", seconds), ("--timeout", timeout)):
         if not value > 0:
             raise Failure(f"shrink: {option} {value:g}: give a number of seconds above 0", MISUSED)
@@ -117,6 +117,7 @@ async def _shrink(
     import trio
 
     from amqproxy.replay.delta_debugging import OutOfTime
+    from amqproxy.replay.opened_vhosts import opened_vhosts
     from amqproxy.replay.outcome import ReplayOutcome
     from amqproxy.replay.replay_copy import AT_ONCE, PlaySettings
     from amqproxy.replay.replayer import Replayer
@@ -126,13 +127,14 @@ async def _shrink(
     from amqproxy.replay.traffic_log import TrafficLog
 
     end = trio.current_time() + seconds
+    vhosts = opened_vhosts(steps)
     settings = PlaySettings(target=target or Target(), speed=AT_ONCE, timeout=timeout)
 
     async def play(part: Iterable[Step], number: int) -> ReplayOutcome:
         result = ReplayResult()
         traffic = TrafficLog(time.time_ns() - int(trio.current_time() * 1e9))
         with trio.move_on_at(end if number > 1 else math.inf) as scope:
-            async with _broker(target, timeout) as dial:
+            async with _broker(target, timeout, vhosts) as dial:
                 suffix = f".shrink{number}" if target is not None else ""
                 await Replayer(settings, dial, result, suffix=suffix, watch=traffic.note).play(iter(part))
         if scope.cancelled_caught:
@@ -152,8 +154,8 @@ async def _shrink(
 
 
 @asynccontextmanager
-async def _broker(target: Target | None, timeout: float) -> AsyncIterator[Dial]:
-    """What dials the target; without one, a new broker in this process."""
+async def _broker(target: Target | None, timeout: float, vhosts: Iterable[str]) -> AsyncIterator[Dial]:
+    """What dials the target; without one, a new broker in this process, which has these virtual hosts."""
     from amqproxy.config import BrokerConfig, BrokerLimits
     from amqproxy.replay.broker_dial import broker_dial
     from amqproxy.sockets.transport import SocketTransport, Transport
@@ -162,9 +164,13 @@ async def _broker(target: Target | None, timeout: float) -> AsyncIterator[Dial]:
         yield broker_dial(target, timeout)
         return
     from amqproxy import __version__
+    from amqproxy.broker.broker import EVERYTHING
     from amqproxy.broker.server.from_config import configured
 
     async with configured(BrokerConfig(limits=BrokerLimits(disk_free=0)), __version__) as server:
+        for vhost in vhosts:
+            server.broker.add_vhost(vhost)
+            server.broker.users["guest"].permit(vhost, EVERYTHING)
 
         async def open_one() -> Transport:
             return SocketTransport(server.open())

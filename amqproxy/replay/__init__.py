@@ -19,7 +19,8 @@
   is a proxy in front of it.
 - `result`, `result_text`: what was found.
 - `shrinking`: the smallest part of a capture (`capture_part`) of which an expression is still true (`outcome`) when it
-  is played, by `delta_debugging`; `traffic_log` has what passed, `traffic_capture` writes it.
+  is played, by `delta_debugging`; `opened_vhosts` is what a new broker needs for it, `traffic_log` has what passed,
+  `traffic_capture` writes it.
 - `mocking`: the other side: recorded servers, played to live clients.
 
 All but `replayer` and `rules_between` is sans-IO. Imports: `amqproxy.comparison`, `amqproxy.capture`, `amqproxy.proxy`

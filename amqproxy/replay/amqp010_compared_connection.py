@@ -101,6 +101,8 @@ class AMQP010ComparedConnection(AMQP010LiveConnection):
                 return self._await_fact(step, begin, session.is_over, is_over=self.life is Life.ENDED)
             case controls.SessionDetach():
                 session.is_end_recorded = True
+                if session.is_exception_unsent:
+                    return None
                 return self._await_fact(step, begin, session.is_over, is_over=self.life is Life.ENDED)
             case controls.SessionCompleted():
                 return self._await_completion(step, session, method, begin)
@@ -176,6 +178,9 @@ class AMQP010ComparedConnection(AMQP010LiveConnection):
     ) -> float | None:
         live = session.exception
         session.is_end_recorded = True
+        if live is None and method.command_id is not None and method.command_id not in session.live_ids:
+            session.is_exception_unsent = True  # what it answers is not in the capture, or was not sent
+            return None
         if live is None:
             return self._await(step, begin, is_over=session.is_over)
         self._compared(step, changes({"error_code": method.error_code}, {"error_code": live.error_code}))

@@ -43,6 +43,8 @@ class PlayedSession:
         """Has the recorded client detached, or closed the connection?"""
         self.is_end_recorded = False
         """Has the recorded broker ended it?"""
+        self.is_exception_unsent = False
+        """Was the command not sent for which the recorded broker has ended it?"""
         self.why_over = ""
         self.exception: ExecutionException | None = None
         # What the client sends.

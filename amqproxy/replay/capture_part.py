@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
+from amqproxy.amqp010.errors import ProtocolError as AMQP010ProtocolError
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.conversion.command_view import command_view
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.step_selection import is_plumbing
-from amqproxy.replay.steps import BytesSent, CommandSent, Step
+from amqproxy.replay.steps import AssemblySent, BytesSent, CommandSent, Step
+
+_MESSAGES = frozenset({"basic.publish", "basic.deliver", "basic.get-ok"})
 
 
 class CapturePart(msgspec.Struct, frozen=True):
@@ -22,14 +28,19 @@ class CapturePart(msgspec.Struct, frozen=True):
 
 
 class CaptureInParts:
-    """The steps of a capture, and what they can be divided into."""
+    """The steps of a capture, and what they can be divided into. A session of 0-10 is a channel."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self._published: dict[int, bytes] = {}
+        self._delivered: dict[int, bytes] = {}
         for step in steps:
-            if isinstance(step, CommandSent) and step.sender is CLIENT and _is_publish(step):
-                self._published[step.index] = content_key(step.command)
+            if not isinstance(step, CommandSent | AssemblySent):
+                continue
+            message = _message(step)
+            if message is not None:
+                keys = self._published if step.sender is CLIENT else self._delivered
+                keys[step.index] = content_key(message)
 
     @property
     def whole(self) -> CapturePart:
@@ -39,8 +50,8 @@ class CaptureInParts:
         commands: list[int] = []
         for step in self._steps:
             streams[step.stream] = None
-            if isinstance(step, CommandSent) and step.sender is CLIENT:
-                if step.channel:
+            if isinstance(step, CommandSent | AssemblySent) and step.sender is CLIENT:
+                if _is_on_channel(step):
                     channels[step.stream, step.channel] = None
                 if not is_plumbing(step):
                     commands.append(step.index)
@@ -57,7 +68,7 @@ class CaptureInParts:
         return [
             step.index
             for step in self._steps
-            if step.index in part.commands and self._has(part, step) and step.stream in part.streams
+            if step.index in part.commands and _has(part, step) and step.stream in part.streams
         ]
 
     def steps_of(self, part: CapturePart) -> Iterator[Step]:
@@ -69,41 +80,39 @@ class CaptureInParts:
         keys = {self._published[index] for index in kept if index in self._published}
         gone = set(self._published.values()) - keys
         for step in self._steps:
-            if step.stream not in part.streams or not self._has(part, step):
+            if step.stream not in part.streams or not _has(part, step):
                 continue
-            if isinstance(step, CommandSent):
+            if isinstance(step, CommandSent | AssemblySent):
                 if step.sender is CLIENT:
                     is_wanted = step.index in kept or is_plumbing(step)
                     yield step if is_wanted else msgspec.structs.replace(step, is_wanted=False)
                     continue
-                if gone and _is_delivery(step) and content_key(step.command) in gone:
+                if self._delivered.get(step.index) in gone:
                     continue
             elif isinstance(step, BytesSent) and step.sender is CLIENT and step.index not in kept:
                 continue
             yield step
 
-    def _has(self, part: CapturePart, step: Step) -> bool:
-        """Is the channel of a step left?"""
-        return not isinstance(step, CommandSent) or not step.channel or (step.stream, step.channel) in part.channels
+
+def _has(part: CapturePart, step: Step) -> bool:
+    """Is the channel of a step left?"""
+    if not isinstance(step, CommandSent | AssemblySent) or not _is_on_channel(step):
+        return True
+    return (step.stream, step.channel) in part.channels
 
 
-def _is_publish(step: CommandSent) -> bool:
-    return _name(step) == "basic.publish" and _is_whole(step)
+def _is_on_channel(step: CommandSent | AssemblySent) -> bool:
+    """Is it of a channel, and not of the whole connection? Sessions of 0-10 may be on channel 0."""
+    if isinstance(step, AssemblySent):
+        return not str(step.assembly.method.name).startswith("connection.")
+    return step.channel != 0
 
 
-def _is_delivery(step: CommandSent) -> bool:
-    return _name(step) in ("basic.deliver", "basic.get-ok") and _is_whole(step)
-
-
-def _name(step: CommandSent) -> str:
-    try:
-        return str(step.command.method.name)
-    except ProtocolError:
-        return ""
-
-
-def _is_whole(step: CommandSent) -> bool:
-    try:
-        return step.command.header is not None
-    except ProtocolError:
-        return False
+def _message(step: CommandSent | AssemblySent) -> Command | None:
+    """The message that is published or delivered, as 0-9-1 has it; None if there is none, or it is malformed."""
+    with suppress(ProtocolError, AMQP010ProtocolError):
+        if isinstance(step, AssemblySent):
+            return command_view(step.sender, step.assembly) if step.assembly.method.carries_content else None
+        if step.command.method.name in _MESSAGES and step.command.header is not None:
+            return step.command
+    return None

@@ -11,10 +11,9 @@ import msgspec
 from amqproxy.capture.observed import observed
 from amqproxy.comparison.difference import Difference
 from amqproxy.replay.dialogue import steps_of
-from amqproxy.replay.steps import CommandSent
+from amqproxy.replay.step_selection import StepFilter
+from amqproxy.replay.steps import AssemblySent, CommandSent
 from amqproxy.replay.traffic_log import TrafficLog
-from amqproxy.rules.context import Client
-from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.taps.observer import ObserverSettings
 
@@ -64,17 +63,12 @@ class OutcomeFilter:
 
 
 def _holds_of_commands(chosen: Filter, traffic: TrafficLog) -> bool:
-    filters: dict[int, CommandFilter] = {}
+    asked = StepFilter(chosen)
     for step in steps_of(traffic.decoded()):
-        if not isinstance(step, CommandSent):
-            continue
-        found = filters.get(step.stream)
-        if found is None:
-            found = filters[step.stream] = CommandFilter(chosen, Client.named(step.stream, step.connection))
-        if step.channel == 0:
-            found.learn(step.sender, step.command.frames[0])
-        if found.holds(step.sender, step.command, step.ts_ns / 1e9, ()):
-            return True
+        if isinstance(step, CommandSent | AssemblySent):
+            asked.learn(step)
+            if asked.holds(step):
+                return True
     return False
 
 

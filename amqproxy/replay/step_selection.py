@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
 
 import msgspec
 
@@ -16,10 +15,49 @@ from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.amqp010_record import plain
 
-AnyFilter: TypeAlias = CommandFilter | AssemblyFilter[None]
-
 ALWAYS = ("connection.", "channel.", "session.")
 """Methods that begin so open and close what the others need: the filter is not asked."""
+
+
+class StepFilter:
+    """A filter, asked of the commands of each connection, whichever protocol it speaks."""
+
+    def __init__(self, chosen: Filter) -> None:
+        self._chosen = chosen
+        self._of_streams: dict[int, CommandFilter | AssemblyFilter[None]] = {}
+
+    def learn(self, step: CommandSent | AssemblySent) -> None:
+        """Know the client by what it says of itself: to be called with each step, before `holds`."""
+        found = self._of(step)
+        if isinstance(step, AssemblySent):
+            if step.assembly.frames:
+                found.learn(step.sender, step.assembly.frames[0])
+        elif step.channel == 0:
+            assert isinstance(found, CommandFilter)
+            found.learn(step.sender, step.command.frames[0])
+
+    def holds(self, step: CommandSent | AssemblySent) -> bool:
+        """Does it hold for a command?"""
+        found, time = self._of(step), step.ts_ns / 1e9
+        if isinstance(step, AssemblySent):
+            assert isinstance(found, AssemblyFilter)
+            return found.holds(step.sender, step.assembly, time)
+        assert isinstance(found, CommandFilter)
+        return found.holds(step.sender, step.command, time, ())
+
+    def _of(self, step: CommandSent | AssemblySent) -> CommandFilter | AssemblyFilter[None]:
+        found = self._of_streams.get(step.stream)
+        if found is None:
+            client = Client.named(step.stream, step.connection)
+            is_amqp010 = isinstance(step, AssemblySent)
+            found = self._of_streams[step.stream] = (
+                AssemblyFilter(self._chosen, client, plain) if is_amqp010 else CommandFilter(self._chosen, client)
+            )
+        return found
+
+    def forget(self, stream: int) -> None:
+        """A connection is over."""
+        self._of_streams.pop(stream, None)
 
 
 def selected(steps: Iterable[Step], chosen: Filter, streams: set[int] | None = None) -> Iterator[Step]:
@@ -27,21 +65,21 @@ def selected(steps: Iterable[Step], chosen: Filter, streams: set[int] | None = N
 
     With `streams`, only the steps of these connections.
     """
-    filters: dict[int, AnyFilter] = {}
+    asked = StepFilter(chosen)
     for step in steps:
         if streams is not None and step.stream not in streams:
             continue
-        yield _marked(step, chosen, filters)
+        yield _marked(step, asked)
         if isinstance(step, ConnectionEnded):
-            filters.pop(step.stream, None)
+            asked.forget(step.stream)
 
 
 def streams_of(steps: Iterable[Step], chosen: Filter) -> set[int]:
     """The connections that have a command which the filter lets by, besides what opens and closes them."""
-    filters: dict[int, AnyFilter] = {}
+    asked = StepFilter(chosen)
     found: set[int] = set()
     for step in steps:
-        marked = _marked(step, chosen, filters)
+        marked = _marked(step, asked)
         if (
             isinstance(marked, CommandSent | AssemblySent)
             and marked.sender is CLIENT
@@ -50,38 +88,15 @@ def streams_of(steps: Iterable[Step], chosen: Filter) -> set[int]:
         ):
             found.add(step.stream)
         if isinstance(step, ConnectionEnded):
-            filters.pop(step.stream, None)
+            asked.forget(step.stream)
     return found
 
 
-def _marked(step: Step, chosen: Filter, filters: dict[int, AnyFilter]) -> Step:
+def _marked(step: Step, asked: StepFilter) -> Step:
     if not isinstance(step, CommandSent | AssemblySent):
         return step
-    found = filters.get(step.stream)
-    if found is None:
-        client = Client.named(step.stream, step.connection)
-        is_amqp010 = isinstance(step, AssemblySent)
-        found = filters[step.stream] = (
-            AssemblyFilter(chosen, client, plain) if is_amqp010 else CommandFilter(chosen, client)
-        )
-    if isinstance(step, AssemblySent):
-        return _marked_assembly(step, found)
-    assert isinstance(found, CommandFilter)
-    if step.channel == 0:
-        found.learn(step.sender, step.command.frames[0])
-    if step.sender is not CLIENT or is_plumbing(step):
-        return step
-    if found.holds(step.sender, step.command, step.ts_ns / 1e9, ()):
-        return step
-    return msgspec.structs.replace(step, is_wanted=False)
-
-
-def _marked_assembly(step: AssemblySent, found: AnyFilter) -> Step:
-    """The same of 0-10."""
-    assert isinstance(found, AssemblyFilter)
-    if step.assembly.frames:
-        found.learn(step.sender, step.assembly.frames[0])
-    if step.sender is not CLIENT or is_plumbing(step) or found.holds(step.sender, step.assembly, step.ts_ns / 1e9):
+    asked.learn(step)
+    if step.sender is not CLIENT or is_plumbing(step) or asked.holds(step):
         return step
     return msgspec.structs.replace(step, is_wanted=False)
 

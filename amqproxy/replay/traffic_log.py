@@ -56,7 +56,7 @@ class TrafficLog:
 
     def decoded(self) -> Iterator[Decoded]:
         """What passed, as a capture of it decodes."""
-        decoder = Decoder()
+        decoder = Decoder(reads_amqp010=True)
         opened: set[int] = set()
         last_ns = 0
         for each in self.chunks:

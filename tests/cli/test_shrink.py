@@ -6,6 +6,7 @@ from pathlib import Path
 
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED
 from amqproxy.testing.local_broker import LocalBroker
+from tests.amqp010.recorded import FOLDER
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import silent_broker, start
 
@@ -68,3 +69,14 @@ def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:
             process.kill()
     assert (process.returncode, err) == (INTERRUPTED, "amqproxy: shrink: interrupted; nothing was written\n")
     assert not small.exists()
+
+
+def test_a_capture_of_0_10(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    """Of the sessions that Broker-J has ended with an exception, and those of 0-9-1 beside them."""
+    small = tmp_path / "small.pcapng"
+    ended = 'method == "execution.exception"'
+    both = [str(FOLDER / "brokerj9.2__jms-010-errors.pcapng.gz"), ERROR]
+    code, out, err = amqproxy("shrink", *both, "--until", ended, "-o", str(small))
+    assert (code, err) == (0, "")
+    assert out.startswith("82 → 1 commands, 17 → 1 connections, in ")
+    assert amqproxy("decode", str(small), "--filter", ended).out.count("execution.exception") == 1

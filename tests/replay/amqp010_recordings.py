@@ -51,9 +51,9 @@ class AMQP010Recording:
         self.client(stream, 0, controls.ConnectionTuneOk(100, 65_535, 0), controls.ConnectionOpen(vhost))
         self.server(stream, 0, controls.ConnectionOpenOk())
 
-    def attach(self, stream: int, channel: int = 1, *, first: int = 0) -> None:
+    def attach(self, stream: int, channel: int = 1, *, first: int = 0, name: bytes = b"") -> None:
         """A client attaches a session; the broker's commands are numbered from `first` on."""
-        name = b"s%d" % stream
+        name = name or b"s%d" % stream
         self.client(stream, channel, controls.SessionAttach(name))
         self.server(stream, channel, controls.SessionAttached(name))
         self.client(stream, channel, controls.SessionCommandPoint(0, 0))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from amqproxy.amqp010 import commands, controls
+from amqproxy.amqp010.methods import Command
 from amqproxy.amqp091.methods import (
     BasicPublish,
     ChannelClose,
@@ -21,9 +24,10 @@ from amqproxy.cli.failure import Failure
 from amqproxy.cli.shrink import shrink
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.outcome import OutcomeFilter
-from amqproxy.replay.steps import CommandSent
+from amqproxy.replay.steps import AssemblySent, CommandSent, Step
 from amqproxy.replay.traffic_capture import pcapng_of
 from amqproxy.replay.traffic_log import TrafficLog
+from tests.replay.amqp010_recordings import AMQP010Recording, completed, transfer
 from tests.replay.recordings import Recording, message
 
 
@@ -48,14 +52,39 @@ def busy(connections: int, guilty: int) -> Recording:
     return recording
 
 
-def written(recording: Recording, path: Path) -> Path:
-    """The recording as a capture."""
+def busy_amqp010(first: int, connections: int, guilty: int) -> AMQP010Recording:
+    """The same of 0-10, with two sessions each; the streams are numbered from `first` on."""
+    recording = AMQP010Recording()
+    streams = range(first, first + connections)
+    for stream in streams:
+        recording.open(stream, vhost="of 0-10")
+        for channel in (0, 1):
+            recording.attach(stream, channel, name=b"%d %d" % (stream, channel))
+            queue = f"q{stream}-{channel}"
+            recording.client(stream, channel, commands.QueueDeclare(queue, sync=True))
+            recording.server(stream, channel, completed((0, 0)))
+            for number in range(5):
+                recording.client(stream, channel, transfer("", b"%d" % number, key=queue))
+            recording.client(stream, channel, commands.QueueDelete(queue, sync=True))
+            recording.server(stream, channel, completed((0, 6)))
+    recording.client(first + guilty, 0, commands.QueueDeclare("shared", exclusive=True, sync=True))
+    recording.server(first + guilty, 0, completed((0, 7)))
+    recording.client(first + guilty, 1, commands.QueueDeclare("shared", sync=True))
+    recording.server(first + guilty, 1, commands.ExecutionException(405, 7), controls.SessionDetach(b"s"))
+    for stream in streams:
+        recording.close(stream)
+    return recording
+
+
+def written(steps: Iterable[Step], path: Path) -> Path:
+    """What was recorded, as a capture."""
     traffic = TrafficLog(0)
-    for step in recording.steps():
+    for step in steps:
         if hasattr(step, "data"):
             traffic.note(step.stream, step.sender, step.data, step.ts_ns / 1e9)
-        elif isinstance(step, CommandSent):
-            data = b"".join([frame.raw for frame in step.command.frames])
+        elif isinstance(step, CommandSent | AssemblySent):
+            sent = step.command if isinstance(step, CommandSent) else step.assembly
+            data = b"".join([frame.raw for frame in sent.frames])
             traffic.note(step.stream, step.sender, data, step.ts_ns / 1e9)
     path.write_bytes(b"".join(pcapng_of(traffic, program="a test")))
     return path
@@ -64,7 +93,7 @@ def written(recording: Recording, path: Path) -> Path:
 def test_of_fifty_connections_the_two_commands_that_matter_are_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    capture, small = written(busy(50, guilty=33), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
+    capture, small = written(busy(50, guilty=33).steps(), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
     shrink(capture, until='method == "channel.close" && fields.reply_code == 406', output=small, json=True)
     found = json.loads(capsys.readouterr().out)
     assert (found["connections"], found["commands"], found["is_least"]) == (1, 2, True)
@@ -82,8 +111,22 @@ def test_of_fifty_connections_the_two_commands_that_matter_are_left(
     ]
 
 
+def test_the_same_of_0_10_beside_connections_of_0_9_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The broker that it is played against has the virtual host of the recording."""
+    both = [*busy(2, guilty=0).decoded, *busy_amqp010(2, 5, guilty=3).decoded]
+    capture, small = written(steps_of(both), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
+    shrink(capture, until='method == "execution.exception" && fields.error_code == 405', output=small, json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["connections_before"], found["connections"], found["commands"]) == (2 + 5, 1, 2)
+    assert found["commands_before"] == (2 + 5) * 2 * 7 + 2 + 2
+    left = [each for each in steps_of(read_decoded(small, reads_amqp010=True)) if isinstance(each, AssemblySent)]
+    names = [(each.channel, each.assembly.method.name) for each in left if isinstance(each.assembly.method, Command)]
+    assert names == [(0, "queue.declare"), (1, "queue.declare"), (1, "execution.exception")]
+    assert b"\0guest\0guest" not in small.read_bytes()
+
+
 def test_findings_and_differences_can_be_asked_for(tmp_path: Path) -> None:
-    capture, small = written(busy(3, guilty=1), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
+    capture, small = written(busy(3, guilty=1).steps(), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
     shrink(capture, until='finding.kind == "inequivalent-declare"', output=small)
     left = [each for each in steps_of(read_decoded(small)) if isinstance(each, CommandSent) and each.channel]
     assert sum(each.command.method.name == "queue.declare" for each in left) == 2
@@ -94,21 +137,21 @@ def test_findings_and_differences_can_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_what_is_not_true_of_the_whole_is_not_shrunk(tmp_path: Path) -> None:
-    capture, small = written(busy(2, guilty=1), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
+    capture, small = written(busy(2, guilty=1).steps(), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
     with pytest.raises(Failure, match="does not make this true"):
         shrink(capture, until='method == "basic.nack"', output=small)
     assert not small.exists()
 
 
 def test_without_time_the_smallest_part_so_far_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capture, small = written(busy(5, guilty=1), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
+    capture, small = written(busy(5, guilty=1).steps(), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
     shrink(capture, until='method == "channel.close" && fields.reply_code == 406', output=small, seconds=1e-9)
     assert "5 → 5 connections, in 1 replays; there was no time" in capsys.readouterr().out
     assert small.stat().st_size > 0
 
 
 def test_secrets_do_not_get_into_what_is_written(tmp_path: Path) -> None:
-    capture, small = written(busy(1, guilty=0), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
+    capture, small = written(busy(1, guilty=0).steps(), tmp_path / "busy.pcapng"), tmp_path / "small.pcapng"
     shrink(capture, until='method == "channel.close" && fields.reply_code == 406', output=small)
     assert b"\0guest\0*****" in small.read_bytes()
     assert b"\0guest\0guest" not in small.read_bytes()
