@@ -105,6 +105,7 @@ COMPILED = (
     "amqproxy/taps/metering/open_messages.py",
     "amqproxy/taps/metering/channel_meter.py",
     "amqproxy/taps/metering/channel_meters.py",
+    "amqproxy/taps/metering/message_run.py",
     "amqproxy/taps/metering/message_meter.py",
     "amqproxy/taps/metering/open_transfers.py",
     "amqproxy/taps/metering/amqp010_meter.py",

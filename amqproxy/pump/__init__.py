@@ -60,11 +60,12 @@ Bytes received, for heartbeats and for the list of connections: `Pump.silent`, w
 What metrics know of messages (open ones, publish → confirm, delivery → acknowledgement) is what a `MessageMeter` or
 an `AMQP010Meter` counts over the same bytes: it keeps tags and times of every open message and knows rare methods; it
 stays in Python's thread, one for both owners, so that nothing of it has to be handed over. A pump writes what has
-passed into its journal, a ring of 4 MiB, with the time of each read; of large bodies only that they were there. It is
+passed into its journal, a ring of 4 MiB, with the time of each read: of messages that are alike and follow one another,
+how many there are (`taps.metering.message_run`), of other bodies only that they were there. It is
 read four times a second, when it is half full, and before a connection is back. So latencies are those of the pump's
-clock, however late they are counted. When the journal is full, since Python has been held up for long (some 25,000
-messages of 100 bytes), the pump waits: nothing is lost. The trace, findings, records and spans need frames as objects:
-those sessions stay with trio.
+clock, however late they are counted. When the journal is full, since Python has been held up for long (some 40,000
+reads, or messages of which none is like the one before), the pump waits: nothing is lost. The trace, findings, records
+and spans need frames as objects: those sessions stay with trio.
 
 **Without pumps**, in a plain run too, there is an `IdlePump` (`idle_pump`): the event loop turns it, and it has only
 what is idle. A session that no byte has come for in 0.1 s is parked with it; it passes on heartbeats, and gives back

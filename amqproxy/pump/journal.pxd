@@ -6,6 +6,7 @@ from libc.string cimport memcpy
 
 from amqproxy.pump.pumped_connection cimport DirectionPointer, Pumped, PumpedConnection, PumpedDirection, PumpedPointer
 from amqproxy.pump.system_calls cimport BytePointer, CharPointer, ConstBytePointer, load, look, put, store
+from amqproxy.taps.metering.message_run cimport MessageRun
 
 
 cdef extern from "Python.h":
@@ -33,6 +34,9 @@ cdef class Journal:
     cdef unsigned long long _start
     cdef unsigned long long _end
     cdef unsigned long long _base
+    cdef MessageRun _run
 
     cdef bint has_room(self) noexcept nogil
     cdef bint write(self, PumpedDirection *direction, const unsigned char *data, Py_ssize_t size, unsigned long long frames, unsigned long long now) noexcept nogil
+    cdef Py_ssize_t _write(self, bint is_server, unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil
+    cdef Py_ssize_t _write_amqp010(self, unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp010.frame import BODY as AMQP010_BODY
 from amqproxy.amqp091.frame import BODY
+from amqproxy.taps.metering.message_run import MessageRun
 
 try:
     import cython
@@ -29,6 +30,15 @@ def _size_of_frame(p: ConstBytePointer, at: cython.Py_ssize_t) -> cython.Py_ssiz
     )
 
 
+@cython.nogil
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _copy(out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    memcpy(out, data, size)
+    return size
+
+
 @cython.final
 @cython.cclass
 class Journal:
@@ -36,6 +46,7 @@ class Journal:
 
     def __init__(self, size: int, largest: int) -> None:
         self._size = size
+        self._run = MessageRun()
         self._room = 2 * (largest + cython.sizeof(JournalHead) + 32)
         self._bytes = cython.cast(BytePointer, malloc(size))
         if self._bytes == cython.NULL:
@@ -62,18 +73,14 @@ class Journal:
         frames: cython.ulonglong,
         now: cython.ulonglong,
     ) -> cython.bint:
-        """Write down whole frames that have passed; where they are large, without the bodies, of whose frames there
-        are the first seven bytes, in AMQP 0-10 twelve. Is it half full after that?
+        """Write down whole frames that have passed: cut, those of AMQP 0-10 only where they are large. Is it half full
+        after that?
         """
         end: cython.ulonglong = self._end
         place: cython.ulonglong
         head: JournalHeadPointer
         out: BytePointer
-        position: cython.Py_ssize_t = 0
-        whole: cython.Py_ssize_t
-        written: cython.Py_ssize_t = 0
-        part: cython.Py_ssize_t
-        is_amqp010: cython.bint = cython.cast(PumpedPointer, direction.owner).is_amqp010
+        written: cython.Py_ssize_t
         if end == load(cython.address(self._start)):
             # All is read: begin again at the start, whose pages are warm. The owner sees that once it has seen `end`.
             put(cython.address(self._base), end)
@@ -90,25 +97,50 @@ class Journal:
         head.connection = cython.cast(PumpedPointer, direction.owner)
         head.at = now
         head.is_server = direction.place
-        head.is_cut = cython.cast(cython.ulonglong, size) > frames * _CUT_ABOVE
-        if not head.is_cut:
-            memcpy(out, data, size)
-            written = size
+        if cython.cast(PumpedPointer, direction.owner).is_amqp010:
+            head.is_cut = cython.cast(cython.ulonglong, size) > frames * _CUT_ABOVE
+            written = self._write_amqp010(out, data, size) if head.is_cut else _copy(out, data, size)
         else:
-            while position < size:
-                if is_amqp010:
-                    whole = data[position + 2] << 8 | data[position + 3]
-                    part = 12 if data[position + 1] == _AMQP010_BODY else whole
-                else:
-                    whole = _size_of_frame(data, position)
-                    part = 7 if data[position] == _BODY else whole
-                memcpy(out + written, data + position, part)
-                written += part
-                position += whole
+            head.is_cut = True
+            written = self._write(direction.place, out, data, size)
         head.size = written
         end += (cython.sizeof(JournalHead) + written + 7) & ~cython.cast(cython.ulonglong, 7)
         store(cython.address(self._end), end)
         return end - load(cython.address(self._start)) > self._size // 2
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _write(
+        self, is_server: cython.bint, out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write frames as a `MessageMeter` takes those that are cut: how many bytes that took."""
+        position: cython.Py_ssize_t = 0
+        written: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        while position < size:
+            end = self._run.take(is_server, data, position, size)
+            if end > position:
+                written = self._run.condense(is_server, data, out, written)
+            else:
+                end = position + _size_of_frame(data, position)
+                written += _copy(out + written, data + position, 7 if data[position] == _BODY else end - position)
+            position = end
+        return written
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _write_amqp010(self, out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Write frames of AMQP 0-10 without bodies, of whose frames there are the first twelve bytes."""
+        position: cython.Py_ssize_t = 0
+        written: cython.Py_ssize_t = 0
+        whole: cython.Py_ssize_t
+        while position < size:
+            whole = data[position + 2] << 8 | data[position + 3]
+            written += _copy(out + written, data + position, 12 if data[position + 1] == _AMQP010_BODY else whole)
+            position += whole
+        return written
 
     def read(self) -> None:
         """Give the connections' `note` what has passed on them so far.

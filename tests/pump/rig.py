@@ -16,6 +16,7 @@ from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
+from amqproxy.taps.metering.message_run import RUN
 
 DEADLINE = 20.0
 BOUNDS = (10e-6, 1e-3, 1.0)
@@ -120,6 +121,11 @@ def until(condition: Callable[[], object], pump: Pump) -> None:
         select.select([pump.returns_descriptor], [], [], 0.005)
         pump.receive_returned()
         pump.read_journal()
+
+
+def run_of_publishes(count: int, size: int) -> bytes:
+    """What a journal has of so many on channel 1."""
+    return struct.pack(">BHIQQB", RUN, 1, 16, count, size, 0xCE)
 
 
 class Running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 from functools import partial
 from random import Random
@@ -14,17 +15,23 @@ from amqproxy.peer import Peer
 from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.pump.pumps import are_available
 from amqproxy.supervision import contained
-from amqproxy.taps.metering.message_counts import MessageCounts
+from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.metering.message_run import RUN
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.amqp010_script import transfer
 from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump, numbering
 from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
 from tests.pump.random_commands import random_commands
-from tests.pump.rig import DELIVER, PUBLISH, Running, Wire, pump, until
+from tests.pump.rig import DELIVER, PUBLISH, Running, Wire, pump, run_of_publishes, until
 from tests.transcripts.words import octets
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+
+
+def run_of_deliveries(tag: int, size: int) -> bytes:
+    """What a journal has of one with that delivery tag on channel 1, as transcripts have it."""
+    return struct.pack(">BHIQQQQ4pB", RUN, 1, 36, 1, size, 0, tag, b"tag", 0xCE)
 
 
 def test_what_has_passed_is_noted() -> None:
@@ -35,17 +42,28 @@ def test_what_has_passed_is_noted() -> None:
     wire.settle()
     wire.server.send(octets(DELIVER))
     wire.settle()
-    assert noted == [(False, octets(PUBLISH), False), (True, octets(DELIVER), False)]
+    assert noted == [(False, run_of_publishes(1, 5), True), (True, run_of_deliveries(1, 5), True)]
     wire.close()
 
 
-def test_large_bodies_are_left_out() -> None:
+def test_messages_are_counted_and_left_out() -> None:
     noted: list[bytes] = []
     wire = Wire(pump(), note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
     wire.hand_over()
-    wire.client.send(octets("1: basic.publish, 1: header 9000, 1: body 9000"))
+    wire.client.send(octets(PUBLISH) * 3 + octets("1: basic.publish, 1: header 9000, 1: body 9000"))
     wire.settle()
-    assert noted == [octets("1: basic.publish, 1: header 9000") + octets("1: body 9000")[:7]]
+    assert b"".join(noted) == run_of_publishes(3, 5) + run_of_publishes(1, 9000)
+    wire.close()
+
+
+def test_bodies_of_messages_in_parts_are_left_out() -> None:
+    noted: list[bytes] = []
+    wire = Wire(pump(), note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
+    wire.hand_over()
+    wire.client.send(octets("1: basic.publish, 1: header 9000, 1: body 8000, 1: body 1000"))
+    wire.settle()
+    cut = octets("1: basic.publish, 1: header 9000") + octets("1: body 8000")[:7] + octets("1: body 1000")[:7]
+    assert b"".join(noted) == cut
     wire.close()
 
 
@@ -78,19 +96,27 @@ def test_a_meter_counts_by_the_journal_as_by_the_bytes(seed: int) -> None:
 
 
 def test_a_full_journal_is_waited_for_and_nothing_is_lost() -> None:
-    noted = bytearray()
+    counts = MessageCounts()
+    meter = MessageMeter(counts)
+    pairs = 60_000
     with Running(journal=1 << 20, stuck_after=1000.0) as running:
-        wire = Wire(running, note=lambda is_server, data, now, is_cut: noted.extend(data), buffer=1 << 20)
+        wire = Wire(
+            running, note=lambda is_server, data, now, is_cut: meter.feed(is_server, data, now, is_cut), buffer=1 << 20
+        )
         wire.hand_over()
-        data = octets(PUBLISH) * 60_000
+        # Sizes that change are a run for each message.
+        data = (octets(PUBLISH) + octets("1: basic.publish, 1: header 6, 1: body 6")) * pairs
         left = memoryview(data)
         while left or len(wire.seen[1]) < len(data):
             with suppress(BlockingIOError):
                 left = left[wire.client.send(left) :] if left else left
             wire.look()
             running.receive_returned()
-        until(lambda: len(noted) == len(data), running)
-        assert bytes(noted) == data == bytes(wire.seen[1])
+        assert data == bytes(wire.seen[1])
+        until(lambda: meter.frames == 6 * pairs, running)
+        assert not meter.is_lost
+        assert counts.values[Count.PUBLISHED] == 2 * pairs
+        assert counts.published_bytes.total == 11 * pairs
         wire.close()
 
 
@@ -112,7 +138,7 @@ def test_all_is_noted_though_one_fails() -> None:
         other.look()
     with pytest.raises(MemoryError, match="injected"):
         pump_.read_journal()
-    assert noted == [octets(PUBLISH)]
+    assert noted == [run_of_publishes(1, 5)]
     pump_.read_journal()
     for wire in (failing, other):
         wire.close()

@@ -22,7 +22,7 @@ from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumps import Pumps, are_available
 from amqproxy.pump.return_reasons import FORCED, RECALLED
 from amqproxy.taps.metrics import Metrics
-from tests.pump.rig import DEADLINE, PUBLISH, Wire
+from tests.pump.rig import DEADLINE, PUBLISH, Wire, run_of_publishes
 from tests.transcripts.words import octets, words
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -102,7 +102,7 @@ async def test_the_journal_is_read_now_and_then() -> None:
             wire.hand_over_to(pumps)
             wire.client.send(octets(PUBLISH))
             await until(lambda: noted)
-            assert noted == [octets(PUBLISH)]
+            assert noted == [run_of_publishes(1, 5)]
             nursery.cancel_scope.cancel()
     wire.close()
 

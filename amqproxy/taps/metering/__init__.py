@@ -7,6 +7,8 @@ what becomes of messages. Of its `ChannelMeters`, each `ChannelMeter` has the `O
 tags that are open, a bit each, and the time of each read that had some. The definitions are those of
 `amqproxy.taps.trace`, with which the tests compare every count.
 
+Messages that are alike and follow one another it takes as a `MessageRun`. A pump keeps but those of what passes.
+
 An `AMQP010Meter` does the same for AMQP 0-10, whose frames it is given as they are: its `OpenTransfers` are runs of
 command ids that came at one time.
 

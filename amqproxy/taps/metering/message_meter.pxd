@@ -4,8 +4,8 @@ cimport cython
 
 from amqproxy.taps.metering.channel_meter cimport ChannelMeter
 from amqproxy.taps.metering.channel_meters cimport ChannelMeters
-from amqproxy.taps.metering.distribution cimport Distribution
 from amqproxy.taps.metering.message_counts cimport MessageCounts
+from amqproxy.taps.metering.message_run cimport MessageRun
 
 
 @cython.final
@@ -23,6 +23,7 @@ cdef class ContentUnderWay:
 cdef class MessageMeter:
     cdef MessageCounts _counts
     cdef ChannelMeters _channels
+    cdef MessageRun _run
     cdef ContentUnderWay _client_content
     cdef ContentUnderWay _server_content
     cdef dict _interleaved
@@ -33,6 +34,7 @@ cdef class MessageMeter:
     cdef Py_ssize_t _take_run(
         self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length, unsigned long long now_ns
     ) except -1
+    cdef object _note_run(self, bint is_server, const unsigned char *p, unsigned long long now_ns)
     cdef object _note_publishes(self, int number, long long count, unsigned long long now_ns)
     cdef object _note_deliveries(
         self, int number, bytes consumer_tag, unsigned long long tag, long long count, unsigned long long now_ns

@@ -10,8 +10,8 @@ from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
 from amqproxy.amqp091.methods import BasicGet, BasicGetOk
 from amqproxy.taps.metering.channel_meter import ChannelMeter
 from amqproxy.taps.metering.channel_meters import ChannelMeters
-from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
+from amqproxy.taps.metering.message_run import MessageRun
 
 try:
     import cython
@@ -86,45 +86,6 @@ def _basic_method(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py
     return p[at + 10]
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _are_alike(
-    p: cython.p_const_uchar, one: cython.Py_ssize_t, other: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.bint:
-    """Are so many bytes the same at two places?"""
-    if not cython.compiled:
-        return p[one : one + size] == p[other : other + size]
-    i: cython.Py_ssize_t
-    for i in range(size):  # noqa: SIM110 - C has no generators
-        if p[one + i] != p[other + i]:
-            return False
-    return True
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _content_end(
-    p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t, number: cython.int
-) -> cython.Py_ssize_t:
-    """Where the content that begins at a place ends, if it is there, in at most one body; else 0."""
-    end: cython.Py_ssize_t
-    size: cython.ulonglong
-    if length - at < 8 + 12 or p[at] != _HEADER or _short(p, at + 1) != number:
-        return 0
-    end = at + 8 + cython.cast(cython.Py_ssize_t, _long(p, at + 3))
-    if end - at < 8 + 12 or end > length or p[end - 1] != 0xCE:
-        return 0
-    size = _long_long(p, at + 11)
-    if size == 0:
-        return end
-    if length - end < 8 or p[end] != _BODY or _short(p, end + 1) != number or _long(p, end + 3) != size:
-        return 0
-    end += 8 + cython.cast(cython.Py_ssize_t, size)
-    return end if end <= length and p[end - 1] == 0xCE else 0
-
-
 @cython.final
 @cython.cclass
 class ContentUnderWay:
@@ -155,6 +116,7 @@ class MessageMeter:
     def __init__(self, counts: MessageCounts) -> None:
         self._counts = counts
         self._channels = ChannelMeters(counts)
+        self._run = MessageRun()
         self._client_content: ContentUnderWay | None = None
         self._server_content: ContentUnderWay | None = None
         self._interleaved: dict[tuple[bool, int], ContentUnderWay] | None = None
@@ -169,7 +131,7 @@ class MessageMeter:
         self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
     ) -> None:
         """Take whole frames: of the server, or of the client. Where they are cut, of a body there are only the first
-        seven bytes of its frame.
+        seven bytes of its frame, and a `MessageRun` may stand for messages.
         """
         length: cython.Py_ssize_t = len(data)
         now_ns: cython.ulonglong = int(now * 1e9)
@@ -184,11 +146,15 @@ class MessageMeter:
         end: cython.Py_ssize_t
         is_read: cython.bint
         while position < length:
-            if not is_cut:
-                end = self._take_run(is_server, p, position, length, now_ns)
+            if is_cut:
+                end = self._run.restore(is_server, p, position, length)
                 if end > position:
-                    position = end
-                    continue
+                    self._note_run(is_server, p, now_ns)
+            else:
+                end = self._take_run(is_server, p, position, length, now_ns)
+            if end > position:
+                position = end
+                continue
             if length - position < 7:
                 self._lose()
                 return
@@ -230,57 +196,27 @@ class MessageMeter:
     ) -> cython.Py_ssize_t:
         """Take the publishes, or the deliveries to one consumer, that begin at a place; the place behind them."""
         content: ContentUnderWay | None = self._server_content if is_server else self._client_content
-        method: cython.int = _DELIVER if is_server else _PUBLISH
-        if (content is not None and content.method) or self._interleaved or length - at < 8 + 4:
-            return at
-        sizes: Distribution = self._counts.delivered_bytes if is_server else self._counts.published_bytes
-        number: cython.int = _short(p, at + 1)
-        start: cython.Py_ssize_t = at
         end: cython.Py_ssize_t
-        tag_end: cython.Py_ssize_t = 0
-        content_end: cython.Py_ssize_t
-        tag: cython.ulonglong = 0
-        size: cython.ulonglong
-        count: cython.longlong = 0
-        redelivered: cython.longlong = 0
-        frames: cython.longlong = 0
-        last_size: cython.ulonglong = 0
-        alike: cython.longlong = 0
-        while length - at >= 8 + 4 and p[at] == _METHOD and _short(p, at + 1) == number:
-            end = at + 8 + cython.cast(cython.Py_ssize_t, _long(p, at + 3))
-            if end > length or p[end - 1] != 0xCE or _basic_method(p, at, end) != method:
-                break
-            content_end = _content_end(p, end, length, number)
-            if content_end == 0:
-                break
-            if is_server:
-                tag_end = at + 12 + p[at + 11]
-                if end - tag_end < 8 + 1 + 1:
-                    break
-                if count == 0:
-                    tag = _long_long(p, tag_end)
-                elif _long_long(p, tag_end) != tag + count or not _are_alike(p, start + 11, at + 11, tag_end - at - 11):
-                    break
-                redelivered += p[tag_end + 8] & 1
-            size = _long_long(p, end + 11)
-            if size != last_size and alike:
-                sizes.observe(last_size, alike)
-                alike = 0
-            last_size = size
-            alike += 1
-            count += 1
-            frames += 3 if size else 2
-            at = content_end
-        if count == 0:
+        if (content is not None and content.method) or self._interleaved:
             return at
-        self.frames += frames
-        sizes.observe(last_size, alike)
+        end = self._run.take(is_server, p, at, length)
+        if end > at:
+            self._note_run(is_server, p, now_ns)
+        return end
+
+    @cython.cfunc
+    def _note_run(self, is_server: cython.bint, p: cython.p_const_uchar, now_ns: cython.ulonglong) -> object:
+        """There is a run of messages, in what it was read from."""
+        run = self._run
+        self.frames += run.frames
         if is_server:
-            self._note_deliveries(number, bytes(p[start + 12 : start + 12 + p[start + 11]]), tag, count, now_ns)
-            self._counts._values[_REDELIVERED] += redelivered
+            self._counts.delivered_bytes.observe(run.size, run.count)
+            self._note_deliveries(run.number, run.consumer_tag(p), run.tag, run.count, now_ns)
+            self._counts._values[_REDELIVERED] += run.redelivered
         else:
-            self._note_publishes(number, count, now_ns)
-        return at
+            self._counts.published_bytes.observe(run.size, run.count)
+            self._note_publishes(run.number, run.count, now_ns)
+        return None
 
     @cython.cfunc
     def _note_publishes(self, number: cython.int, count: cython.longlong, now_ns: cython.ulonglong) -> object:

@@ -1,0 +1,26 @@
+# What C sees of `message_run`.
+
+cimport cython
+
+
+@cython.final
+cdef class MessageRun:
+    cdef int number
+    cdef long long count
+    cdef long long frames
+    cdef unsigned long long size
+    cdef unsigned long long tag
+    cdef unsigned long long redelivered
+    cdef Py_ssize_t _consumer_at
+    cdef Py_ssize_t _consumer_size
+
+    cdef Py_ssize_t take(
+        self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length
+    ) noexcept nogil
+    cdef Py_ssize_t condense(
+        self, bint is_server, const unsigned char *p, unsigned char *out, Py_ssize_t at
+    ) noexcept nogil
+    cdef Py_ssize_t restore(
+        self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length
+    ) noexcept nogil
+    cdef bytes consumer_tag(self, const unsigned char *p)
