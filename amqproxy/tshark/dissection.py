@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import msgspec
 
 from amqproxy.capture.warnings import CaptureError
+from amqproxy.tshark.amqp010_dissection import amqp010_frame
+from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
 from amqproxy.tshark.engine import file_command
 
 TYPES = {1: "method", 2: "header", 3: "body", 8: "heartbeat"}
@@ -17,35 +19,9 @@ TYPES = {1: "method", 2: "header", 3: "body", 8: "heartbeat"}
 _PREFERENCES = {"tcp.desegment_tcp_streams": "TRUE", "tcp.reassemble_out_of_order": "TRUE"}
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """A field: its text, its bytes in hexadecimal where it has any, and what is within it."""
-
-    label: str
-    text: str
-    hex: str
-    within: tuple[Shown, ...] = ()
-
-
-class DissectedFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """One frame, in the terms of `Record`; `packet` is the number of the packet that completes it.
-
-    Of a method, `method` is its class and its number, and of a protocol header its version is in `fields`.
-    """
-
-    packet: int
-    stream: int
-    source_port: int
-    type: str
-    channel: int = 0
-    size: int = 0
-    method: tuple[int, int] | None = None
-    fields: dict[str, Shown] = {}
-    payload: bytes = b""
-
-
 def dissected(file: str, ports: Iterable[int]) -> Iterator[DissectedFrame]:
-    """The frames of 0-9-1 in a capture file, on TCP connections with one of these ports."""
-    output = ["-T", "pdml", "-J", "tcp amqp"]
+    """The frames of 0-9-1 and 0-10 in a capture file, on TCP connections with one of these ports."""
+    output = ["-T", "pdml", "-J", "tcp amqp _ws.malformed"]
     decode_as = {f"tcp.port=={port}": "amqp" for port in sorted(ports)}
     command = file_command(file, output, preferences=_PREFERENCES, decode_as=decode_as)
     with tempfile.TemporaryFile() as errors:
@@ -78,8 +54,9 @@ def _packets(output: object) -> Iterator[ElementTree.Element]:
             root.clear()
 
 
-def _frames(packet: ElementTree.Element) -> Iterator[DissectedFrame]:
+def _frames(packet: ElementTree.Element) -> list[DissectedFrame]:
     number = stream = port = 0
+    frames: list[DissectedFrame] = []
     for layer in packet:
         name = layer.get("name")
         if name == "geninfo":
@@ -89,15 +66,20 @@ def _frames(packet: ElementTree.Element) -> Iterator[DissectedFrame]:
         elif name == "amqp":
             frame = _frame(layer, number, stream, port)
             if frame is not None:
-                yield frame
+                frames.append(frame)
+        elif name == "_ws.malformed" and frames:
+            frames[-1] = msgspec.structs.replace(frames[-1], is_given_up=True)
+    return frames
 
 
 def _frame(layer: ElementTree.Element, packet: int, stream: int, port: int) -> DissectedFrame | None:
     found = {shown.label: shown for shown in map(_shown, layer)}
     if "amqp.init.protocol" in found:
         return DissectedFrame(packet=packet, stream=stream, source_port=port, type="protocol-header", fields=found)
-    if "amqp.type" not in found or "amqp.length" not in found or "amqp.doff" in found or "amqp.track-number" in found:
+    if "amqp.type" not in found or "amqp.length" not in found or "amqp.doff" in found:
         return None
+    if "amqp.track-number" in found:
+        return amqp010_frame(layer, found, packet, stream, port)
     kind = int(found["amqp.type"].text)
     method, payload = None, b""
     inner: tuple[Shown, ...] = ()

@@ -13,7 +13,7 @@ from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.taps.record import MASK, SECRETS
 from amqproxy.tshark import known_faults
-from amqproxy.tshark.dissection import DissectedFrame, Shown
+from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
 
 TRUNCATED = " [truncated]"
 
@@ -86,21 +86,21 @@ def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Shown], known: st
                 yield from _table_differences(name, value, shown.within if shown else (), known)
         elif shown is None:
             yield FieldDifference(name, repr(value), "nothing", known)
-        elif not _is_same(value, shown):
+        elif not is_same(value, shown):
             yield FieldDifference(name, repr(value), repr(shown.text), known)
     for other in theirs.keys() - ours.keys():
         yield FieldDifference(other, "nothing", repr(theirs[other].text), known)
 
 
-def _is_same(value: Any, shown: Shown) -> bool:
-    """Goes by the bytes of the field, which are there but for empty texts."""
+def is_same(value: Any, shown: Shown) -> bool:
+    """Is a value what tshark shows? Goes by the bytes of the field, which are there but for empty texts."""
     if isinstance(value, bool):
         return shown.text in (("1", "True", "true") if value else ("0", "False", "false"))
     if isinstance(value, int):
         return shown.hex != "" and int(shown.hex, 16) == value
     data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
     held = bytes.fromhex(shown.hex)
-    lengths = (b"", len(data).to_bytes(4)) + ((bytes([len(data)]),) if len(data) < 256 else ())
+    lengths = [b""] + [len(data).to_bytes(width) for width in (1, 2, 4) if len(data) < 256**width]
     return held in [length + data for length in lengths]
 
 
@@ -129,7 +129,7 @@ def _is_same_entry(name: str, letter: str, value: Any, shown: Shown) -> bool:
     """Goes by what tshark shows of an entry: its bytes are not there. What it escapes or cuts short is let by."""
     label = shown.label.removeprefix(TRUNCATED)
     is_cut = label != shown.label
-    if not _is_plain(name):
+    if not is_plain(name):
         return True
     head = f"{name} ({_TYPE_NAMES.get(letter, '?')})"
     if is_cut and len(label) <= len(head):
@@ -142,7 +142,7 @@ def _is_same_entry(name: str, letter: str, value: Any, shown: Shown) -> bool:
     if letter == "t":
         return text == str(value).lower()
     if letter in "fdD":
-        return _is_close(float(value), text)
+        return is_close(float(value), text)
     if letter == "T":
         return int(shown.hex[2:] or "0", 16) == int(value)
     if letter == "x":
@@ -150,15 +150,16 @@ def _is_same_entry(name: str, letter: str, value: Any, shown: Shown) -> bool:
     if letter == "V":
         return text == ""
     plain = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return not _is_plain(plain) or text == plain
+    return not is_plain(plain) or text == plain
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
+    """Is a text one that tshark shows as it is?"""
     return text.isascii() and text.isprintable() and "\\" not in text
 
 
-def _is_close(value: float, text: str) -> bool:
-    """Six digits behind the point are shown."""
+def is_close(value: float, text: str) -> bool:
+    """Is a text what tshark shows of a number, with six digits behind the point?"""
     if value != value:
         return "nan" in text
     try:

@@ -1,4 +1,4 @@
-"""What Wireshark's dissector of AMQP 0-9-1 is known to get wrong (looked at: 4.0.17, `packet-amqp.c`)."""
+"""What Wireshark's dissectors of AMQP 0-9-1 and 0-10 are known to get wrong (looked at: 4.0.17, `packet-amqp.c`)."""
 
 from __future__ import annotations
 
@@ -21,3 +21,38 @@ ONLY_THEIRS = frozenset(
 """Fields of methods that only tshark shows: reserved ones, and a count of its own."""
 THEIR_NAMES = {"no_wait": ("nowait",), "arguments": ("arguments", "filter")}
 """What tshark calls fields of methods that have another name here; the arguments of basic.consume are a filter."""
+
+# Of 0-10.
+
+TX = "tshark calls tx.commit and tx.rollback tx.select"
+BINDING_KEY = "tshark shows the length of a binding key in place of the key"
+SUBSCRIBE_ARGUMENTS = "tshark reads the size of message.subscribe's arguments as their number"
+XID = "tshark does not expect the size and the code that Qpid gives an xid, and loses it and what is behind it"
+VOID = "tshark takes void for a type with a value, and loses the rest of the map"
+GIVEN_UP = "tshark finds malformed what is not, and reads nothing more of the frame"
+RESULTS = "tshark does not know dtx.get-timeout-result, nor the xids in a dtx.recover-result"
+
+OF_FIELDS = {
+    **{(name, "binding_key"): BINDING_KEY for name in ("exchange.bind", "exchange.unbind", "exchange.bound")},
+    ("message.subscribe", "arguments"): SUBSCRIBE_ARGUMENTS,
+}
+"""Faults that are of one field, by its method and its name."""
+
+OF_STRUCTS = {"dtx.get-timeout-result": RESULTS, "dtx.recover-result": RESULTS}
+
+NOT_SHOWN = ("unimplemented type", "composite")
+"""What tshark calls the types of which it shows no value."""
+
+AMQP010_NAMES = {
+    "class": "class_code",
+    "credit_unit": "unit",
+    "delivery_priority": "priority",
+    "exchange": "name",
+    "frame_max": "max_frame_size",
+    "known_hosts_bytes": "known_hosts",
+    "method": "command_code",
+    "reject_code": "code",
+    "struct32": "value",
+    "xa_status": "status",
+}
+"""What fields have for names here that tshark calls otherwise, in structs that have none of tshark's name."""

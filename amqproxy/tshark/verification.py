@@ -7,12 +7,22 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.methods import BY_INDEX as AMQP010_BY_INDEX
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import HEADER, NAME
 from amqproxy.capture.byte_window import OnRead, ignore_read
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
 from amqproxy.capture.frame_resync import JOINED, MISSING
 from amqproxy.capture.pcap import Packet
 from amqproxy.capture.stream_events import Closed, Data, Event
@@ -20,9 +30,14 @@ from amqproxy.capture.warnings import OnWarning, ignore_warning
 from amqproxy.taps.record import TYPES
 from amqproxy.taps.text import printable
 from amqproxy.tshark import known_faults
-from amqproxy.tshark.dissection import DissectedFrame, dissected
+from amqproxy.tshark.amqp010_dissection import TYPES as AMQP010_TYPES
+from amqproxy.tshark.amqp010_field_comparison import amqp010_field_differences
+from amqproxy.tshark.dissected_frame import DissectedFrame
+from amqproxy.tshark.dissection import dissected
 from amqproxy.tshark.field_comparison import field_differences
 
+READ = (NAME, AMQP010)
+"""The protocols that are compared."""
 WINDOW = 64
 """Frames of a direction that are looked at for one that both engines have, behind one that they have not."""
 MAX_WAITING_FRAMES = 100_000
@@ -65,7 +80,7 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sende
 class Counts(msgspec.Struct):
     """How many frames were `compared`, and how many not, since something was missing before them.
 
-    Connections of `other_protocols` than 0-9-1 are not compared at all.
+    Connections of `other_protocols` than 0-9-1 and 0-10 are not compared at all.
     """
 
     compared: int = 0
@@ -84,7 +99,7 @@ class Counts(msgspec.Struct):
         others = ""
         if self.other_protocols:
             many = f"{self.other_protocols} connection{'s' * (self.other_protocols > 1)}"
-            others = f", {many} of other protocols than {NAME} not compared"
+            others = f", {many} of other protocols than {NAME} and {AMQP010} not compared"
         return text + known + behind + others
 
 
@@ -104,15 +119,19 @@ def verified(
     survey = _Survey()
     ports: set[int] = set()
     others: set[int] = set()
-    for each in read_decoded(file, notify, leg=BOTH_LEGS, engine=survey):
+    for each in read_decoded(file, notify, leg=BOTH_LEGS, engine=survey, reads_amqp010=True):
         ports.add(int(each.connection.rpartition(":")[2]))
-        if isinstance(each, DecodedProtocolHeader | SkippedBytes) and each.sender == "client" and each.protocol != NAME:
+        if (
+            isinstance(each, DecodedProtocolHeader | SkippedBytes)
+            and each.sender == "client"
+            and each.protocol not in READ
+        ):
             others.add(each.stream)
     counts.other_protocols = len(others)
     if not ports:
         return
     comparison = _Comparison(name or file, survey.tiny)
-    ours = read_decoded(file, ignore_warning, on_read, leg=BOTH_LEGS)
+    ours = read_decoded(file, ignore_warning, on_read, leg=BOTH_LEGS, reads_amqp010=True)
     for difference in comparison.run(ours, dissected(file, ports)):
         counts.differences += difference.known is None
         counts.known += difference.known is not None
@@ -151,35 +170,46 @@ class _Survey:
 
 
 class _Own(msgspec.Struct, frozen=True):
-    """What we have at one place: a frame, a protocol header, or an error in place of frames."""
+    """What we have at one place: a frame, a protocol header, or an error in place of frames.
+
+    `shape` is what tshark must have of it at the least, for the two to be the same.
+    """
 
     type: str
-    frame: Frame | None = None
-    text: str = ""
-
-    @property
-    def shape(self) -> object:
-        if self.frame is None:
-            return self.type
-        return _shape(self.type, self.frame.channel, self.frame.size, _number(self.frame))
+    text: str
+    shape: object
+    frame: Frame | AMQP010Frame | None = None
 
     def __str__(self) -> str:
-        if self.frame is None:
-            return self.text
-        name = BY_INDEX[self.frame.index].name if self.frame.kind == METHOD else self.type
-        return f"{name} on channel {self.frame.channel}, {self.frame.size} bytes"
+        return self.text
 
 
-def _number(frame: Frame) -> tuple[int, int] | None:
-    return (BY_INDEX[frame.index].class_id, BY_INDEX[frame.index].method_id) if frame.kind == METHOD else None
+def _own_frame(frame: Frame) -> _Own:
+    kind, method, name = TYPES[frame.kind], None, TYPES[frame.kind]
+    if frame.kind == METHOD:
+        found = BY_INDEX[frame.index]
+        method, name = (found.class_id, found.method_id), found.name
+    text = f"{name} on channel {frame.channel}, {frame.size} bytes"
+    return _Own(kind, text, (NAME, kind, frame.channel, frame.size, 0, method), frame)
 
 
-def _shape(type: str, channel: int, size: int, method: tuple[int, int] | None) -> object:
-    return type if type == "protocol-header" else (type, channel, size, method)
+def _own_amqp010_frame(frame: AMQP010Frame) -> _Own:
+    """The same of 0-10, where tshark takes some commands for others: so their numbers are no part of the shape."""
+    kind = AMQP010_TYPES[frame.kind]
+    name = AMQP010_BY_INDEX[frame.index].name if frame.index >= 0 else kind
+    text = f"{name} on channel {frame.channel}, {frame.size} bytes"
+    return _Own(kind, text, (AMQP010, kind, frame.channel, frame.size, frame.flags, None), frame)
+
+
+def _other(type: str, text: str) -> _Own:
+    return _Own(type, text, type)
 
 
 def _their_shape(frame: DissectedFrame) -> object:
-    return _shape(frame.type, frame.channel, frame.size, frame.method)
+    if frame.type == "protocol-header":
+        return frame.type
+    method = frame.method if frame.protocol == NAME else None
+    return frame.protocol, frame.type, frame.channel, frame.size, frame.flags, method
 
 
 def _their_text(frame: DissectedFrame) -> str:
@@ -265,24 +295,27 @@ class _Comparison:
         self._client_ports.setdefault(each.stream, int(client.rpartition(":")[2]))
         if isinstance(each, StreamEnded):
             self._ended.add(each.stream)
+        elif isinstance(each, DecodedAMQP010Frames):
+            self._lane((each.stream, each.sender)).ours.extend(map(_own_amqp010_frame, each.frames))
+            self._waiting += len(each.frames)
         elif isinstance(each, DecodedFrames):
             lane = self._lane((each.stream, each.sender))
-            lane.ours.extend(_Own(TYPES[frame.kind], frame) for frame in each.frames)
+            lane.ours.extend(map(_own_frame, each.frames))
             if any(frame.size > known_faults.CLAMPED_BYTES for frame in each.frames):
                 self._clamped.add(each.stream)
             self._waiting += len(each.frames)
         elif isinstance(each, DecodedProtocolHeader):
-            if each.protocol != NAME and each.sender == "client":
+            if each.protocol not in READ and each.sender == "client":
                 self._strangers.add(each.stream)
             if each.data.startswith(HEADER[:4]):
-                own = _Own("protocol-header", text=f"a protocol header of {each.protocol}")
+                own = _other("protocol-header", f"a protocol header of {each.protocol}")
                 self._lane((each.stream, each.sender)).ours.append(own)
-        elif isinstance(each, SkippedBytes) and each.protocol == NAME:
+        elif each.protocol in READ:
             is_hole = each.reason in (MISSING, JOINED)
             if is_hole:
                 self._holed.add(each.stream)
             text = f"{each.lost} bytes: {each.reason}"
-            self._lane((each.stream, each.sender)).ours.append(_Own("hole" if is_hole else "error", text=text))
+            self._lane((each.stream, each.sender)).ours.append(_other("hole" if is_hole else "error", text))
         return True
 
     def _compared(self, place: Direction, lane: _Lane, is_all: bool) -> Iterator[Difference]:
@@ -322,7 +355,8 @@ class _Comparison:
         if own.frame is None:
             return
         self.compared += 1
-        for each in field_differences(own.frame, frame):
+        differences = field_differences if isinstance(own.frame, Frame) else amqp010_field_differences
+        for each in differences(own.frame, frame):  # type: ignore[arg-type]
             yield Difference(
                 self._file, *place, each.ours, each.theirs, str(own), each.field or None, frame.packet, each.known
             )

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from amqproxy.amqp010.controls import SessionCommandPoint
+from amqproxy.amqp010.frame import encode_method as encode_method_010
+from amqproxy.amqp010.protocol_header import HEADER as HEADER_010
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionUpdateSecret, ExchangeUnbindOk, QueueBind
@@ -14,9 +17,11 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 from amqproxy.tshark import known_faults, verification
 from amqproxy.tshark.verification import Counts, Difference, verified
+from tests.amqp010 import recorded
 from tests.capture import building, golden, shared_captures
 from tests.cli.outcome import Amqproxy
 from tests.real.require import require, require_module
+from tests.replay.amqp010_recordings import transfer
 
 pytestmark = pytest.mark.real
 
@@ -25,7 +30,24 @@ KNOWN = {
     "kombu-table": {known_faults.UNKNOWN_TYPES: 2},
     "kombu-table.broken": {known_faults.UNKNOWN_TYPES: 1, known_faults.FRAME_END: 3},
     "login-refused.octets": {known_faults.TINY_SEGMENTS: 3},
-    "brokerj9.2__version-negotiation": {known_faults.OTHER_VERSION: 2},
+    "brokerj9.2__jms-010-errors": {
+        known_faults.SUBSCRIBE_ARGUMENTS: 5,
+        known_faults.TX: 1,
+        known_faults.BINDING_KEY: 5,
+    },
+    "brokerj9.2__jms-010-request-reply": {known_faults.SUBSCRIBE_ARGUMENTS: 5, known_faults.BINDING_KEY: 4},
+    "brokerj9.2__jms-010-tx": {known_faults.SUBSCRIBE_ARGUMENTS: 2, known_faults.TX: 5},
+    "brokerj9.2__jms-010-types": {known_faults.SUBSCRIBE_ARGUMENTS: 2},
+    "brokerj9.2__version-negotiation": {known_faults.OTHER_VERSION: 1, known_faults.FRAME_END: 4},
+    "qpidd1.40__qpidpy-010-types": {
+        known_faults.BINDING_KEY: 3,
+        known_faults.VOID: 2,
+        known_faults.SUBSCRIBE_ARGUMENTS: 1,
+        known_faults.GIVEN_UP: 1,
+        known_faults.TX: 2,
+        known_faults.XID: 19,
+        known_faults.RESULTS: 5,
+    },
     "rabbitmq3.10__proton-amqp10": {known_faults.OTHER_VERSION: 2},
     "rabbitmq3.10__qpidpy-0-8": {known_faults.OTHER_VERSION: 44},
     "rabbitmq3.10__version-negotiation": {
@@ -49,14 +71,21 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("path", [*golden.captures(), *shared_captures.files()], ids=name_of)
+@pytest.mark.parametrize(
+    "path",
+    [*golden.captures(), *recorded.captures(), *shared_captures.files(without=recorded.NAMES)],
+    ids=name_of,
+)
 def test_every_capture(path: Path) -> None:
-    """Every frame of 0-9-1 is compared, and no difference is without a reason."""
+    """Every frame of 0-9-1 and 0-10 is compared, and no difference is without a reason."""
     counts = Counts()
     found = list(verified(str(path), counts))
     assert [str(each) for each in found if each.known is None] == []
     assert Counter(each.known for each in found) == KNOWN.get(name_of(path), {})
     assert counts.not_compared == BEHIND_HOLES.get(name_of(path), 0)
+    if path.parent == recorded.FOLDER:
+        ours = sum(len(each.frames) for each in recorded.decoded(name_of(path)) if hasattr(each, "frames"))
+        assert counts.compared == ours
     if path.parent == golden.FOLDER:
         lines = map(json.loads, golden.records_path(path).read_text().splitlines())
         frames = [record for record in lines if record["type"] not in ("protocol-header", "error")]
@@ -65,11 +94,11 @@ def test_every_capture(path: Path) -> None:
         assert counts.compared + counts.not_compared + only_ours == len(frames) + len(malformed)
 
 
-def capture_of(sent: bytes) -> bytes:
+def capture_of(sent: bytes, header: bytes = HEADER) -> bytes:
     """A client that sends a protocol header, and then this."""
     segments = [
         building.tcp(flags=building.SYN, seq=99),
-        building.tcp(HEADER, seq=100),
+        building.tcp(header, seq=100),
         *(building.tcp(sent[at : at + 1400], seq=108 + at) for at in range(0, len(sent), 1400)),
     ]
     return building.pcapng([(index, building.ethernet(building.ipv4(each))) for index, each in enumerate(segments)])
@@ -108,6 +137,26 @@ def test_a_difference_that_is_not_known(tmp_path: Path, monkeypatch: pytest.Monk
     found = [json.loads(line) for line in amqproxy("verify", "--json", str(good)).out.splitlines()]
     assert found[-1]["differences"] == 5
     assert [each.get("field") for each in found[:2]] == ["routing_key", "payload"]
+
+
+def test_a_difference_of_0_10_that_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amqproxy: Amqproxy
+) -> None:
+    """A field of a command, one of a header, and a frame that only one has."""
+    message = transfer("amq.direct", b"body", key="k").encode()
+    point = encode_method_010(0, SessionCommandPoint(7, 0))
+    good, other = tmp_path / "good.pcapng", tmp_path / "other.pcapng"
+    good.write_bytes(capture_of(point + message, HEADER_010))
+    changed = message.replace(b"amq.direct", b"amq.fanout").replace(b"\1k", b"\1j")
+    other.write_bytes(capture_of(point + changed + point, HEADER_010))
+    dissected = verification.dissected
+    monkeypatch.setattr(verification, "dissected", lambda file, ports: dissected(str(other), ports))
+    code, out, err = amqproxy("verify", str(good))
+    assert code == 1
+    assert "message.transfer on channel 0, 19 bytes: destination: we have 'amq.direct', tshark has 'amq.fanout'" in out
+    assert "message.delivery-properties.routing_key: we have 'k', tshark has 'j'" in out
+    assert "only tshark has method 2.7 on channel 0, 16 bytes" in out
+    assert "verify: 3 differences that no known fault of tshark explains" in err
 
 
 def test_every_value_of_a_table_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
