@@ -373,6 +373,14 @@ class BrokerLimits(Strict, frozen=True):
     """That a client may hold a message before its channel is closed; null for ever. It is looked once a minute."""
     dtx_timeout: Annotated[int, duration(ge=0, le=2**31 - 1)] = 60
     """That a client has to prepare a branch of a distributed transaction, where it sets no timeout; 0 for ever."""
+    dtx_branches: Count = 10_000
+    """Branches of distributed transactions of one user in a virtual host; for a further one, 506."""
+    interrupted_messages: Count = 1000
+    """Messages of one user in a virtual host that wait for message.resume of AMQP 0-10; a further one is not kept."""
+    interrupted_memory: Size = 67_108_864
+    """Bytes of these."""
+    detached_sessions: Count = 1000
+    """Sessions of AMQP 0-10 of one user in a virtual host that wait for their client; a further one ends at once."""
     close_timeout: Seconds = 5.0
     """From SIGTERM to the end, for clients to answer connection.close."""
 

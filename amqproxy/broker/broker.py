@@ -10,6 +10,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access import sasl
 from amqproxy.broker.access.permissions import Permission
+from amqproxy.broker.access.quotas import UserQuotas
 from amqproxy.broker.access.refused_logins import RefusedLogins
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.arguments import check_short
@@ -48,7 +49,8 @@ class Broker:
 
     `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
     `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed, `dtx_timeout` how
-    long (0: for ever) it has to prepare a branch of a distributed transaction, where it sets no time. `memory_limit`
+    long (0: for ever) it has to prepare a branch of a distributed transaction, where it sets no time.
+    `quotas` are what a user may have in each virtual host, where that outlives connections. `memory_limit`
     and `disk_free_limit` (bytes) are compared with the arguments of `measure`. `events` reports all that happens;
     `vhosts`, `users` and `connections` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
     `mechanisms` are those of SASL that are offered. `refused` has the connections that could not log in, as long as
@@ -69,6 +71,7 @@ class Broker:
         disk_free_limit: int | None = None,
         consumer_timeout: float | None = CONSUMER_TIMEOUT,
         dtx_timeout: int = DTX_TIMEOUT,
+        quotas: UserQuotas = UserQuotas(),  # noqa: B008 - it is a value
         log_exchange: bool = False,
         mechanisms: Sequence[str] = sasl.USUAL,
     ) -> None:
@@ -81,6 +84,7 @@ class Broker:
         self.memory_limit = memory_limit
         self.disk_free_limit = disk_free_limit
         self.dtx_timeout = dtx_timeout
+        self.quotas = quotas
         self.events = EventDispatcher()
         self.work = WorkQueue()
         self.work.failed = lambda error: self.events.fail("unfinished work failed", error)
@@ -90,6 +94,7 @@ class Broker:
         self.connections: dict[ConnectedClient, None] = {}
         self.refused: RefusedLogins[ConnectedClient] = RefusedLogins(lambda each: each.cut())
         self.alarms: set[str] = set()
+        self._ticks = 0
         self._deletions: dict[str, float] = {}
         """The virtual hosts that are being deleted, and since when."""
         self._is_check_held_memory = False
@@ -129,7 +134,7 @@ class Broker:
             check_short("the virtual host's name", name)
             while name in self._deletions:  # what is deleted of the old one must not be the new one's
                 self.work.go_on(self._deletions[name])
-            vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner, self.work)
+            vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner, self.work, self.quotas)
             vhost.storage = self.storage
             self.events.report("vhost.created", name, vhost)
         return vhost
@@ -395,7 +400,10 @@ class Broker:
             self._act(connection, lambda each, now: each.tick(now), now)
         if self._overdue is not None and self._overdue.is_due(now):
             self.work.do(self._ending_overdue(self._overdue, now), now)
-        for vhost in list(self.vhosts.values()):
+        vhosts = list(self.vhosts.values())
+        self._ticks += 1
+        first = self._ticks % len(vhosts) if vhosts else 0  # where one has much that is due, another is first next time
+        for vhost in vhosts[first:] + vhosts[:first]:
             with contained("a virtual host's tick failed", vhost=vhost.name):
                 vhost.tick(now)
         if self.work:

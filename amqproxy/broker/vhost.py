@@ -18,6 +18,7 @@ from amqproxy.amqp091.errors import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.limits import VHOST_LIMITS, check_limits
+from amqproxy.broker.access.quotas import UserQuotas, VhostQuotas
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
 from amqproxy.broker.dead_letter_publisher import DeadLetterPublisher
 from amqproxy.broker.events import EventDispatcher
@@ -105,7 +106,7 @@ class VirtualHost:
     """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
 
     `sooner` is called when `next_deadline` may have become earlier. `work` is for what does not fit into a turn.
-    `branches` are those of distributed transactions, by their names.
+    `branches` are those of distributed transactions, by their names; `quotas` bound what a user may have.
     """
 
     def __init__(
@@ -114,8 +115,10 @@ class VirtualHost:
         events: EventDispatcher | None = None,
         sooner: Callable[[float], None] = lambda when: None,
         work: WorkQueue | None = None,
+        quotas: UserQuotas = UserQuotas(),  # noqa: B008 - it is a value
     ) -> None:
         self.name = name
+        self.quotas = VhostQuotas(quotas)
         self._unbindings = 0
         self.work = WorkQueue() if work is None else work
         self.events = events or EventDispatcher()
@@ -419,17 +422,38 @@ class VirtualHost:
         return min(self.timed_queues.next, self.timed.next, self.delayed.next)
 
     def tick(self, now: float) -> None:
-        """Do what is due: let messages and queues expire, and delayed messages go on."""
-        self.release(now)
+        """Do what is due: let messages and queues expire, and delayed messages go on.
+
+        Of each kind one after the other, so that much of one does not keep the others waiting for turn after turn.
+        """
         quantum = self.work.quantum
-        while not quantum.is_over() and (timed := self.timed.take_first(now)) is not None:
-            quantum.left -= 1
-            with self.events.contained("what is timed failed", vhost=self.name):
-                timed.tick(now)
-        while not quantum.is_over() and (queue := self.timed_queues.take_first(now)) is not None:
-            quantum.left -= 1
-            with self.events.contained("a queue's tick failed", vhost=self.name, queue=queue.name):
-                queue.tick(now)
+        is_due = True
+        while is_due:
+            is_due = False
+            for act in (self._release_one, self._tick_timed, self._tick_queue):
+                if quantum.is_over():
+                    return
+                is_due |= act(now)
+
+    def _tick_timed(self, now: float) -> bool:
+        """Let the first of what is timed do what is due; is there such?"""
+        timed = self.timed.take_first(now)
+        if timed is None:
+            return False
+        self.work.quantum.left -= 1
+        with self.events.contained("what is timed failed", vhost=self.name):
+            timed.tick(now)
+        return True
+
+    def _tick_queue(self, now: float) -> bool:
+        """The same with the queues."""
+        queue = self.timed_queues.take_first(now)
+        if queue is None:
+            return False
+        self.work.quantum.left -= 1
+        with self.events.contained("a queue's tick failed", vhost=self.name, queue=queue.name):
+            queue.tick(now)
+        return True
 
     # --- bindings
 
@@ -523,15 +547,16 @@ class VirtualHost:
 
     # --- delayed messages
 
-    def release(self, now: float) -> None:
-        """Publish the delayed messages that are due."""
-        quantum = self.work.quantum
-        while self.delayed.next <= now and not quantum.is_over():
-            quantum.left -= RELEASING
-            with self.events.contained("delayed message lost", vhost=self.name):
-                exchange, message = self.delayed.pop_due(now)
-                if message is not DAMAGED:
-                    self.publish(exchange, released(message), now)
+    def _release_one(self, now: float) -> bool:
+        """Publish the first delayed message, where it is due; is it?"""
+        if self.delayed.next > now:
+            return False
+        self.work.quantum.left -= RELEASING
+        with self.events.contained("delayed message lost", vhost=self.name):
+            exchange, message = self.delayed.pop_due(now)
+            if message is not DAMAGED:
+                self.publish(exchange, released(message), now)
+        return True
 
     # --- policies
 

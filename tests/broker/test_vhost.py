@@ -134,6 +134,22 @@ def test_due_is_what_is_due_first(estate: Estate) -> None:
     assert (queue.message_count, estate.vhost.next_deadline) == (0, float("inf"))
 
 
+def test_what_is_due_of_one_kind_does_not_keep_the_others_waiting(estate: Estate) -> None:
+    class Busy:
+        """What is due again at once."""
+
+        def tick(self, now: float) -> None:
+            estate.vhost.timed.set(self, now)
+
+    queue = estate.queue(message_ttl=1000)
+    estate.vhost.publish(estate.vhost.exchange(""), message(b"expires", key="q"), NOW)
+    for _ in range(100):
+        estate.vhost.timed.set(Busy(), NOW)
+    estate.vhost.work.quantum.limit(16)
+    estate.vhost.tick(NOW + 1)
+    assert queue.message_count == 0
+
+
 # --- policies, and what is set for the whole
 
 

@@ -78,17 +78,20 @@ class Completions:
         self._pass_complete()
 
     def _note(self, start: cython.longlong, stop: cython.longlong) -> None:
-        if self._to_accept:
+        if self._accepted_along:
+            self._accept_along(start, stop)
+        elif self._to_accept:
             self._to_accept.move(start, stop, self._accepted)
-            if self._accepted_along:
-                self._accept_along(start, stop)
         self._completed.extend(start, stop)
         self.is_new = True
 
     def _accept_along(self, start: cython.longlong, stop: cython.longlong) -> None:
-        for position in [each for each in self._accepted_along if start <= each < stop]:
-            for earlier in self._accepted_along.pop(position):
-                self._accepted.add(earlier)
+        """Accept what is to be, and what that has brought along: each once, whatever ranges are complete."""
+        for accepted in self._to_accept.remove(range(start, stop)):
+            self._accepted.add(accepted)
+            for position in accepted:
+                for earlier in self._accepted_along.pop(position, ()):
+                    self._accepted.add(earlier)
 
     def _is_before(self, position: int) -> bool:
         """Is a command before this one not complete?"""

@@ -46,6 +46,7 @@ from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.broker.access.limits import limit
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.amqp010.exceptions import translated
 from amqproxy.broker.amqp010.owners import SessionOfJob
@@ -480,10 +481,14 @@ class Amqp010Connection:
         wanted = tune_ok.max_frame_size or offered
         if wanted > offered:
             raise FramingError(f"a max-frame-size of {wanted}, where {offered} was offered")
+        most = self.broker.channel_max
+        self.channel_max = tune_ok.channel_max or most
+        if self.channel_max > most:
+            raise FramingError(f"a channel-max of {self.channel_max}, where {most} was offered")
         self.frame_max = self.output.frame_max = wanted
         self._reader.set_frame_max(wanted)
+        self._reader.set_channel_max(self.channel_max)
         self.heartbeat = tune_ok.heartbeat or 0
-        self.channel_max = tune_ok.channel_max or self.broker.channel_max
         self._stage = Stage.OPENING
 
     def _enter(self, name: str, now: float) -> None:
@@ -555,6 +560,7 @@ class Amqp010Connection:
             else:
                 self.send_method(channel, SessionAttached(name))
             return
+        self._check_session_limits()
         registry = self.broker.sessions
         key = self.vhost.name, self.user.name, name
         other = registry.get(key)
@@ -576,6 +582,16 @@ class Amqp010Connection:
         registry[key] = session
         self.send_method(channel, SessionAttached(name))
         self._report("channel.created", session)
+
+    def _check_session_limits(self) -> None:
+        """`ProtocolError` where there is no room for a further session."""
+        if len(self.sessions) >= self.channel_max:
+            raise FramingError(f"more than {self.channel_max} sessions, which were agreed")
+        allowed = limit(self.user.limits, "max-channels")
+        if allowed is None:
+            return
+        if sum(len(each.channels) for each in self.broker.connections if each.is_of(self.user)) >= allowed:
+            raise ConnectionForced(f"the user '{self.user.name}' may have {allowed} sessions")
 
     def detached(self, session: SessionOfJob, code: DetachCode, now: float) -> None:
         """Detach a session, for a reason that is no exception."""

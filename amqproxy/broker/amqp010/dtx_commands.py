@@ -33,9 +33,6 @@ from amqproxy.broker.amqp010.transaction_branch import BranchState, TransactionB
 from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.work import Job
 
-MAX_BRANCHES = 65_536
-"""Branches of one virtual host."""
-
 SHOWN = 10_000
 """Branches that a dtx.recover lists."""
 
@@ -66,9 +63,10 @@ def _start(session: CommandSession, command: DtxStart, position: int, now: float
     elif branch is not None:
         raise NotAllowed("dtx.start for a branch that is known")
     else:
-        if len(vhost.branches) >= MAX_BRANCHES:
-            raise ResourceLimitExceeded(f"{MAX_BRANCHES} branches of transactions")
-        branch = vhost.branches[key] = TransactionBranch(vhost, xid)
+        user, quota = session.user.name, vhost.quotas.branches
+        if not quota.take(user):
+            raise ResourceLimitExceeded(f"the user '{user}' has {quota.most} branches, as many as it may")
+        branch = vhost.branches[key] = TransactionBranch(vhost, xid, user)
         branch.set_timeout(session.broker.dtx_timeout, now)
     status = branch.status
     if status == XaStatus.XA_OK:
@@ -231,7 +229,7 @@ def _get_timeout(session: CommandSession, command: DtxGetTimeout, position: int,
 
 def _set_timeout(session: CommandSession, command: DtxSetTimeout, position: int, now: float) -> bool:
     branch = _known(session, command.xid)
-    if branch.state not in (BranchState.PREPARING, BranchState.PREPARED):
+    if branch.state is BranchState.ACTIVE:  # what is only to be rolled back waits for its owner as long as any
         branch.set_timeout(command.timeout or session.broker.dtx_timeout, now)
     return False
 

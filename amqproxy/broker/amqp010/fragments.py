@@ -22,10 +22,6 @@ USUAL_TTL = 60_000
 MOST_TTL = 3_600_000
 """Milliseconds for which such a message is kept without its session: where there is no resume-ttl, and at most."""
 
-MOST_KEPT = 1000
-MOST_BYTES = 64 * 1024 * 1024
-"""What is kept so in one virtual host; of more, nothing."""
-
 
 class FragmentedMessage:
     """A message of which a part has come: its first `size` bytes.
@@ -62,24 +58,31 @@ class FragmentedMessage:
 
     def keep(self, user: str, now: float) -> bool:
         """Wait for that user's message.resume; False where it cannot."""
-        delivery, kept = self.header.delivery, self._vhost.interrupted
-        if delivery is None or delivery.resume_id is None or len(kept) >= MOST_KEPT:
+        delivery, vhost, quotas = self.header.delivery, self._vhost, self._vhost.quotas
+        if delivery is None or delivery.resume_id is None:
             return False
-        if sum(each.size for each in kept.values()) + self.size > MOST_BYTES:
-            return False
-        self._key = user, delivery.resume_id
-        former = kept.pop(self._key, None)
+        key = user, delivery.resume_id
+        former = vhost.interrupted.get(key)
         if former is not None:
             former.tick(now)
+        if not quotas.interrupted.take(user):
+            return False
+        if not quotas.interrupted_bytes.take(user, self.size):
+            quotas.interrupted.give_back(user)
+            return False
+        self._key = key
         self.positions = CommandIds()
-        kept[self._key] = self
+        vhost.interrupted[key] = self
         ttl = USUAL_TTL if delivery.resume_ttl is None else min(delivery.resume_ttl, MOST_TTL)
-        self._vhost.timed.set(self, now + ttl / 1000)
+        vhost.timed.set(self, now + ttl / 1000)
         return True
 
     def go_on(self) -> None:
         """Its rest is to come."""
-        self._vhost.interrupted.pop(self._key, None)
+        user, _ = self._key
+        del self._vhost.interrupted[self._key]
+        self._vhost.quotas.interrupted.give_back(user)
+        self._vhost.quotas.interrupted_bytes.give_back(user, self.size)
         self._vhost.timed.drop(self)
 
     def tick(self, now: float) -> None:

@@ -63,9 +63,6 @@ REMOVING = 16
 MAX_TIMEOUT = 3600
 """Seconds that a session waits for its client, at most."""
 
-MAX_DETACHED = 1000
-"""Sessions that may wait so in one virtual host; of more, they end at once."""
-
 
 class BrokerSession:
     """One session of a client, on channel `number` of its connection.
@@ -377,7 +374,7 @@ class BrokerSession:
 
     def detach(self, now: float) -> bool:
         """Wait for the client to come back, if it wants that: then True."""
-        if not self.timeout or self.is_over or len(self.vhost.detached) >= MAX_DETACHED:
+        if not self.timeout or self.is_over or not self.vhost.quotas.detached.take(self.user.name):
             return False
         self.vhost.detached[self] = None
         self.connection = Detachment(self.connection, self.vhost, self._end_detached)
@@ -422,7 +419,8 @@ class BrokerSession:
             self.vhost.work.do(self.closing(now), now)
 
     def _wait_no_more(self) -> None:
-        self.vhost.detached.pop(self, None)
+        if self.vhost.detached.pop(self, self) is None:
+            self.vhost.quotas.detached.give_back(self.user.name)
         self.vhost.timed.drop(self)
 
     def take_over(self, now: float) -> None:

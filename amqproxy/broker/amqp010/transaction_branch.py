@@ -29,15 +29,17 @@ class BranchState(Enum):
 
 
 class TransactionBranch:
-    """One branch, named `xid`. `sessions` are those associated with it, and whether each has suspended that.
+    """One branch, named `xid`, which counts for its `user`'s quota; one that a restart has found counts for none.
 
+    `sessions` are those associated with it, and whether each has suspended that.
     `timeout` is in seconds, 0 for none: it runs from dtx.start, or dtx.set-timeout, until the branch is prepared, for
     what its owner has ended, too. One that is prepared has no time any more: section 10.4 leaves it to its owner alone,
     and lists it in dtx.recover. One whose time is over is rolled back, and forgotten `REMEMBERED` seconds later.
     """
 
-    def __init__(self, vhost: VirtualHost, xid: Xid) -> None:
+    def __init__(self, vhost: VirtualHost, xid: Xid, user: str | None = None) -> None:
         self.vhost = vhost
+        self._user = user
         self.xid = xid
         self.unit = WorkUnit(vhost)
         self.state = BranchState.ACTIVE
@@ -95,7 +97,8 @@ class TransactionBranch:
 
     def forget(self) -> None:
         """It is complete."""
-        self.vhost.branches.pop(self.xid.encode(), None)
+        if self.vhost.branches.pop(self.xid.encode(), None) is not None and self._user is not None:
+            self.vhost.quotas.branches.give_back(self._user)
         self.vhost.timed.drop(self)
 
     def discard(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import trio
 
 from amqproxy import config
+from amqproxy.broker.access.quotas import UserQuotas
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.server.clock import current_time
@@ -38,6 +39,12 @@ async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncI
         disk_free_limit=limits.disk_free,
         consumer_timeout=limits.consumer_timeout,
         dtx_timeout=limits.dtx_timeout,
+        quotas=UserQuotas(
+            branches=limits.dtx_branches,
+            interrupted=limits.interrupted_messages,
+            interrupted_bytes=limits.interrupted_memory,
+            detached=limits.detached_sessions,
+        ),
         log_exchange=settings.log_exchange,
         mechanisms=settings.auth_mechanisms,
     )

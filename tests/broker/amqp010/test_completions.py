@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp010.assembly import AssemblyReader
-from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.command_ids import CommandIds, id_of
 from amqproxy.amqp010.commands import MessageAccept
 from amqproxy.amqp010.controls import SessionCommandPoint, SessionCompleted, SessionConfirmed, SessionKnownCompleted
 from amqproxy.amqp010.frame_reader import FrameReader
@@ -83,6 +83,20 @@ def test_a_transfer_is_accepted_once_it_is_complete() -> None:
     assert made.report() == [SessionCommandPoint(0, 0), accept, completed((1, 1))]
     made.completions.complete(0, 1)
     assert made.report() == [MessageAccept(SequenceSet([(0, 0)])), completed((0, 1))]
+
+
+def test_parts_are_accepted_with_their_last_whatever_ranges_are_complete() -> None:
+    made = Reported()
+    for last in (1, 4, 7):
+        made.completions.begin(last)
+        made.completions.accept(last, CommandIds.of([range(last - 1, last)]))
+    made.completions.accept(9)
+    made.completions.complete(4, 5)
+    assert made.report()[1:] == [MessageAccept(SequenceSet([(3, 4)])), completed((4, 4))]
+    made.completions.complete(0, 2**40)
+    assert made.report()[0] == MessageAccept(SequenceSet([(0, 1), (6, 7), (9, 9)]))
+    made.completions.complete_again(0, 8)
+    assert [type(each) for each in made.report()] == [SessionCompleted]
 
 
 def test_what_the_client_has_completed_is_known() -> None:

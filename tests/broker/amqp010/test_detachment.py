@@ -10,6 +10,7 @@ from amqproxy.amqp010.commands import ExecutionSync
 from amqproxy.amqp010.controls import SessionRequestTimeout
 from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.errors import InternalError
+from amqproxy.broker.access.quotas import UserQuotas
 from amqproxy.broker.amqp010.detachment import Detachment
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.work import Job
@@ -111,3 +112,17 @@ def test_what_it_takes_is_the_brokers_memory(session: Session010) -> None:
     session.client.now += 61
     session.client.tick()
     assert not is_there(session)
+
+
+def test_of_one_user_so_many_wait_for_their_client() -> None:
+    broker = Broker(quotas=UserQuotas(detached=1))
+    client = Client010(broker).open()
+    for number in (1, 2):
+        client.session(number, b"%d" % number).control(SessionRequestTimeout(100))
+        assert client.names() == ["session.timeout"]
+    client.connection.lose(client.now)
+    client.rest()
+    assert [name for _, _, name in broker.sessions] == [b"1"]
+    client.now += 100
+    client.tick()
+    assert (broker.sessions, broker.vhosts["/"].quotas.detached.used("guest")) == ({}, 0)

@@ -28,8 +28,12 @@ from amqproxy.amqp010.methods import Command
 from amqproxy.amqp010.results import Xid
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
+from amqproxy.broker.access.permissions import Permission
+from amqproxy.broker.access.quotas import UserQuotas
+from amqproxy.broker.access.users import User
+from amqproxy.broker.amqp010.transaction_branch import REMEMBERED
 from amqproxy.broker.broker import DTX_TIMEOUT, Broker
-from tests.broker.amqp010.client import Client010, Session010
+from tests.broker.amqp010.client import INFINITE, Client010, Session010
 
 XID = Xid(4, b"global", b"branch")
 
@@ -200,6 +204,22 @@ def test_without_a_usual_time_one_waits_for_ever() -> None:
     assert status(session, DtxEnd(XID)) == XaStatus.XA_OK
 
 
+@pytest.mark.parametrize("timeout", [0, INFINITE])
+def test_what_is_only_to_be_rolled_back_is_not_kept_by_a_timeout(timeout: int) -> None:
+    broker = Broker(dtx_timeout=0)
+    session = Client010(broker).open().session()
+    session.call(DtxSelect())
+    session.call(DtxStart(XID))
+    session.call(DtxSetTimeout(XID, 5))
+    session.call(DtxEnd(XID))
+    session.client.now += 5
+    session.client.tick()
+    session.call(DtxSetTimeout(XID, timeout))
+    session.client.now += REMEMBERED
+    session.client.tick()
+    assert broker.vhosts["/"].branches == {}
+
+
 def test_a_session_that_ends_leaves_a_branch_that_is_only_rolled_back(session: Session010) -> None:
     other = Client010(session.client.broker).open().session(1, b"other")
     other.call(DtxSelect())
@@ -275,6 +295,27 @@ def test_what_does_not_belong_there_is_refused(session: Session010, commands: li
     for command in commands[:-1]:
         session.call(command)
     assert session.fault(commands[-1])[0] == code
+
+
+def test_one_user_has_so_many_branches_and_another_its_own() -> None:
+    broker = Broker(quotas=UserQuotas(branches=2))
+    second = User.with_password("second", "second")
+    second.permit("/", Permission(".*", ".*", ".*"))
+    broker.add_user(second)
+    session = Client010(broker).open().session()
+    other = Client010(broker).open(user="second", password="second").session()
+    for each in (session, other):
+        each.call(DtxSelect())
+        for name in (b"1", b"2"):
+            xid = Xid(1, each.client.connection.user.name.encode(), name)
+            each.call(DtxStart(xid))
+            each.call(DtxEnd(xid))
+    assert status(session, DtxRollback(Xid(1, b"guest", b"1"))) == XaStatus.XA_OK
+    assert session.call(DtxStart(XID)).status == XaStatus.XA_OK
+    session.call(DtxEnd(XID))
+    code, text = session.fault(DtxStart(Xid(1, b"one", b"more")))
+    assert code == 506
+    assert text.endswith("the user 'guest' has 2 branches, as many as it may")
 
 
 def test_dtx_wants_to_be_selected() -> None:

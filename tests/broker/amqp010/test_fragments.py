@@ -20,6 +20,7 @@ from amqproxy.amqp010.domains import RejectCode
 from amqproxy.amqp010.frame import BODY, COMMAND, FIRST_SEGMENT, HEADER, LAST_SEGMENT, encode_segment
 from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, Header, MessageProperties
 from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.broker.access.quotas import UserQuotas
 from amqproxy.broker.amqp010 import fragments
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.vhost import VirtualHost
@@ -234,16 +235,20 @@ def test_it_is_its_users_alone_and_goes_with_its_virtual_host(session: Session01
     assert (vhost.interrupted, vhost.uncommitted_bytes, len(vhost.timed)) == ({}, 0, 0)
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fragments, "MOST_KEPT", 2)
-    monkeypatch.setattr(fragments, "MOST_BYTES", 10)
-    vhost = VirtualHost("v")
+def test_what_is_kept_of_one_user_is_bounded() -> None:
+    vhost = VirtualHost("v", quotas=UserQuotas(interrupted=2, interrupted_bytes=10))
     for name, size in (("large", 11), ("a", 3), ("a", 4), ("b", 6), ("c", 1)):
         kept = fragments.Fragments(vhost, "u", 100)
         kept.add("", first(resume_id=name), b"x" * size)
         kept.end(0.0)
     assert {name: each.size for (_, name), each in vhost.interrupted.items()} == {"a": 4, "b": 6}
     assert vhost.uncommitted_bytes == 10
+    other = fragments.Fragments(vhost, "other", 100)
+    other.add("", first(resume_id="a"), b"x" * 10)
+    other.end(0.0)
+    assert len(vhost.interrupted) == 3
+    vhost.tick(fragments.MOST_TTL)
+    assert (vhost.quotas.interrupted.used("u"), vhost.quotas.interrupted_bytes.used("u")) == (0, 0)
 
 
 @pytest.mark.parametrize(
