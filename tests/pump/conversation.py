@@ -15,42 +15,19 @@ from random import Random
 
 import trio
 
-from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, encode_method, every_frame
-from amqproxy.amqp091.methods import (
-    BY_INDEX,
-    ChannelClose,
-    ChannelCloseOk,
-    ChannelOpen,
-    ChannelOpenOk,
-    ConnectionClose,
-    ConnectionCloseOk,
-    ConnectionOpen,
-    ConnectionOpenOk,
-    ConnectionStart,
-    ConnectionStartOk,
-    ConnectionTune,
-    ConnectionTuneOk,
-    Method,
-    QueueDeclare,
-    QueueDeclareOk,
-)
-from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
-from amqproxy.amqp091.wire import Table
-from tests.pump.random_commands import SIZES, random_commands
+from tests.pump.amqp010_dialect import AMQP010Dialect
+from tests.pump.amqp091_dialect import AMQP091Dialect
+from tests.pump.dialect import HEAD, Dialect, Exchange
+from tests.pump.random_commands import SIZES
 
 PATIENCE = 30.0
 """Seconds in which what was sent arrives."""
 
 CHANNELS = (1, 2)
-FRAME_MAX = 131_072
-HEARTBEATS = 0
-"""None are expected, though some are sent: else the proxy would send its own for a client that is paused."""
+DIALECTS: tuple[Dialect, ...] = (AMQP091Dialect(), AMQP010Dialect())
 
 LARGE = 100_000
-TYPES = {METHOD: "method", HEADER: "header", BODY: "body", HEARTBEAT: "heartbeat"}
 NAME = re.compile(rb"soak-(\d+)-")
-FORCED = encode_method(0, ConnectionClose(320))[:13]
-"""How the frame begins, but for its size at 3 to 6, that a proxy ends a leg with whose other leg is gone."""
 
 
 class NotIdentical(Exception):
@@ -64,49 +41,55 @@ class NotArrived(Exception):
 class End:
     """The client, or the broker: what it has sent that has not arrived yet; its frames by sender, type and method."""
 
-    def __init__(self, name: str, stream: trio.SocketStream | None = None) -> None:
+    def __init__(self, name: str, dialect: Dialect) -> None:
         self.name = name
-        self.stream = stream
+        self.stream: trio.SocketStream | None = None
         self.outgoing = bytearray()
         self.counts: Counter[tuple[str, str, str]] = Counter()
+        self.messages = 0
         self.sizes = 0
         self.is_reading = trio.Event()
         self.is_reading.set()
         self.has_arrived = trio.Event()
         self.is_over = False
+        self._dialect = dialect
         self._contents: dict[int, str] = {}
         self._last = b""
 
     def count(self, data: bytes) -> None:
         """Note the frames that are about to be sent."""
         self.sizes += len(data)
-        for frame in every_frame(data, 0):
-            if frame.kind == METHOD:
-                self._contents[frame.channel] = BY_INDEX[frame.index].name
-            method = "" if frame.kind == HEARTBEAT else self._contents[frame.channel]
-            self.counts[self.name, TYPES[frame.kind], method] += 1
+        for kind, method, begins_message in self._dialect.kinds(data, self._contents):
+            self.counts[self.name, kind, method] += 1
+            self.messages += begins_message
 
     def arrive(self, data: bytes, other: End, is_torn: bool) -> None:
         """Compare what this end has received with what `other` has sent. Where a leg is torn, a close may follow."""
         expected = other.outgoing[: len(data)]
         if data == expected:
             del other.outgoing[: len(data)]
-            self._last = (self._last + data)[-len(FORCED) :]
+            self._last = (self._last + data)[-len(self._dialect.forced) :]
             if not other.outgoing:
                 other.has_arrived.set()
             return
         same = next((at for at, (a, b) in enumerate(zip(data, expected, strict=False)) if a != b), len(expected))
         # The close may have begun as what was expected did, even in what was received before.
         seen, most = self._last + data, len(self._last) + same
-        heads = [seen[at : at + len(FORCED)] for at in range(max(0, most - len(FORCED)), most + 1)]
-        if not is_torn or not any(head[:3] == FORCED[:3] and head[7:] == FORCED[7 : len(head)] for head in heads):
+        size = len(self._dialect.forced)
+        heads = [seen[at : at + size] for at in range(max(0, most - size), most + 1)]
+        if not is_torn or not any(self._is_forced(head) for head in heads):
             found, wanted = data[same : same + 40].hex(" "), bytes(expected[same : same + 40]).hex(" ")
             raise NotIdentical(f"{self.name}: {found} in place of {wanted}")
         other.outgoing.clear()
 
+    def _is_forced(self, head: bytes) -> bool:
+        """Is this how the proxy's close begins, of whatever size?"""
+        forced, size = self._dialect.forced, self._dialect.forced_size
+        return head[: size.start] == forced[: size.start] and head[size.stop :] == forced[size.stop : len(head)]
+
 
 class Conversation:
-    """The connection with this number, from its handshake to one of several ends, which `dice` choose.
+    """The connection with this number, from its handshake to one of several ends, which `dice` choose, in a `dialect`.
 
     `explain` returns what the proxy knows of the connection of a name.
     """
@@ -117,12 +100,14 @@ class Conversation:
         port: int,
         dice: Random,
         accepted: dict[int, trio.Event],
+        dialect: Dialect = DIALECTS[0],
         explain: Callable[[str], object] = lambda name: None,
     ) -> None:
         self._explain = explain
         self.number = number
-        self.client = End("client")
-        self.broker = End("server")
+        self.dialect = dialect
+        self.client = End("client", dialect)
+        self.broker = End("server", dialect)
         self.is_torn = False
         self._dice = dice
         self._port = port
@@ -136,7 +121,7 @@ class Conversation:
             nursery.start_soon(self._read, self.client, self.broker)
             nursery.start_soon(self._read, self.broker, self.client)
             for number in CHANNELS:
-                await self._ask(ChannelOpen(), ChannelOpenOk(), number)
+                await self._ask(self.dialect.open_channel(number))
             for _ in range(steps):
                 await self._step()
                 await trio.sleep(self._dice.expovariate(1 / pause))
@@ -151,21 +136,21 @@ class Conversation:
         ends = self.client, self.broker
         if chance < 0.45:
             end = dice.choice(ends)
-            await self._say(end, random_commands(dice, end is self.broker, SIZES, CHANNELS))
+            await self._say(end, self.dialect.random_commands(dice, end is self.broker, SIZES, CHANNELS))
         elif chance < 0.7:
             async with trio.open_nursery() as nursery:
                 for end in ends:
-                    data = random_commands(dice, end is self.broker, SIZES, CHANNELS, 12)
+                    data = self.dialect.random_commands(dice, end is self.broker, SIZES, CHANNELS, 12)
                     nursery.start_soon(self._say, end, data)
         elif chance < 0.8:
-            await self._ask(QueueDeclare(queue="soak"), QueueDeclareOk("soak", 0, 0), dice.choice(CHANNELS))
+            await self._ask(self.dialect.declare(dice.choice(CHANNELS)))
         elif chance < 0.86:
             number, self._next_channel = self._next_channel, self._next_channel % 2000 + 3
-            await self._ask(ChannelOpen(), ChannelOpenOk(), number)
-            await self._ask(ChannelClose(200, "", 0, 0), ChannelCloseOk(), number)
+            await self._ask(self.dialect.open_channel(number))
+            await self._ask(self.dialect.close_channel(number))
         elif chance < 0.92:
             end = dice.choice(ends)
-            await self._say(end, random_commands(dice, end is self.broker, (LARGE,), CHANNELS, 2))
+            await self._say(end, self.dialect.random_commands(dice, end is self.broker, (LARGE,), CHANNELS, 2))
         elif chance < 0.97:
             await self._stall(*dice.sample(ends, 2))
         else:
@@ -175,17 +160,16 @@ class Conversation:
         """One end reads nothing for a while, and the other fills the sockets."""
         slow.is_reading = trio.Event()
         async with trio.open_nursery() as nursery:
-            data = random_commands(self._dice, quick is self.broker, (20 * LARGE // 16,), CHANNELS, 20)
+            data = self.dialect.random_commands(self._dice, quick is self.broker, (20 * LARGE // 16,), CHANNELS, 20)
             nursery.start_soon(self._say, quick, data)
             await trio.sleep(self._dice.choice([0.02, 0.3]))
             slow.is_reading.set()
 
-    async def _ask(self, request: Method, answer: Method, channel: int) -> None:
+    async def _ask(self, exchange: Exchange) -> None:
         await self._arrived()
-        await self._say(self.client, encode_method(channel, request))
-        await self._arrived()
-        await self._say(self.broker, encode_method(channel, answer))
-        await self._arrived()
+        for end, data in zip((self.client, self.broker), exchange, strict=True):
+            await self._say(end, data)
+            await self._arrived()
 
     async def _say(self, end: End, data: bytes) -> None:
         """Send whole frames, cut anywhere; or what is not counted, since the leg is torn."""
@@ -234,35 +218,34 @@ class Conversation:
         await sock.connect(("127.0.0.1", self._port))
         client = self.client.stream = trio.SocketStream(sock)
         is_accepted = self._accepted[self.number] = trio.Event()
-        properties = Table({"connection_name": f"soak-{self.number}-"})
-        await client.send_all(PROTOCOL_HEADER)
-        await _receive(client, encode_method(0, ConnectionStart()))
-        self.client.count(encode_method(0, ConnectionStartOk(properties, "PLAIN", b"\0guest\0guest", "en_US")))
-        await client.send_all(encode_method(0, ConnectionStartOk(properties, "PLAIN", b"\0guest\0guest", "en_US")))
+        dialect = self.dialect
+        self.broker.count(dialect.start)
+        await client.send_all(dialect.header)
+        await _receive(client, dialect.answer + dialect.start)
+        start_ok = dialect.start_ok(f"soak-{self.number}-")
+        self.client.count(start_ok)
+        await client.send_all(start_ok)
         with trio.fail_after(PATIENCE):
             await is_accepted.wait()
         broker = self.broker.stream
         assert broker is not None
-        tune, tune_ok = ConnectionTune(2047, FRAME_MAX, HEARTBEATS), ConnectionTuneOk(2047, FRAME_MAX, HEARTBEATS)
-        for sender, receiver, methods in (
-            (broker, client, [tune]),
-            (client, broker, [tune_ok, ConnectionOpen("/")]),
-            (broker, client, [ConnectionOpenOk()]),
+        for sender, receiver, data in (
+            (broker, client, dialect.tune),
+            (client, broker, dialect.tune_ok),
+            (broker, client, dialect.open_ok),
         ):
-            data = b"".join(encode_method(0, method) for method in methods)
             (self.client if sender is client else self.broker).count(data)
             await sender.send_all(data)
             await _receive(receiver, data)
-        self.broker.count(encode_method(0, ConnectionStart()))
 
     async def _close(self) -> None:
         """In good order, by either end."""
         ends = self._dice.sample((self.client, self.broker), 2)
         for end in ends:
             end.is_over = True
-        await self._say(ends[0], encode_method(0, ConnectionClose(200, "done")))
+        await self._say(ends[0], self.dialect.close)
         await self._arrived()
-        await self._say(ends[1], encode_method(0, ConnectionCloseOk()))
+        await self._say(ends[1], self.dialect.close_ok)
         await self._arrived()
         for end in ends:
             assert end.stream is not None
@@ -274,7 +257,7 @@ class Conversation:
         ends = self._dice.sample((self.client, self.broker), 2)
         how = self._dice.choice(["eof", "close", "reset", "both", "reset both"])
         if self._dice.random() < 0.5:
-            data = random_commands(self._dice, ends[0] is self.broker, (*SIZES, LARGE), CHANNELS)
+            data = self.dialect.random_commands(self._dice, ends[0] is self.broker, (*SIZES, LARGE), CHANNELS)
             with trio.move_on_after(PATIENCE), suppress(trio.BrokenResourceError):
                 await self._say(ends[0], data[: self._dice.randint(1, len(data))])
         for end in ends:
@@ -299,9 +282,11 @@ async def broker(listener: trio.SocketListener, conversations: dict[int, Convers
 
     async def greet(stream: trio.SocketStream) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await _receive(stream, PROTOCOL_HEADER)
-            await stream.send_all(encode_method(0, ConnectionStart()))
-            head = await _receive_frame(stream)
+            header = await _exactly(stream, len(DIALECTS[0].header))
+            dialect = next(each for each in DIALECTS if each.header == header)
+            await stream.send_all(dialect.answer + dialect.start)
+            head = await _exactly(stream, HEAD)
+            head += await _exactly(stream, dialect.frame_size(head) - HEAD)
             found = NAME.search(head)
             assert found is not None
             one = conversations[int(found[1])]
@@ -311,11 +296,6 @@ async def broker(listener: trio.SocketListener, conversations: dict[int, Convers
     async with trio.open_nursery() as nursery:
         while True:
             nursery.start_soon(greet, await listener.accept())
-
-
-async def _receive_frame(stream: trio.SocketStream) -> bytes:
-    head = await _exactly(stream, 7)
-    return head + await _exactly(stream, int.from_bytes(head[3:]) + 1)
 
 
 async def _receive(stream: trio.SocketStream, expected: bytes) -> None:

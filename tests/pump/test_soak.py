@@ -10,17 +10,16 @@ from random import Random
 
 import pytest
 
-from amqproxy.amqp091.frame import encode_method
-from amqproxy.amqp091.methods import BasicAck
 from amqproxy.pump.pumps import are_available
-from tests.pump.conversation import FORCED, End, NotIdentical
+from tests.pump.conversation import DIALECTS, End, NotIdentical
+from tests.pump.dialect import Dialect
 from tests.pump.soak import MEBIBYTE, Soak
 
 ROOT = Path(__file__).parents[2]
 
 
-def ends() -> tuple[End, End]:
-    client, broker = End("client"), End("server")
+def ends(dialect: Dialect = DIALECTS[0]) -> tuple[End, End]:
+    client, broker = End("client", dialect), End("server", dialect)
     client.outgoing += b"abcdef"
     return client, broker
 
@@ -41,18 +40,20 @@ def test_one_wrong_byte_is_noticed(wrong: bytes) -> None:
         broker.arrive(wrong, client, is_torn=True)
 
 
-def test_only_a_torn_connection_may_be_closed_by_the_proxy() -> None:
-    for received in ([b"abc" + FORCED], [b"abc", FORCED], [b"abc", FORCED[:1], FORCED[1:]]):
-        client, broker = ends()
-        client.outgoing[3:] = b"\1\0\2def"
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_only_a_torn_connection_may_be_closed_by_the_proxy(dialect: Dialect) -> None:
+    forced = dialect.forced
+    for received in ([b"abc" + forced], [b"abc", forced], [b"abc", forced[:1], forced[1:]]):
+        client, broker = ends(dialect)
+        client.outgoing[3:] = forced[:2] + b"\2def"
         for data in received:
             broker.arrive(data, client, is_torn=True)
-    client, broker = ends()
-    client.outgoing[:] = b"abc" + encode_method(1, BasicAck(1))[:17]
-    broker.arrive(b"abc" + FORCED, client, is_torn=True)
-    client, broker = ends()
+    client, broker = ends(dialect)
+    client.outgoing[:] = b"abc" + dialect.declare(1)[0][:17]
+    broker.arrive(b"abc" + forced, client, is_torn=True)
+    client, broker = ends(dialect)
     with pytest.raises(NotIdentical):
-        broker.arrive(b"abc" + FORCED, client, is_torn=False)
+        broker.arrive(b"abc" + forced, client, is_torn=False)
 
 
 def _with_memory(sizes: list[float]) -> Soak:
