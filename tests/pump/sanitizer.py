@@ -1,10 +1,12 @@
-"""The pump compiled with a sanitizer of GCC's, and the environment in which an interpreter uses it.
+"""Compiled modules with a sanitizer of GCC's in them, and the environment in which an interpreter uses them.
 
     python -m tests.pump.sanitizer thread        # or address, or undefined
 
-runs tests/pump, and a proxy through a short soak. The interpreter itself is as it is: of what it does, the sanitizer
-sees its locks, its allocations and its copies. So what is checked is all that the pump's own C does, in its own
-threads and in that of Python.
+runs tests/pump, and a proxy through a short soak, for as many MINUTES as the environment has; with `address` or
+`undefined` also damaged captures through what decodes and shows them. The interpreter itself is as it is: of what it
+does, the sanitizer sees its locks, its allocations and its copies. So what is checked is all that the C of these
+modules does: with `thread` that of the pump, in its own threads and in that of Python; with the others also that of
+frames, captures and meters.
 """
 
 from __future__ import annotations
@@ -18,8 +20,12 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = "amqproxy.pump"
-SOURCES = ROOT / "build" / "amqproxy" / "pump"
+SOURCES = ROOT / "build" / "amqproxy"
+PACKAGES = {
+    "thread": ("pump", "taps/metering"),
+    "address": ("pump", "amqp010", "capture", "taps/metering"),
+    "undefined": ("pump", "amqp010", "capture", "taps/metering"),
+}
 FOLDER = Path(__file__).parent / "sanitized"
 """Whose `sitecustomize` has every interpreter load what was built."""
 
@@ -43,12 +49,16 @@ NOT_SHUFFLED = ["setarch", "-R"]
 
 
 def build(kind: str) -> dict[str, Path]:
-    """Compile the pump with `-fsanitize` of a kind, unless that is up to date: the file of each of its modules."""
-    return {f"{PACKAGE}.{source.stem}": _build(kind, source) for source in sorted(SOURCES.glob("*.c"))}
+    """Compile with `-fsanitize` of a kind what is not up to date: the file of each of the modules."""
+    return {
+        f"amqproxy.{package.replace('/', '.')}.{source.stem}": _build(kind, package, source)
+        for package in PACKAGES[kind]
+        for source in sorted((SOURCES / package).glob("*.c"))
+    }
 
 
-def _build(kind: str, source: Path) -> Path:
-    built = ROOT / "build" / "sanitized" / kind / f"{source.stem}{EXTENSION_SUFFIXES[0]}"
+def _build(kind: str, package: str, source: Path) -> Path:
+    built = ROOT / "build" / "sanitized" / kind / package / f"{source.stem}{EXTENSION_SUFFIXES[0]}"
     if built.is_file() and built.stat().st_mtime > source.stat().st_mtime:
         return built
     built.parent.mkdir(parents=True, exist_ok=True)
@@ -98,11 +108,16 @@ def main(kind: str) -> int:
     for old in report.parent.glob("found.*"):
         old.unlink()
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=900", *TESTS]
-    soak = ["-m", "tests.pump.soak", "--minutes", os.environ.get("MINUTES", "1"), "--pause", "0.02"]
+    minutes = os.environ.get("MINUTES", "1")
+    soak = ["-m", "tests.pump.soak", "--minutes", minutes, "--pause", "0.02"]
+    damage = ["-m", "tests.fuzz.damaged_captures", "--seconds", str(60 * float(minutes))]
     sanitized = command(kind, report)
     surroundings = os.environ | {"AMQPROXY_COMMAND": shlex.join([*sanitized, "-m", "amqproxy"])}
+    runs = [[*sanitized, *tests], [sys.executable, *soak]]
+    if kind != "thread":
+        runs.append([*sanitized, *damage])
     failed = False
-    for run in ([*sanitized, *tests], [sys.executable, *soak]):
+    for run in runs:
         print(f"{kind} sanitizer: {shlex.join(run)}", flush=True)
         failed |= subprocess.run(run, cwd=ROOT, env=surroundings, check=False).returncode != 0
     found = sorted(report.parent.glob("found.*"))
