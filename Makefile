@@ -120,7 +120,11 @@ soak: $(VENV)/.test compile ## the tests that run for long
 soak-pump: $(VENV)/.test compile ## random traffic and hand-overs through a proxy with pumps, for MINUTES=120
 	$(BIN)/python -m tests.pump.soak --minutes $(or $(MINUTES),120)
 
-tsan: $(VENV)/.test compile ## the pump under ThreadSanitizer; SANITIZER=address or undefined for another of GCC's
+# Ownership changes by force in every session of every proxy: tests that watch are few, so all that have real peers are run.
+hand-overs: system $(NODE_MODULES) compile ## all tests with real peers, with connections that change owner every FRAMES=3
+	AMQPROXY_PURE=0 AMQPROXY_TEST_PUMP=$(or $(FRAMES),3) $(BIN)/python -m pytest $(PARALLEL) tests/real tests/qpid tests/proxy $(PYTEST)
+
+tsan: $(VENV)/.test compile ## the pump under ThreadSanitizer; SANITIZER=address or undefined: other compiled code too
 	$(BIN)/python -m tests.pump.sanitizer $(or $(SANITIZER),thread)
 
 clean: ## remove what was built; environments stay
@@ -168,4 +172,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak soak-pump tsan clean system docs deb chart-apply chroot audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak soak-pump hand-overs tsan clean system docs deb chart-apply chroot audit

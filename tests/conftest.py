@@ -1,5 +1,6 @@
 """Fixtures for tests with real components; what they start lives in `tests.real`."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,6 +11,8 @@ import hypothesis
 import pytest
 import structlog
 
+from amqproxy._pure import is_compiled
+from amqproxy.app.pump_threads import TEST_MODE
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.spark_files import scheduling, shares_spark
@@ -25,7 +28,11 @@ def pytest_configure() -> None:
     """SIGTERM ends the run as Ctrl-C does: with its fixtures torn down, and so no broker left behind.
 
     A run in the background of a script ignores SIGINT, and so would all processes that tests start and interrupt.
+
+    What is to be run compiled is not run where that is stale: a part of it would be plain, without pumps.
     """
+    if (os.environ.get("AMQPROXY_PURE") == "0" or int(os.environ.get(TEST_MODE) or 0) > 0) and not is_compiled():
+        raise pytest.UsageError("compiled modules are missing, or older than their sources: make compile")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

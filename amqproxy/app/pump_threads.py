@@ -57,7 +57,7 @@ def _idle_pumps(metrics: Metrics) -> Iterator[Pumps | None]:
 
 
 def default_threads() -> int:
-    """How many where the config names no number: none where there can be none, or there is but one core.
+    """How many where the config names no number: none where there can be none, or on one core, but for tests.
 
     A limit of processor time counts as cores. More threads would use it up together in a part of each period, and all
     of the proxy would stand still for the rest.
@@ -65,10 +65,10 @@ def default_threads() -> int:
     if not are_available():
         return 0
     cores = min(len(os.sched_getaffinity(0)), cpu_quota())
-    return max(0, min(int(cores) - 1, MOST_THREADS))
+    return max(1 if _forced() else 0, min(int(cores) - 1, MOST_THREADS))
 
 
 def _forced() -> dict[str, Any]:
-    """How a test wants connections handed over."""
+    """How a test wants connections handed over; empty where none does."""
     frames = int(os.environ.get(TEST_MODE) or 0)
     return {"most_frames": frames, "first_chunks": 1, "most_chunks": 1} if frames else {}

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from amqproxy.app import pump_threads
-from amqproxy.app.pump_threads import default_threads, open_pumps
+from amqproxy.app.pump_threads import TEST_MODE, default_threads, open_pumps
 from amqproxy.config import Config
 from amqproxy.pump.pumps import are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics
@@ -52,6 +52,13 @@ def test_by_default_one_fewer_than_the_cores(cores: int, threads: int, monkeypat
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     monkeypatch.setattr(pump_threads, "cpu_quota", lambda: math.inf)
     assert default_threads() == threads
+
+
+def test_there_is_one_where_connections_have_to_change_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump_threads, "are_available", lambda: True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    monkeypatch.setenv(TEST_MODE, "3")
+    assert default_threads() == 1
 
 
 @pytest.mark.parametrize(("quota", "threads"), [(0.25, 0), (1.0, 0), (1.9, 0), (2.0, 1), (4.5, 3), (64.0, 4)])
