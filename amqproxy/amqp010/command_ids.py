@@ -136,6 +136,11 @@ class CommandIds:
         """Whether anything of a range is in it."""
         return bisect_right(self._stops, ids.start) < bisect_left(self._starts, ids.stop)
 
+    def next_missing(self, position: int) -> int:
+        """The first from this position on that is not in it."""
+        place = bisect_right(self._starts, position) - 1
+        return max(position, self._stops[place]) if place >= 0 else position
+
     def clear(self) -> None:
         self.count = 0
         self._starts.clear()

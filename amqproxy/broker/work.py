@@ -8,7 +8,8 @@ the other, so that other clients are served in between.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, MutableSequence
+from collections.abc import Callable, Generator, Hashable, MutableSequence
+from functools import partial
 from typing import Any
 
 try:
@@ -98,6 +99,8 @@ class WorkQueue:
         self.wake: Callable[[], None] = lambda: None
         self.failed: Callable[[Exception], None] = _raise
         self._line: deque[Part] = deque()
+        self._parts: dict[Hashable, deque[Part]] = {}
+        """Of those that have one place in the line for all their work."""
         self._heap: deque[Container] = deque()
 
     def __len__(self) -> int:
@@ -108,6 +111,26 @@ class WorkQueue:
         self._line.append(part)
         if len(self._line) == 1:
             self.wake()
+
+    def add_of(self, owner: Hashable, part: Part) -> None:
+        """The same, where all that is of one owner has one place in the line: however much it is, others come first."""
+        parts = self._parts.get(owner)
+        if parts is None:
+            self._parts[owner] = parts = deque()
+            self.add(partial(self._go_on_of, owner))
+        parts.append(part)
+
+    def _go_on_of(self, owner: Hashable, now: float) -> bool:
+        parts = self._parts[owner]
+        part = parts.popleft()
+        try:
+            if part(now):
+                parts.append(part)
+        except Exception as error:  # noqa: BLE001 - as below
+            self.failed(error)
+        if not parts:
+            del self._parts[owner]
+        return bool(parts)
 
     def do(self, job: Job, now: float) -> None:
         """Do a job: now, as far as this turn goes, and the rest later."""

@@ -74,3 +74,9 @@ def test_what_follows_makes_one_range() -> None:
         ids.add(range(number, number + 1))
     assert list(ids) == [range(7, 1007)]
     assert repr(ids) == "<CommandIds 7-1006>"
+
+
+def test_what_is_missing_next() -> None:
+    made = CommandIds.of([range(2, 5), range(6, 8)])
+    assert [made.next_missing(position) for position in range(1, 9)] == [1, 5, 5, 5, 5, 8, 8, 8]
+    assert CommandIds().next_missing(3) == 3

@@ -122,6 +122,40 @@ def test_each_has_its_turn() -> None:
     assert done == ["a", "b", "a", "a"]
 
 
+def test_all_that_is_of_one_owner_has_one_place_in_the_line() -> None:
+    work, done = WorkQueue(), list[str]()
+    left = dict.fromkeys("abcd", 2)
+
+    def part(name: str) -> Callable[[float], bool]:
+        def do(now: float) -> bool:
+            done.append(name)
+            left[name] -= 1
+            return left[name] > 0
+
+        return do
+
+    for name in "abc":
+        work.add_of("owner", part(name))
+    work.add(part("d"))
+    assert len(work) == 2
+    for _ in range(2):
+        work.go_on(0.0)
+    assert done == ["a", "d", "b", "d"]
+    while work:
+        work.go_on(0.0)
+    assert done == [*"adbd", *"cabc"]
+
+
+def test_what_fails_of_one_owner_leaves_the_rest() -> None:
+    work, failures, done = WorkQueue(), list[Exception](), list[float]()
+    work.failed = failures.append
+    work.add_of("owner", lambda now: 1 / 0 > 1)
+    work.add_of("owner", lambda now: bool(done.append(now)))
+    while work:
+        work.go_on(5.0)
+    assert ([type(each) for each in failures], done) == ([ZeroDivisionError], [5.0])
+
+
 def test_what_fits_into_a_turn_is_done_at_once() -> None:
     work, done = WorkQueue(), list[float]()
 

@@ -1,33 +1,40 @@
 """A subscription that is sent messages without acquiring them: they stay in their queue, for others too. Section 10.2.
 
-It looks at the first `MOST` messages of a queue, and looks again while the queue changes: so one that is far behind
-comes into view once those before it are gone. What others acquire meanwhile it may still send.
+It goes through a queue in parts, and looks again while the queue changes, for what it has not seen. What others acquire
+meanwhile it may still send.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Generator
 from contextlib import suppress
 from typing import Protocol
 
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.broker.amqp010.jms_properties import is_selected
 from amqproxy.broker.amqp010.jms_selector import JmsSelector
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.consumer import QueueEntry
+from amqproxy.broker.queues.consumer import UNLIMITED, QueueEntry
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
 from amqproxy.broker.work import Quantum
 
 MOST = 10_000
-MOST_BYTES = 4 * 1024 * 1024
-"""What of a queue is looked at: so many messages, or so many bytes of bodies."""
+"""Messages of a queue that are gone through to take some of them out."""
+
+AT_ONCE = 256
+AT_ONCE_BYTES = 256 * 1024
+"""What is looked at in one go: so many messages, or so many bytes of bodies."""
 
 INTERVAL = 0.1
-"""Seconds between two looks at a queue."""
+"""Seconds between two looks at a queue, at least."""
+
+PAUSE = 20e-6
+"""The same for each message that all browsers of the queue go over to find something new: so they do little else."""
 
 MOST_CHOSEN = 64
 """Messages that a selector chooses in advance."""
@@ -38,6 +45,9 @@ LONG = 256
 SENDING = 4
 """What it costs of a turn to send a message."""
 
+PEEKED = 4
+"""Messages that are gone over to find something new, for what one operation costs."""
+
 
 class BrowsedDeliveries(Protocol):
     """What sends a message that is not acquired; `session_deliveries` has what it does."""
@@ -46,18 +56,22 @@ class BrowsedDeliveries(Protocol):
 
 
 class Browser:
-    """Of one subscription. `deliveries` sends what it finds."""
+    """Of one subscription. `deliveries` sends what it finds, among the first `depth` messages of the queue."""
+
+    depth = UNLIMITED
 
     def __init__(self, session: OwningSession, subscription: Subscription, deliveries: BrowsedDeliveries) -> None:
         self._session = session
         self._subscription = subscription
         subscription.queue.lookers[self] = None
         self._deliveries = deliveries
-        self._seen: set[Place] = set()
+        self._seen: defaultdict[int, CommandIds] = defaultdict(CommandIds)
+        """Of each priority, the positions of the messages that were looked at."""
         self._found: deque[PeekedMessage] = deque()
         self._to_choose_from: deque[PeekedMessage] = deque()
         """What the selector has not gone over yet: that may take many turns."""
         self._state: tuple[int, int, int] | None = None
+        """That of the queue where nothing of it is new."""
         self.is_over = False
         self.is_behind = False
         """Is there more to be sent at once?"""
@@ -72,10 +86,12 @@ class Browser:
             self._session.queue_deleted(queue.name)
             return
         self.is_behind = self._send(queue, now)
-        vhost.timed.set(self, now + INTERVAL)
+        vhost.timed.set(self, now + max(INTERVAL, PAUSE * len(queue.lookers) * (1 + queue.peek_cost)))
         if self.is_behind and not self._is_listed:
             self._is_listed = True
-            vhost.work.add(self._go_on)  # in line with all other work, and not before what is timed
+            vhost.work.add_of(
+                self._session.user, self._go_on
+            )  # in line with all other work, and not before what is timed
 
     def _go_on(self, now: float) -> bool:
         self._is_listed = False
@@ -84,7 +100,7 @@ class Browser:
 
     def queue_changed(self, now: float) -> None:
         """A message has come: look soon, unless the queue is so long that this takes its time."""
-        if not self.is_over and len(self._seen) < LONG:
+        if not self.is_over and self._subscription.queue.message_count < LONG:
             self._session.vhost.timed.set(self, now)
 
     def _send(self, queue: Queue, now: float) -> bool:
@@ -92,7 +108,7 @@ class Browser:
         quantum = self._session.vhost.work.quantum
         while self._session.sender.may_send() and self._subscription.has_credit():
             if not self._found and not self._look(queue, quantum):
-                return bool(self._to_choose_from)
+                return self._has_more()
             peeked = self._found.popleft()
             if peeked.expires_at <= now:
                 continue
@@ -104,23 +120,27 @@ class Browser:
         return False
 
     def _look(self, queue: Queue, quantum: Quantum) -> bool:
-        """Look at the queue, if that has changed; has it something that was not seen yet?"""
+        """Look at what comes next in the queue, or has changed; has it something to be sent?"""
         if self._to_choose_from:
             return self._choose(quantum)
         state = queue.entered, queue.left, queue.message_count
         if state == self._state:
             return False
-        self._state = state
-        found = queue.peek(MOST, MOST_BYTES)
-        quantum.left -= len(found) // 8
-        places = {peeked.place for peeked in found}
-        new = [peeked for peeked in found if peeked.place not in self._seen]
-        self._seen = places
+        quantum.left -= queue.peek_cost // PEEKED
+        found = queue.peek(self._seen, AT_ONCE, AT_ONCE_BYTES, self.depth)
+        quantum.left -= len(found)
+        self._state = None if found else state
+        for priority, position in [peeked.place for peeked in found]:
+            self._seen[priority].extend(position, position + 1)
         if self._subscription.selector is None:
-            self._found.extend(new)
-            return bool(self._found)
-        self._to_choose_from.extend(new)
+            self._found.extend(found)
+            return bool(found)
+        self._to_choose_from.extend(found)
         return self._choose(quantum)
+
+    def _has_more(self) -> bool:
+        """Is there something in the queue that was not looked at?"""
+        return bool(self._to_choose_from) or self._state is None
 
     def _choose(self, quantum: Quantum) -> bool:
         """Go over what was found, as far as this turn goes; is there something that the selector chooses?"""

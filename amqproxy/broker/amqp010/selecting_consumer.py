@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from amqproxy.broker.amqp010.browser import BrowsedDeliveries, Browser, acquiring
+from amqproxy.broker.amqp010.browser import MOST, BrowsedDeliveries, Browser, acquiring
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.queues.consumer import NOT_SENT, Consumer, QueueEntry
@@ -27,6 +27,8 @@ class SelectingDeliveries(BrowsedDeliveries, Protocol):
 class SelectingConsumer(Browser):
     """Of one subscription, whose consumer takes no turns in its queue."""
 
+    depth = MOST
+
     def __init__(self, session: OwningSession, subscription: Subscription, deliveries: SelectingDeliveries) -> None:
         super().__init__(session, subscription, deliveries)
         self._sending = deliveries
@@ -37,16 +39,16 @@ class SelectingConsumer(Browser):
             return True
         if not self._session.sender.may_send() or not self._subscription.has_credit():
             return False
-        if self._to_choose_from or not self._found:
+        if self._has_more() or not self._found:
             self._look(queue, self._session.vhost.work.quantum)
-        if self._to_choose_from and len(self._found) < self._most():
+        if self._has_more() and len(self._found) < self._most():
             return True  # more is taken out at once than one by one: those before them are gone through each time
         if not self._found:
             return False
         wanted = [self._found.popleft() for _ in range(min(len(self._found), self._most()))]
         self._is_taking = True
         self._session.vhost.work.do(self._taking(queue, wanted, now), now)
-        return self._is_taking or bool(self._found) or bool(self._to_choose_from)
+        return self._is_taking or bool(self._found) or self._has_more()
 
     def _most(self) -> int:
         credit = self._subscription.messages
@@ -59,7 +61,8 @@ class SelectingConsumer(Browser):
             entries = yield from acquiring(queue, places, self._session.vhost.work.quantum, now)
         finally:
             self._is_taking = False
-            self._seen -= places
+            for priority, position in places:
+                self._seen[priority].remove(range(position, position + 1))
             self._state = None
         queue.hold_back()
         try:

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 class _Node:
-    """One word's place in the tree of patterns."""
+    """One word's place in the tree of patterns. `takes_any` is whether that word is `#`."""
 
-    __slots__ = ("children", "destinations")
+    __slots__ = ("children", "destinations", "takes_any")
 
-    def __init__(self) -> None:
+    def __init__(self, takes_any: bool = False) -> None:
+        self.takes_any = takes_any
         self.children: dict[str, _Node] = {}
         self.destinations = Destinations()
 
@@ -34,7 +35,7 @@ class TopicExchange(Exchange):
     def added(self, binding: Binding) -> None:
         node = self._root
         for word in words_of(binding.routing_key):
-            node = node.children.setdefault(word, _Node())
+            node = node.children.setdefault(word, _Node(word == "#"))
         node.destinations.add(binding.destination)
 
     def removed(self, binding: Binding) -> None:
@@ -64,10 +65,12 @@ class TopicExchange(Exchange):
             seen.add((id(node), position))
             rest = node.children.get("#")
             if rest is not None:
-                places.extend((rest, end) for end in range(position, len(words) + 1))
+                places.append((rest, position))
             if position == len(words):
                 found += node.destinations
                 continue
+            if node.takes_any:
+                places.append((node, position + 1))
             for word in {words[position], "*"}:
                 child = node.children.get(word)
                 if child is not None and word != "#":

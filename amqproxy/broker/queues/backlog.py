@@ -6,7 +6,8 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import repeat
+from itertools import islice, repeat
+from typing import Protocol
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.message import Message
@@ -27,6 +28,18 @@ HEAD_BYTES = 64 * 1024
 BLOCK_MESSAGES = 1024
 BLOCK_BYTES = 256 * 1024
 """What is paged out at once: so many messages, or so many bytes, whichever comes first."""
+
+MOST_PEEKED = 10_000
+MOST_PEEKED_BYTES = 4 * 1024 * 1024
+"""What a peek goes over of what has come back, or is paged out: so many messages, or so many bytes of bodies."""
+
+
+class SeenPositions(Protocol):
+    """Positions of messages that were looked at before; `amqp010.command_ids` has such."""
+
+    def __contains__(self, position: object, /) -> bool: ...
+
+    def next_missing(self, position: int, /) -> int: ...
 
 
 class Backlog:
@@ -62,26 +75,56 @@ class Backlog:
             yield from self._paged
         yield from self._fresh
 
-    def peek(self, most: int, body_bytes: int) -> list[tuple[int, Message, float]]:
-        """The first messages, which stay, each with its position and when its time is over: so many, or about so many
-        bytes of bodies. Of more than `most` that have come back, some are passed over.
+    @property
+    def peek_cost(self) -> int:
+        """How many messages a `peek` goes over, beside those that it returns."""
+        return min(len(self._returned), MOST_PEEKED) + (
+            0 if self._paged is None else min(len(self._paged), MOST_PEEKED)
+        )
+
+    def peek(self, seen: SeenPositions, most: int, body_bytes: int, depth: int) -> list[tuple[int, Message, float]]:
+        """The first messages at other positions than those `seen`, of the first `depth`: they stay.
+
+        Each with its position and when its time is over: so many, or about so many bytes of bodies. What has come back,
+        or is paged out, is gone over from its beginning: of more than `MOST_PEEKED` such, or bytes of them, only those.
         """
         rows: list[tuple[int, Message, float]] = []
-        for position, entry in sorted(self._returned[:most]):
+        returned = [each for each in self._returned[:MOST_PEEKED] if each[0] not in seen]
+        for position, entry in sorted(returned)[:most]:
             with suppress(*UNREADABLE):
                 message = whole(entry)
                 rows.append((position, message, entry.expires_at))
                 body_bytes -= len(message.body)
             if body_bytes <= 0:
                 return rows
-        for row in () if self._paged is None else self._paged.rows():
-            if len(rows) >= most or body_bytes <= 0:
-                return rows
-            rows.append((row.position, row.message, row.expires_at))
-            body_bytes -= len(row.message.body)
-        for row in self._first_fresh(most - len(rows), body_bytes) if len(rows) < most else ():
-            rows.append((row.position, row.message, row.expires_at))
+        paged = self._paged
+        if paged is not None and seen.next_missing(self.left + 1) <= self._position:
+            self._peek_paged(paged, seen, most, rows)
+            return rows
+        self._peek_fresh(seen, most, body_bytes, depth - len(self._returned) - (len(paged) if paged else 0), rows)
         return rows
+
+    def _peek_paged(
+        self, paged: PagedMessages, seen: SeenPositions, most: int, rows: list[tuple[int, Message, float]]
+    ) -> None:
+        body_bytes = MOST_PEEKED_BYTES
+        for row in islice(paged.rows(), MOST_PEEKED):
+            if len(rows) >= most or body_bytes <= 0:
+                break
+            body_bytes -= len(row.message.body)
+            if row.position not in seen:
+                rows.append((row.position, row.message, row.expires_at))
+
+    def _peek_fresh(
+        self, seen: SeenPositions, most: int, body_bytes: int, depth: int, rows: list[tuple[int, Message, float]]
+    ) -> None:
+        first, fresh, expiries = self._position + 1, self._fresh, self._expiries
+        position = seen.next_missing(first)
+        while len(rows) < most and body_bytes > 0 and position - first < min(len(fresh), depth):
+            message = fresh[position - first]
+            rows.append((position, message, NEVER if expiries is None else expiries[position - first]))
+            body_bytes -= len(message.body)
+            position = seen.next_missing(position + 1)
 
     @property
     def entered(self) -> int:

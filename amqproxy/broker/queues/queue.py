@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog
+from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, SeenPositions
 from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, NOT_SENT, REJECT, REQUEUE, UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import whole
@@ -296,15 +296,26 @@ class Queue:
         for _, backlog in self._backlogs:
             yield from backlog
 
-    def peek(self, most: int, body_bytes: int) -> list[PeekedMessage]:
-        """The first ready messages, which stay: so many, or about so many bytes of bodies."""
+    @property
+    def peek_cost(self) -> int:
+        """How many messages a `peek` goes over, beside those that it returns."""
+        return sum([backlog.peek_cost for _, backlog in self._backlogs])
+
+    def peek(
+        self, seen: Mapping[int, SeenPositions], most: int, body_bytes: int, depth: int = UNLIMITED
+    ) -> list[PeekedMessage]:
+        """The first of the ready messages that were not `seen` (by priority, their positions): they stay.
+
+        So many, or about so many bytes of bodies, of the first `depth`.
+        """
         found: list[PeekedMessage] = []
         for priority, backlog in self._backlogs:
-            if len(found) >= most or body_bytes <= 0:
+            if len(found) >= most or body_bytes <= 0 or depth <= 0:
                 break
-            for position, message, expires_at in backlog.peek(most - len(found), body_bytes):
+            for position, message, expires_at in backlog.peek(seen[priority], most - len(found), body_bytes, depth):
                 found.append(PeekedMessage((priority, position), message, expires_at))
                 body_bytes -= len(message.body)
+            depth -= len(backlog)
         return found
 
     def place_of(self, entry: QueueEntry) -> Place:

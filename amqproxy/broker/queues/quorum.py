@@ -12,7 +12,7 @@ from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
 from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.queues.at_least_once import DeadLetter, PendingDeadLetters
-from amqproxy.broker.queues.backlog import NEVER, Backlog
+from amqproxy.broker.queues.backlog import MOST_PEEKED, NEVER, Backlog, SeenPositions
 from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import page_in, page_out_bodies, whole
@@ -51,16 +51,24 @@ class RequeueOrder(Backlog):
             yield whole(entry)
         yield from super().__iter__()
 
-    def peek(self, most: int, body_bytes: int) -> list[tuple[int, Message, float]]:
+    @property
+    def peek_cost(self) -> int:
+        return min(len(self._again), MOST_PEEKED) + super().peek_cost
+
+    def peek(self, seen: SeenPositions, most: int, body_bytes: int, depth: int) -> list[tuple[int, Message, float]]:
         rows: list[tuple[int, Message, float]] = []
-        for entry in islice(self._again, most):
+        for entry in islice(self._again, MOST_PEEKED):
+            if len(rows) >= most or body_bytes <= 0:
+                return rows
+            if entry.position in seen:
+                continue
             with suppress(*UNREADABLE):
                 message = whole(entry)
                 rows.append((entry.position, message, entry.expires_at))
                 body_bytes -= len(message.body)
-            if body_bytes <= 0:
-                return rows
-        return rows + super().peek(most - len(rows), body_bytes) if len(rows) < most else rows
+        if len(rows) < most and body_bytes > 0:
+            rows += super().peek(seen, most - len(rows), body_bytes, depth - len(self._again))
+        return rows
 
     def put_back(self, entry: QueueEntry) -> None:
         self._again.append(entry)

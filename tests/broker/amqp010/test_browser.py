@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.commands import (
     MessageAccept,
     MessageAcquire,
     MessageCancel,
     MessageFlow,
     MessageRelease,
+    MessageSubscribe,
     QueueDeclare,
     QueueDelete,
     QueueQuery,
@@ -17,9 +21,9 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.properties import DeliveryProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
-from amqproxy.broker.amqp010.browser import INTERVAL
+from amqproxy.broker.amqp010.browser import AT_ONCE, INTERVAL
 from amqproxy.broker.broker import Broker
-from tests.broker.amqp010.client import Client010, Session010
+from tests.broker.amqp010.client import INFINITE, Client010, Session010
 
 
 @pytest.fixture
@@ -132,13 +136,15 @@ def test_the_deletion_of_the_queue_ends_the_session(session: Session010) -> None
 
 def test_a_look_is_bounded(session: Session010) -> None:
     queue = session.client.broker.vhosts["/"].queues["q"]
-    assert len(queue.peek(3, 1 << 20)) == 3
-    assert len(queue.peek(10, 1)) == 1
+    seen = defaultdict[int, CommandIds](CommandIds)
+    assert len(queue.peek(seen, 3, 1 << 20)) == 3
+    assert len(queue.peek(seen, 10, 1)) == 1
+    assert len(queue.peek(seen, 10, 1 << 20, 2)) == 2
     entry = queue.get(0.0)
     assert entry is not None
     queue.hold(entry, None)
     queue.requeue([entry], 0.0)
-    assert [peeked.place for peeked in queue.peek(2, 1 << 20)] == [(0, 1), (0, 2)]
+    assert [peeked.place for peeked in queue.peek(seen, 2, 1 << 20)] == [(0, 1), (0, 2)]
     assert queue.place_of(entry) == (0, 1)
 
 
@@ -175,3 +181,52 @@ def test_a_stream_is_read_from_its_beginning_or_its_offset(session: Session010) 
     assert session.got() == [b"3", b"4"]
     queue = session.client.broker.vhosts["/"].queues["stream"]
     assert (queue.message_count, queue.unacked) == (5, 0)
+
+
+@pytest.mark.parametrize("is_selecting", [False, True])
+def test_a_long_queue_is_browsed_to_its_end_in_parts(session: Session010, is_selecting: bool) -> None:
+    wanted = {"x-filter-jms-selector": "n IS NULL"} if is_selecting else {}
+    count = 3 * AT_ONCE + 7
+    for number in range(5, count):
+        session.transfer(b"%d" % number)
+    work = session.client.broker.work
+    work.quantum.limit(16)
+    session.call(MessageSubscribe("q", "b", 1, 1, arguments=Map(wanted)))
+    session.send(MessageFlow("b", 1, INFINITE))
+    session.send(MessageFlow("b", 0, INFINITE))
+    turns = 0
+    while work:
+        work.go_on(session.client.now)
+        turns += 1
+    assert session.got() == [b"%d" % number for number in range(count)]
+    assert turns > count / 16
+
+
+def test_browsers_of_one_user_have_one_place_in_the_line(session: Session010) -> None:
+    for number in range(200):
+        session.transfer(b"%d" % number)
+    work = session.client.broker.work
+    work.quantum.limit(4)
+    for number in range(20):
+        name = f"b{number}"
+        session.call(MessageSubscribe("q", name, 1, 1))
+        for unit in (0, 1):
+            session.send(MessageFlow(name, unit, INFINITE))
+    assert len(work) <= 2  # and the connection
+
+
+def test_what_comes_back_is_shown_once(session: Session010) -> None:
+    queue = session.client.broker.vhosts["/"].queues["q"]
+    entry = queue.get(0.0)
+    assert entry is not None
+    queue.hold(entry, None)
+    session.subscribe("q", "b", acquire_mode=1)
+    assert session.got() == [b"1", b"2", b"3", b"4"]
+    for _ in range(2):
+        queue.requeue([entry], 0.0)
+        look_again(session)
+        entry = queue.get(0.0)
+        assert entry is not None
+        queue.hold(entry, None)
+        look_again(session)
+    assert session.got() == [b"0"]

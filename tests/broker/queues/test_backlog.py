@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.broker.queues.backlog import NEVER, Backlog
 from amqproxy.broker.queues.consumer import QueueEntry
+from tests.broker.disk import Memory
 from tests.broker.yard import Yard, message
 
 
@@ -33,7 +36,7 @@ def test_first_in_first_out() -> None:
 def test_a_peek_takes_nothing_and_is_bounded() -> None:
     backlog, queue = filled(5, {3: 7.0}), Yard().queue()
     backlog.put_back(backlog.take(queue))
-    found = backlog.peek(10, 1 << 20)
+    found = backlog.peek(CommandIds(), 10, 1 << 20, 100)
     assert [(position, each.body, when) for position, each, when in found] == [
         (1, b"0", NEVER),
         (2, b"1", NEVER),
@@ -41,9 +44,33 @@ def test_a_peek_takes_nothing_and_is_bounded() -> None:
         (4, b"3", 7.0),
         (5, b"4", NEVER),
     ]
-    assert len(backlog.peek(2, 1 << 20)) == 2
-    assert len(backlog.peek(10, 1)) == 1
+    assert len(backlog.peek(CommandIds(), 2, 1 << 20, 100)) == 2
+    assert len(backlog.peek(CommandIds(), 10, 1, 100)) == 1
     assert len(backlog) == 5
+
+
+@pytest.mark.parametrize("is_paged", [False, True])
+def test_a_peek_passes_over_what_was_seen_and_what_is_far(is_paged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    backlog, queue = filled(9), Yard().queue()
+    for _ in range(3):
+        backlog.take(queue)
+    taken = [backlog.take(queue) for _ in range(2)]
+    for entry in taken:
+        backlog.put_back(entry)
+    if is_paged:
+        monkeypatch.setattr("amqproxy.broker.queues.backlog.HEAD_MESSAGES", 1)
+        monkeypatch.setattr("amqproxy.broker.queues.backlog.HEAD_BYTES", 1)
+        assert backlog.page_out(Memory(), 1 << 20)
+    seen = CommandIds.of([range(1, 5), range(7, 8)])
+
+    def positions(most: int = 9, depth: int = 100) -> list[int]:
+        return [position for position, _, _ in backlog.peek(seen, most, 1 << 20, depth)]
+
+    assert positions() == [5, 6, 8, 9]
+    assert positions(most=2) == [5, 6]
+    assert positions(depth=4) == ([5, 6, 8, 9] if is_paged else [5, 6])
+    seen.add(range(5, 10))
+    assert positions() == []
 
 
 def test_what_is_put_back_is_where_it_was() -> None:
