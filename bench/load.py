@@ -172,14 +172,16 @@ def _hung_up() -> int:
 
 
 @contextmanager
-def fork_open(listening: socket.socket, count: int) -> Iterator[None]:
+def fork_open(
+    listening: socket.socket, count: int, accept: Callable[[socket.socket], object] = talk.answer
+) -> Iterator[None]:
     """A broker in a separate process that takes `count` connections, and keeps them until the block ends."""
 
     def hold() -> None:
         held = []
         for _ in range(count):
             sock, _ = listening.accept()
-            talk.answer(sock)
+            accept(sock)
             held.append(sock)
         signal.pause()
 

@@ -6,13 +6,14 @@ import resource
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
-from bench import talk
+from bench import talk, talk_0_10
 from bench.load import fork_open
 from bench.peers import Proxy, amqproxy, haproxy, listener
 from bench.report import Goal, Missing, Row, progress
@@ -33,40 +34,59 @@ SETTLED = 1.0
 PATIENCE = 30.0
 
 
+class Handshake(NamedTuple):
+    """How a client and a broker open a connection with a channel."""
+
+    connect: Callable[[int], socket.socket]
+    accept: Callable[[socket.socket], object]
+
+
+AMQP_0_9_1 = Handshake(talk.connect, talk.answer)
+PROTOCOLS = {"": AMQP_0_9_1, " of AMQP 0-10": Handshake(talk_0_10.connect, talk_0_10.accept)}
+
+
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A row for each number of connections: resident KiB for each, both its legs."""
+    """A row for each number of connections, of either protocol: resident KiB for each, both its legs."""
     most = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE) // 2 - FIRST
-    with ExitStack() as stack:
-        listening = stack.enter_context(listener())
-        port = listening.getsockname()[1]
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        limit = f"limits.connections = {max(CONNECTIONS) + FIRST}\n"
-        directory.joinpath("plain.toml").write_text(f"threads = 0\n{limit}")
-        directory.joinpath("pump.toml").write_text(f"threads = 1\n{limit}")
-        proxies = []
-        try:
-            proxies.append(stack.enter_context(haproxy(port, threads=1, connections=most + FIRST)))
-        except Missing as lack:
-            yield str(lack)
-        proxies.append(stack.enter_context(amqproxy(port, directory / "plain.toml"))._replace(name=WITHOUT))
-        proxies.append(stack.enter_context(amqproxy(port, directory / "pump.toml")))
-        for number in CONNECTIONS:
-            count = min(most, max(100, int(number * min(1.0, 2 * scale))))
-            progress(f"memory: {count} idle connections")
-            figures = {proxy.name: [resident(listening, proxy, count)] for proxy in proxies}
-            yield Row("Memory", f"{count:,} idle connections, each", "KiB", figures, goal=GOAL, less_is_better=True)
+    for name, spoken in PROTOCOLS.items():  # each with proxies of its own: what the one has freed is the other's
+        with ExitStack() as stack:
+            listening = stack.enter_context(listener())
+            proxies, missing = _proxies(stack, listening.getsockname()[1], most)
+            yield from missing
+            for number in CONNECTIONS:
+                count = min(most, max(100, int(number * min(1.0, 2 * scale))))
+                progress(f"memory: {count} idle connections{name}")
+                figures = {proxy.name: [resident(listening, proxy, count, spoken)] for proxy in proxies}
+                title = f"{count:,} idle connections{name}, each"
+                yield Row("Memory", title, "KiB", figures, goal=GOAL, less_is_better=True)
 
 
-def resident(listening: socket.socket, proxy: Proxy, count: int) -> float:
+def _proxies(stack: ExitStack, port: int, most: int) -> tuple[list[Proxy], list[str]]:
+    """HAProxy, and ours without a pump and with one; and what is missing."""
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    limit = f"limits.connections = {max(CONNECTIONS) + FIRST}\n"
+    directory.joinpath("plain.toml").write_text(f"threads = 0\n{limit}")
+    directory.joinpath("pump.toml").write_text(f"threads = 1\n{limit}")
+    proxies, missing = [], []
+    try:
+        proxies.append(stack.enter_context(haproxy(port, threads=1, connections=most + FIRST)))
+    except Missing as lack:
+        missing.append(str(lack))
+    proxies.append(stack.enter_context(amqproxy(port, directory / "plain.toml"))._replace(name=WITHOUT))
+    proxies.append(stack.enter_context(amqproxy(port, directory / "pump.toml")))
+    return proxies, missing
+
+
+def resident(listening: socket.socket, proxy: Proxy, count: int, spoken: Handshake = AMQP_0_9_1) -> float:
     """Resident KiB of the proxy for each of so many connections that are open, once that changes no more."""
     process = psutil.Process(proxy.pid)
     with ExitStack() as stack:
-        stack.enter_context(fork_open(listening, count + FIRST))
+        stack.enter_context(fork_open(listening, count + FIRST, spoken.accept))
         for _ in range(FIRST):
-            stack.enter_context(talk.connect(proxy.port))
+            stack.enter_context(spoken.connect(proxy.port))
         before = _settled(process)
         for _ in range(count):
-            stack.enter_context(talk.connect(proxy.port))
+            stack.enter_context(spoken.connect(proxy.port))
         return (_settled(process) - before) / count / KIB
 
 

@@ -16,24 +16,13 @@ from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionCloseOk,
-    ConnectionOpen,
-    ConnectionOpenOk,
-    ConnectionStart,
-    ConnectionStartOk,
-    ConnectionTune,
-    ConnectionTuneOk,
-    SessionAttach,
-    SessionAttached,
-    SessionCommandPoint,
     SessionCompleted,
 )
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
-from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
-from amqproxy.amqp010.wire import Array, Map
-from bench import load, peers, talk
+from bench import load, peers, talk_0_10
 from bench.latency import added
 from bench.peers import Proxy, placements
 from bench.pump import (
@@ -53,13 +42,9 @@ from bench.report import Row, in_turns, progress
 
 SECTION = "One pump, AMQP 0-10"
 CONNECTIONS = (1, 10, 100)
-CHANNEL = 1
-FRAME_MAX = 65_535
 SIZES = {"transfer 100 B": 100, "transfer 1 KiB": 1024}
 ANSWERS = 5000
 """More than one connection has messages in a round."""
-
-UTF_8 = Array("str16", ["en_US"])
 
 
 def _control(method: Method, channel: int = 0) -> bytes:
@@ -67,20 +52,6 @@ def _control(method: Method, channel: int = 0) -> bytes:
 
 
 FAREWELL = load.Farewell(_control(ConnectionClose(200, "done")), _control(ConnectionCloseOk()))
-POINT = _control(SessionCommandPoint(0, 0), CHANNEL)
-STEPS = (
-    (HEADER, HEADER + _control(ConnectionStart(Map(), Array("str16", ["PLAIN"]), UTF_8))),
-    (
-        _control(ConnectionStartOk(Map(), "PLAIN", b"\0guest\0guest", "en_US")),
-        _control(ConnectionTune(256, FRAME_MAX, 0, 120)),
-    ),
-    (
-        _control(ConnectionTuneOk(256, FRAME_MAX, 0)) + _control(ConnectionOpen("test")),
-        _control(ConnectionOpenOk(Array("str16"))),
-    ),
-    (_control(SessionAttach(b"bench"), CHANNEL) + POINT, _control(SessionAttached(b"bench"), CHANNEL) + POINT),
-)
-"""What the client sends in the handshake, and what the broker answers to each."""
 
 
 def transfer(size: int) -> bytes:
@@ -91,33 +62,14 @@ def transfer(size: int) -> bytes:
             MessageProperties(content_length=size, content_type="application/octet-stream"),
         )
     )
-    return Assembly(CHANNEL, MessageTransfer("", 0, 0), header, bytes(size)).encode(FRAME_MAX)
-
-
-def _connect(port: int) -> socket.socket:
-    sock = socket.create_connection(("127.0.0.1", port), talk.DEADLINE)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for sent, answered in STEPS:
-        sock.sendall(sent)
-        talk.read_exactly(sock, len(answered))
-    return sock
-
-
-def _accept(sock: socket.socket) -> None:
-    sock.settimeout(talk.DEADLINE)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for expected, answered in STEPS:
-        received = talk.read_exactly(sock, len(expected))
-        if received != expected:
-            raise ValueError(f"the client's {expected!r} arrived as {received!r}")
-        sock.sendall(answered)
+    return Assembly(talk_0_10.CHANNEL, MessageTransfer("", 0, 0), header, bytes(size)).encode(talk_0_10.FRAME_MAX)
 
 
 COMPLETED = Exchange(
     transfer(100),
-    [_control(SessionCompleted(SequenceSet([(0, number)])), CHANNEL) for number in range(ANSWERS)],
-    _connect,
-    _accept,
+    [_control(SessionCompleted(SequenceSet([(0, number)])), talk_0_10.CHANNEL) for number in range(ANSWERS)],
+    talk_0_10.connect,
+    talk_0_10.accept,
 )
 
 
@@ -153,11 +105,11 @@ def _throughput(listening: socket.socket, proxy: Proxy, size: int, volume: int) 
 
     def broker() -> list[float]:
         sock, _ = listening.accept()
-        _accept(sock)
+        talk_0_10.accept(sock)
         return load.sink([sock], times * len(data), FAREWELL)
 
     def client() -> list[float]:
-        return load.flood([_connect(proxy.port)], data, times, FAREWELL)
+        return load.flood([talk_0_10.connect(proxy.port)], data, times, FAREWELL)
 
     (at_broker,), (at_client,) = load.side_by_side(broker, client)
     return times * len(data) / abs(at_broker - at_client) / MEGABYTE

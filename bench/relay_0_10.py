@@ -10,47 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from amqproxy.amqp010.controls import (
-    ConnectionOpen,
-    ConnectionOpenOk,
-    ConnectionStart,
-    ConnectionStartOk,
-    ConnectionTune,
-    ConnectionTuneOk,
-    SessionAttach,
-    SessionAttached,
-    SessionCommandPoint,
-)
-from amqproxy.amqp010.frame import encode_method
-from amqproxy.amqp010.protocol_header import HEADER
-from amqproxy.amqp010.wire import Array, Map
 from bench import load, talk, talk_0_10
 from bench.peers import Proxy, amqproxy, listener
 from bench.pump import cpu_seconds
 from bench.report import SUBJECT, Goal, Row, in_turns, progress
 
-NAME = b"bench"
 MICROSECOND = 1e-6
 GOAL = Goal(3.0, is_most=True)
-
-_START = ConnectionStart(Map(), Array("str16", ["PLAIN"]), Array("str16", ["en_US"]))
-_POINT = encode_method(talk_0_10.CHANNEL, SessionCommandPoint(0, 0))
-STEPS = (
-    (HEADER, HEADER + encode_method(0, _START)),
-    (
-        encode_method(0, ConnectionStartOk(Map(), "PLAIN", b"\0guest\0guest", "en_US")),
-        encode_method(0, ConnectionTune(256, talk_0_10.FRAME_MAX, 0, 0)),
-    ),
-    (
-        encode_method(0, ConnectionTuneOk(256, talk_0_10.FRAME_MAX, 0)) + encode_method(0, ConnectionOpen("/")),
-        encode_method(0, ConnectionOpenOk(Array("str16"))),
-    ),
-    (
-        encode_method(talk_0_10.CHANNEL, SessionAttach(NAME)) + _POINT,
-        encode_method(talk_0_10.CHANNEL, SessionAttached(NAME)) + _POINT,
-    ),
-)
-"""What the client sends in the handshake, and what the broker answers to each."""
 
 
 class Flow(NamedTuple):
@@ -64,11 +30,11 @@ class Flow(NamedTuple):
 
 PUBLISHES = (
     Flow("0-9-1", talk.publish(bytes(100)), talk.ANSWERS),
-    Flow(SUBJECT, talk_0_10.transfer("bench", 100, accepts=False), STEPS),
+    Flow(SUBJECT, talk_0_10.transfer("bench", 100, accepts=False), talk_0_10.STEPS),
 )
 DELIVERIES = (
     Flow("0-9-1", talk.delivery(bytes(100)), talk.ANSWERS, is_delivery=True),
-    Flow(SUBJECT, talk_0_10.transfer("bench", 100, accepts=False), STEPS, is_delivery=True),
+    Flow(SUBJECT, talk_0_10.transfer("bench", 100, accepts=False), talk_0_10.STEPS, is_delivery=True),
 )
 
 

@@ -36,8 +36,8 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.structs import Struct
-from amqproxy.amqp010.wire import Map
-from bench.talk import DEADLINE
+from amqproxy.amqp010.wire import Array, Map
+from bench.talk import DEADLINE, read_exactly
 
 FRAME_MAX = 65_535
 CHANNEL = 1
@@ -47,6 +47,47 @@ MARK = bytes.fromhex("f7b1d2a90c5e8346")
 """What each body begins with, and nothing else has: so messages are counted in bytes that are not decoded."""
 
 _COMPLETIONS = bytes([each in (SessionCompleted, SessionDetached, ExecutionException) for each in BY_INDEX])
+
+
+_START = ConnectionStart(Map(), Array("str16", ["PLAIN"]), Array("str16", ["en_US"]))
+_POINT = encode_method(CHANNEL, SessionCommandPoint(0, 0))
+STEPS = (
+    (HEADER, HEADER + encode_method(0, _START)),
+    (
+        encode_method(0, ConnectionStartOk(Map(), "PLAIN", b"\0guest\0guest", "en_US")),
+        encode_method(0, ConnectionTune(256, FRAME_MAX, 0, 120)),
+    ),
+    (
+        encode_method(0, ConnectionTuneOk(256, FRAME_MAX, 0)) + encode_method(0, ConnectionOpen("test")),
+        encode_method(0, ConnectionOpenOk(Array("str16"))),
+    ),
+    (
+        encode_method(CHANNEL, SessionAttach(b"bench")) + _POINT,
+        encode_method(CHANNEL, SessionAttached(b"bench")) + _POINT,
+    ),
+)
+"""What a client of `connect` sends in the handshake, and what `accept` answers to each."""
+
+
+def connect(port: int) -> socket.socket:
+    """A client's connection with a session on its channel, as bytes."""
+    sock = socket.create_connection(("127.0.0.1", port), DEADLINE)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for sent, answered in STEPS:
+        sock.sendall(sent)
+        read_exactly(sock, len(answered))
+    return sock
+
+
+def accept(sock: socket.socket) -> None:
+    """Be the broker that `connect` speaks to."""
+    sock.settimeout(DEADLINE)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for expected, answered in STEPS:
+        received = read_exactly(sock, len(expected))
+        if received != expected:
+            raise ValueError(f"the client's {expected!r} arrived as {received!r}")
+        sock.sendall(answered)
 
 
 class Session:

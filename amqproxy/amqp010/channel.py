@@ -60,6 +60,23 @@ class Channel:
         """The session that the client is attached to."""
         return self.sessions[CLIENT]
 
+    @property
+    def is_free(self) -> bool:
+        """Is neither peer attached to a session here, nor attaching to one?"""
+        return not any(self._attaching.values()) and all(each is None for each in self.sessions.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """Are both peers attached to the same session, and is nothing awaited that concerns that?"""
+        session = self.session
+        return (
+            session is not None
+            and session.state is SessionState.ATTACHED
+            and not session.awaits_timeout
+            and not any(self._attaching.values())
+            and all(each is session for each in self.sessions.values())
+        )
+
     # --- frames
 
     def read_control(self, sender: Peer, frame: Frame) -> Control | None:

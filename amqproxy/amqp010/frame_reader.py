@@ -205,9 +205,10 @@ class FrameReader:
             if track == self._track:
                 self._state = 0
 
-    def skip(self, size: int) -> None:
-        """Count bytes that were read elsewhere, as a protocol header is, into `offset`."""
+    def skip(self, size: int, frames: int = 0) -> None:
+        """Count bytes that were read elsewhere, as a protocol header is, into `offset`; and whole frames."""
         self.offset += size
+        self.frames += frames
 
     @property
     def is_mid_assembly(self) -> bool:

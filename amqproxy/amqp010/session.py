@@ -132,6 +132,11 @@ class Session:
         else:
             self.limits = {}
 
+    @property
+    def awaits_timeout(self) -> bool:
+        """Has a peer requested a timeout, and the other not answered?"""
+        return any(self._requested_timeouts.values())
+
     # --- controls
 
     def control(self, sender: Peer, control: Control) -> None:

@@ -69,7 +69,8 @@ and spans need frames as objects: those sessions stay with trio.
 
 **Without pumps**, in a plain run too, there is an `IdlePump` (`idle_pump`): the event loop turns it, and it has only
 what is idle. A session that no byte has come for in 0.1 s is parked with it; it passes on heartbeats, and gives back
-an `IdleConnection` (`idle_connection`) at anything else. It has no journal and needs none.
+an `IdleConnection` (`idle_connection`, of AMQP 0-10 `amqp010_idle_connection`) at anything else. It has no journal and
+needs none.
 
 **Memory**: a pump has 4 MiB of journal and 256 KiB to receive into; a connection 500 bytes, 32 for each channel, and
 what is held of an incomplete frame or a full socket, while it is. With all else of its session that is some 2.5 KiB.

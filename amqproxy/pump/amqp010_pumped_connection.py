@@ -59,6 +59,12 @@ class AMQP010PumpedConnection(PumpedConnection):
         return None
 
     @cython.cfunc
+    def _begin_at(self, reader: object, frames: object) -> object:
+        own: FrameReader = reader
+        own.frames = frames
+        return None
+
+    @cython.cfunc
     def _show(self, reader: object, direction: DirectionPointer) -> object:
         own: FrameReader = reader
         taken: cython.ulonglong = look(cython.address(direction.taken))

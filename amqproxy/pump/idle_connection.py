@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import ClassVar
 
+from amqproxy.amqp010.frame_reader import FrameReader as AMQP010FrameReader
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.frame_reader import FrameReader
 
 _STATE = struct.Struct("=HBiQQ")
@@ -13,13 +16,21 @@ content's body, and how many contents have begun."""
 
 _NOTHING = b"", b""
 
+AnyReader = FrameReader | AMQP010FrameReader
+Readers = tuple[AnyReader, AnyReader]
+
 
 class IdleConnection:
     """Used as a `PumpedConnection` is, whose arguments these are; the readers hold nothing of an incomplete frame.
 
     `received`, `taken` and `frames` count what has come of each peer since; `reason`, `rest`, `unsent` and `error` are
-    as its pump leaves them. `since` is when that took it, in seconds.
+    as its pump leaves them. `since` is when that took it, in seconds. All that passes are frames as `heartbeat`, which
+    is the `heartbeat_kind` of a tally.
     """
+
+    is_amqp010: ClassVar[bool] = False
+    heartbeat: ClassVar[bytes] = HEARTBEAT_FRAME
+    heartbeat_kind: ClassVar[int] = -1
 
     __slots__ = (
         "_heard",
@@ -45,12 +56,12 @@ class IdleConnection:
 
     def __init__(
         self,
-        readers: tuple[FrameReader, FrameReader],
+        readers: Readers,
         descriptors: tuple[int, int],
         returned: Callable[[], object],
         note: Callable[[bool, memoryview, float, bool], object] | None = None,
     ) -> None:
-        self.readers: tuple[FrameReader, FrameReader] | None = readers
+        self.readers: Readers | None = readers
         self.descriptors = descriptors
         self.returned = returned
         self.note = note
@@ -77,16 +88,14 @@ class IdleConnection:
             self._shown[place] = received, taken, frames
         return found[0], found[1]
 
-    def adopt(self, readers: tuple[FrameReader, FrameReader] | None, frames: tuple[int, int] = (0, 0)) -> None:
+    def adopt(self, readers: Readers | None, frames: tuple[int, int] = (0, 0)) -> None:
         """As `PumpedConnection.adopt`."""
         self.readers = readers
         for place in range(2):
             self._shown[place] = self._shown[place][0], 0, 0
             if readers is not None:
+                _unpack_states(self._states[place], readers[place])
                 readers[place].skip(0, frames[place])
-                for number, *state in _STATE.iter_unpack(self._states[place]):
-                    if number in readers[place].content_states:
-                        readers[place].content_states[number].go_on(*state)
 
     def received(self, place: int) -> int:
         """How many bytes came from a peer since the connection was handed over."""
@@ -133,8 +142,18 @@ class IdleConnection:
         return self.errors[place]
 
 
-def _packed_states(reader: FrameReader) -> bytes:
+def _packed_states(reader: AnyReader) -> bytes:
+    """What a reader has read of its channels; of AMQP 0-10 nothing, where nothing has begun that has not ended."""
+    if not isinstance(reader, FrameReader):
+        return b""
     return b"".join(
         _STATE.pack(number, each.expects, each.index, each.remaining, each.contents)
         for number, each in sorted(reader.content_states.items())
     )
+
+
+def _unpack_states(packed: bytes, reader: AnyReader) -> None:
+    if isinstance(reader, FrameReader):
+        for number, *state in _STATE.iter_unpack(packed):
+            if number in reader.content_states:
+                reader.content_states[number].go_on(*state)

@@ -7,7 +7,7 @@ import select
 import time
 from contextlib import suppress
 
-from amqproxy.amqp091.frame import HEARTBEAT_FRAME
+from amqproxy.amqp010.tally import Tally as AMQP010Tally
 from amqproxy.amqp091.tally import Tally
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.pumped_connection import PumpedConnection
@@ -19,14 +19,13 @@ MOST_READ = 64 * 1024
 EVENTS_A_TURN = 25
 """Peers of which something is received in one turn of the event loop."""
 
-_HEARTBEAT_SIZE = len(HEARTBEAT_FRAME)
-
 
 class IdlePump:
     """Has what a `Pump` has, and passes on heartbeats alone: whatever else comes, it gives the connection back.
 
-    `tallies` of both peers count the frames. The event loop calls `turn` whenever `descriptor` is readable; there,
-    `returned` is called of what is given back. `OSError` where the system has no descriptor left.
+    `tallies` of both peers count the frames, `amqp010_tallies` those of AMQP 0-10. The event loop calls `turn` whenever
+    `descriptor` is readable; there, `returned` is called of what is given back. `OSError` where the system has no
+    descriptor left.
     """
 
     is_threaded = False
@@ -34,8 +33,9 @@ class IdlePump:
     has_returned = False
     has_deadline = False
 
-    def __init__(self, tallies: tuple[Tally, Tally]) -> None:
+    def __init__(self, tallies: tuple[Tally, Tally], amqp010_tallies: tuple[AMQP010Tally, AMQP010Tally]) -> None:
         self._tallies = tallies
+        self._amqp010_tallies = amqp010_tallies
         self._epoll = select.epoll()
         self._by_descriptor: dict[int, IdleConnection] = {}
 
@@ -122,15 +122,16 @@ class IdlePump:
             self._give_back(connection, ENDED)
             return
         connection.received_bytes[place] += len(data)
-        count = len(data) // _HEARTBEAT_SIZE
-        if data != HEARTBEAT_FRAME * count:
+        count = len(data) // len(connection.heartbeat)
+        if data != connection.heartbeat * count:
             connection.rests = (b"", data) if place else (data, b"")
             self._give_back(connection, METHOD_COMES)
             return
         connection.taken[place] += len(data)
         connection.frame_counts[place] += count
-        self._tallies[place].frames[-1] += count
-        self._tallies[place].byte_counts[-1] += len(data)
+        tally = self._amqp010_tallies[place] if connection.is_amqp010 else self._tallies[place]
+        tally.frames[connection.heartbeat_kind] += count
+        tally.byte_counts[connection.heartbeat_kind] += len(data)
         if connection.note is not None:
             connection.note(place == 1, memoryview(data), time.monotonic(), False)
         try:

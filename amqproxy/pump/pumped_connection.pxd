@@ -104,5 +104,6 @@ cdef class PumpedConnection:
     cdef object _load(self, object reader, PumpedDirection *direction)
     cdef object _load_rest(self, bytes held, PumpedDirection *direction)
     cdef object _empty(self, object reader)
+    cdef object _begin_at(self, object reader, object frames)
     cdef object _show(self, object reader, PumpedDirection *direction)
     cdef bint _is_silent(self, double now) noexcept

@@ -156,8 +156,14 @@ class PumpedConnection:
             direction = cython.address(self._pumped.directions[place])
             direction.shown_taken = direction.shown_frames = 0
             if readers is not None:
-                reader: FrameReader = readers[place]
-                reader.frames = frames[place]
+                self._begin_at(readers[place], frames[place])
+
+    @cython.cfunc
+    def _begin_at(self, reader: object, frames: object) -> object:
+        """A reader has had so many frames."""
+        own: FrameReader = reader
+        own.frames = frames
+        return None
 
     def received(self, place: cython.int) -> int:
         """How many bytes came from a peer since the connection was handed over."""

@@ -6,18 +6,22 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Thread
 
 import trio
 
+from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.frame_reader import EVERY_METHOD
+from amqproxy.amqp010.frame_reader import FrameReader as AMQP010FrameReader
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.log import logger
 from amqproxy.pump import idle_pump
+from amqproxy.pump.amqp010_idle_connection import AMQP010IdleConnection
+from amqproxy.pump.amqp010_pumped_connection import AMQP010PumpedConnection
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.idle_pump import IdlePump
 from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump
@@ -92,18 +96,19 @@ class Pumps:
         self._is_sooner = trio.Event()
         self._pumps: list[Pump | IdlePump] = []
         tallies = metrics.tallies[CLIENT], metrics.tallies[SERVER]
+        amqp010_tallies = metrics.amqp010_tallies[CLIENT], metrics.amqp010_tallies[SERVER]
         pump: Pump | IdlePump
         for _ in range(max(1, threads)):
             try:
                 if is_idle_only:
-                    pump = IdlePump(tallies)
+                    pump = IdlePump(tallies, amqp010_tallies)
                 else:
                     pump = Pump(
                         (keeps[CLIENT], keeps[SERVER]),
                         tallies,
                         LATENCY_BUCKETS,
                         amqp010_keeps=amqp010_keeps,
-                        amqp010_tallies=(metrics.amqp010_tallies[CLIENT], metrics.amqp010_tallies[SERVER]),
+                        amqp010_tallies=amqp010_tallies,
                         most_frames=most_frames,
                         stuck_after=STUCK_AFTER if threads else 0.0,
                         is_threaded=threads > 0,
@@ -137,6 +142,20 @@ class Pumps:
         """A connection as `take` has it; see `PumpedConnection`."""
         kind = IdleConnection if self.is_idle_only else PumpedConnection
         return kind(readers, descriptors, returned, note)
+
+    def amqp010_connection(
+        self,
+        readers: tuple[AMQP010FrameReader, AMQP010FrameReader],
+        numberings: tuple[CommandNumbering, CommandNumbering],
+        channels: Iterable[int],
+        descriptors: tuple[int, int],
+        returned: Callable[[], object],
+        note: Callable[[bool, memoryview, float, bool], object] | None,
+    ) -> AnyPumped:
+        """The same of AMQP 0-10; see `AMQP010PumpedConnection`."""
+        if self.is_idle_only:
+            return AMQP010IdleConnection(readers, descriptors, returned, note)
+        return AMQP010PumpedConnection(readers, numberings, channels, descriptors, returned, note)
 
     def was_worth_while(self, connection: AnyPumped) -> bool:
         """Was it worth while to hand a connection over that is back?"""

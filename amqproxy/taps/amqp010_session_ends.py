@@ -20,6 +20,11 @@ class SessionEnds:
         self._failures: dict[int, int] = {}
         self._detaching: set[int] = set()
 
+    @property
+    def are_awaited(self) -> bool:
+        """Is a detach to come, or the answer to one?"""
+        return bool(self._failures or self._detaching)
+
     def code(self, sender: Peer, channel: int, method: Method) -> int | None:
         """The code with which `sender` ends a session, if it does with this."""
         match method:

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from amqproxy.amqp010.controls import ConnectionHeartbeat
+from amqproxy.amqp010.frame_reader import FrameReader
+from amqproxy.amqp010.tally import Tally as AMQP010Tally
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.pump.amqp010_idle_connection import AMQP010IdleConnection
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.idle_pump import IdlePump, is_available
 from amqproxy.pump.return_reasons import ENDED, GONE, METHOD_COMES, RECALLED, STUCK
@@ -26,15 +30,16 @@ HEARTBEAT = octets("heartbeat")
 class Kept:
     """A connection with an idle pump; `ends` are the peers' sockets, `ours` the proxy's."""
 
-    def __init__(self, pump: IdlePump, *, tcp: bool = False) -> None:
+    def __init__(self, pump: IdlePump, *, tcp: bool = False, is_amqp010: bool = False) -> None:
         pairs = connected(tcp), connected(tcp)
         self.ends = pairs[0][0], pairs[1][0]
         self.ours = pairs[0][1], pairs[1][1]
         self.returned = 0
         self.noted: list[tuple[bool, bytes]] = []
         descriptors = self.ours[0].fileno(), self.ours[1].fileno()
-        readers = reader(CLIENT, 1), reader(SERVER, 1)
-        self.connection = IdleConnection(readers, descriptors, self._return, self._note)
+        kind = AMQP010IdleConnection if is_amqp010 else IdleConnection
+        readers = (FrameReader(), FrameReader()) if is_amqp010 else (reader(CLIENT, 1), reader(SERVER, 1))
+        self.connection = kind(readers, descriptors, self._return, self._note)
         pump.take(self.connection)
 
     def _return(self) -> None:
@@ -56,8 +61,13 @@ def tallies() -> tuple[Tally, Tally]:
 
 
 @pytest.fixture
-def pump(tallies: tuple[Tally, Tally]) -> Iterator[IdlePump]:
-    made = IdlePump(tallies)
+def amqp010_tallies() -> tuple[AMQP010Tally, AMQP010Tally]:
+    return AMQP010Tally(), AMQP010Tally()
+
+
+@pytest.fixture
+def pump(tallies: tuple[Tally, Tally], amqp010_tallies: tuple[AMQP010Tally, AMQP010Tally]) -> Iterator[IdlePump]:
+    made = IdlePump(tallies, amqp010_tallies)
     yield made
     made.recall_all()
     assert made.connections == 0
@@ -88,6 +98,29 @@ def test_heartbeats_pass(place: int, pump: IdlePump, kept: Kept, tallies: tuple[
     assert kept.connection.show() == ((16, 0), (0, 16))[place]
     assert kept.connection.readers is not None
     assert (kept.connection.readers[place].frames, kept.connection.readers[place].offset) == (2, 16)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_heartbeats_of_amqp_0_10_pass(
+    place: int, pump: IdlePump, amqp010_tallies: tuple[AMQP010Tally, AMQP010Tally]
+) -> None:
+    beat = AMQP010IdleConnection.heartbeat
+    kept = Kept(pump, is_amqp010=True)
+    kept.ends[place].send(2 * beat)
+    turn(pump)
+    assert kept.ends[1 - place].recv(100) == 2 * beat
+    assert kept.noted == [(place == 1, 2 * beat)]
+    index = ConnectionHeartbeat.index
+    assert (amqp010_tallies[place].frames[index], amqp010_tallies[place].byte_counts[index]) == (2, 2 * len(beat))
+    kept.connection.show()
+    others = FrameReader(), FrameReader()
+    kept.connection.adopt(others, (5, 5))
+    kept.connection.show()
+    assert (others[place].frames, others[place].offset) == (7, 2 * len(beat))
+    kept.ends[place].send(HEARTBEAT)
+    turn(pump)
+    assert (kept.returned, kept.connection.rest(place)) == (1, HEARTBEAT)
+    kept.close()
 
 
 @pytest.mark.parametrize("data", [octets(PUBLISH), HEARTBEAT[:3], HEARTBEAT + octets("1: basic.ack"), b"\0"])

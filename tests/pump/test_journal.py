@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from amqproxy.peer import Peer
 from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.pump.pumps import are_available
-from amqproxy.supervision import contained
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metering.message_run import RUN
@@ -163,7 +162,7 @@ def test_a_meter_of_amqp_0_10_counts_by_the_journal_as_by_the_bytes(seed: int) -
     dice = Random(seed)
     data = random_amqp010_commands(dice), random_amqp010_commands(dice)
     direct, journalled = Metrics(), Metrics()
-    meters = AMQP010SessionMeter(direct, contained), AMQP010SessionMeter(journalled, contained)
+    meters = AMQP010SessionMeter(direct, 1, ""), AMQP010SessionMeter(journalled, 2, "")
     own = {peer: numbering(1, 2) for peer in Peer}
     for place in (0, 1):
         meters[0].feed_pumped(own, bool(place), memoryview(data[place]), 1.0, False)

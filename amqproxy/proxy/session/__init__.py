@@ -12,8 +12,8 @@
   that sends ahead of the broker's replies. `ownership` is who receives and sends: the relays, or one of the pumps of
   `amqproxy.pump`.
 - `session_parts` are what a session consists of while it is served, `session_tasks` its tasks. While a pump has the
-  connection there is a `parked_session` in their place, with two `packed_leg`s; `session_meter` goes on counting. All
-  sessions share the `session_services`.
+  connection there is a `parked_session` in their place, with two `packed_leg`s, or
+  `amqp010_packed_leg`s; `session_meter` goes on counting. All sessions share the `session_services`.
 - `traffic` carries out what the passage wants besides: log lines and copies (`session_effects`, `rule_log`), delayed
   commands when their time comes (`release_timer`), other rules, and a `Drain` (`drain`), which decides what still
   passes before the client is asked to close.

@@ -15,6 +15,7 @@ from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.session.amqp010_drain import AMQP010Drain
 from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
 from amqproxy.proxy.session.ownership import Ownership, TargetBroken
+from amqproxy.proxy.session.relay import DirectionEnding
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.sockets.transport import TransportBroken
 
@@ -96,14 +97,18 @@ class AMQP010Relay:
         self._resumed: trio.Event | None = None
         self.drain: AMQP010Drain | None = None
 
-    async def run(self, received: bytes = b"") -> None:
-        """Pass on what was `received`, and what comes, until the source has closed its half, or the client has answered
-        the close that ended its drain.
+    def go_on(self) -> None:
+        """The connection is open already: frames come."""
+        self._first = None
+
+    async def run(self, received: bytes = b"") -> DirectionEnding:
+        """Pass on what was `received`, and what comes, until the source has closed its half, the client has answered
+        the close that ended its drain, or the session is parked.
 
         `TransportBroken` when one of the two is gone. `ProtocolError` where the passage wants the connection closed:
         what came before that has been passed on.
         """
-        data = received or await self._receive()
+        data: bytes | None = received or await self._receive()
         busy = 0.0
         while data:
             while self._resumed is not None:
@@ -120,7 +125,7 @@ class AMQP010Relay:
                 if self._error is not None:
                     raise self._error
                 if self.drain is not None and self.drain.is_leaving and await self.drain.is_answered():
-                    return
+                    return DirectionEnding.ANSWERED
                 now = time.perf_counter()
                 busy += now - began
                 if busy > QUANTUM:
@@ -128,8 +133,11 @@ class AMQP010Relay:
                     await trio.lowlevel.checkpoint()
             self._observe(time.perf_counter() - arrived)
             data = await self._receive()
+        if data is None:
+            return DirectionEnding.PARKED
         if self._unsent and not self.passage.must_read:
             await self.target.transport.send(b"".join(self._unsent))  # the beginning of a frame
+        return DirectionEnding.EOF
 
     @property
     def is_paused(self) -> bool:
@@ -156,14 +164,13 @@ class AMQP010Relay:
         """Is nothing done but to read frames, and to pass them on?"""
         return self.is_read and self._first is None and not self.is_unread and not self._brake.is_on
 
-    async def _receive(self) -> bytes:
+    async def _receive(self) -> bytes | None:
         if self._ownership is None:
             return await self.source.transport.receive()
         try:
             data = await self._ownership.receive(self.source.peer)
         except TargetBroken as error:
             raise TransportBroken(str(error)) from None
-        assert data is not None  # the session is never parked
         if self.is_read and not self.source.reader.held_size:
             self._unsent = []  # a pump has gone on with what was
         return data

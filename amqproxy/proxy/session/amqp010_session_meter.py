@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.frame import Frame, every_frame
+from amqproxy.log import logger
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.supervision import contained
 from amqproxy.taps.metering.amqp010_meter import AMQP010Meter, AttachmentMeter
 from amqproxy.taps.metrics import Metrics
 
@@ -16,14 +17,15 @@ from amqproxy.taps.metrics import Metrics
 class AMQP010SessionMeter:
     """An `AMQP010Meter` if messages are counted, until it fails: then nothing of the session is counted any more.
 
-    `contain` is `supervision.contained`, with what is known of the session.
+    `number` and `name` are the session's, for the log.
     """
 
-    __slots__ = ("_contain", "_meter")
+    __slots__ = ("_meter", "_name", "_number")
 
-    def __init__(self, metrics: Metrics, contain: Callable[..., AbstractContextManager[None]]) -> None:
+    def __init__(self, metrics: Metrics, number: int, name: str) -> None:
         self._meter = None if metrics.messages is None else AMQP010Meter(metrics.messages)
-        self._contain = contain
+        self._number = number
+        self._name = name
 
     def feed(self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None]) -> None:
         """Count what a peer has sent."""
@@ -62,7 +64,8 @@ class AMQP010SessionMeter:
 
     def _lose(self, failure: Exception) -> None:
         meter, self._meter = self._meter, None
-        with self._contain("messages not counted"):
+        log = logger().bind(session=self._number, client=self._name.partition("-")[0])
+        with contained("messages not counted", log=log):
             if meter is not None:
                 meter.close()
             raise failure

@@ -9,9 +9,11 @@ from functools import partial
 
 import trio
 
+from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionHeartbeat,
+    ConnectionOpen,
     ConnectionOpenOk,
     ConnectionStartOk,
     ConnectionTune,
@@ -19,12 +21,13 @@ from amqproxy.amqp010.controls import (
 )
 from amqproxy.amqp010.domains import CloseCode, Track
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import FRAME_MIN_SIZE, encode_method
+from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER, NAME
 from amqproxy.amqp010.transitions import SessionState as SessionPhase
 from amqproxy.amqp091.errors import Scope
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010_client_info import updated_client
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.memory_budget import MemoryShare
@@ -35,15 +38,15 @@ from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
 from amqproxy.proxy.session.amqp010_rules import AMQP010Rules
 from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.proxy.session.closing import SHUTDOWN, Closing
-from amqproxy.proxy.session.ownership import Ownership
+from amqproxy.proxy.session.ownership import Handover, Ownership
+from amqproxy.proxy.session.relay import DirectionEnding
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
 from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.traffic import end_soon
 from amqproxy.proxy.tap_brake import TapBrake
-from amqproxy.pump.amqp010_pumped_connection import AMQP010PumpedConnection
-from amqproxy.pump.pumped_connection import PumpedConnection
+from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close, Verdict
@@ -58,10 +61,9 @@ class AMQP010Traffic:
     """Relays both directions between a client and its upstream, through the `passage` between their legs.
 
     `metered` counts the messages. `life` is that of the session, and `closing` knows how it ends. `scope` is the
-    session's: its deadline, the one for the handshake, is lifted when the connection is open, or cannot be read. With
-    `rules`, these decide what passes; what they keep counts for the session's `share`, and `announce` is called with
-    the number of each command that waits for an operator. With `services.pumps`, one of them relays while none of it
-    is needed; `Session.recall` before doing anything to what passes.
+    session's: its deadline, the one for the handshake, is lifted when the connection is open, or cannot be read. What
+    rules keep counts for the session's `share`. With `services.pumps`, one of them relays while none of this is needed;
+    `Session.recall` before doing anything to what passes.
     """
 
     def __init__(
@@ -75,8 +77,6 @@ class AMQP010Traffic:
         scope: trio.CancelScope,
         services: SessionServices,
         share: MemoryShare,
-        rules: RuleSet | None,
-        announce: Callable[[int], None],
     ) -> None:
         self._life = life
         self._closing = closing
@@ -84,7 +84,7 @@ class AMQP010Traffic:
         self._scope = scope
         self._services = services
         self._share = share
-        self._announce = announce
+        self._announce: Callable[[int], None] = _ignore
         self._close_timeout = services.limits.close_timeout
         tallies = report.metrics.amqp010_tallies
         self.legs: Mapping[Peer, AMQP010Leg] = {
@@ -93,27 +93,23 @@ class AMQP010Traffic:
         }
         closing.partings = self.legs
         self._met: list[tuple[Peer, int, Method]] = []
-        self.metered = AMQP010SessionMeter(report.metrics, report.contained)
+        self.metered = AMQP010SessionMeter(report.metrics, report.number, report.name)
         self._ends = SessionEnds()
         self._is_login = True
-        self._rule_set = rules
+        self._rule_set: RuleSet | None = None
         self.rules: AMQP010Rules | None = None
         self._may_drop_rules = False
         self._tasks: SessionTasks | None = None
         self._drain: AMQP010Drain | None = None
         self._relays: tuple[AMQP010Relay, ...] = ()
         self.passage: AMQP010Passage = self._new_pass_through(known)
-        if rules is not None and rules.rules:
-            self._intercept(rules)
         self.ownership: Ownership | None = None
         """Who receives and sends, where that may be a pump."""
-        pumps, sockets = services.pumps, all(isinstance(leg.transport, SocketTransport) for leg in self.legs.values())
-        if pumps is not None and sockets and not pumps.is_idle_only:
-            self.ownership = Ownership(pumps, self.legs, self._is_steady, self._lease)
-        self._relays = tuple(self._relay(peer, services.brake) for peer in (CLIENT, SERVER))
         self._ended_by: Peer | None = None
 
-    def _new_pass_through(self, known: Client, before: AMQP010Interceptor | None = None) -> AMQP010PassThrough:
+    def _new_pass_through(
+        self, known: Client, numberings: Mapping[Peer, CommandNumbering] | None = None
+    ) -> AMQP010PassThrough:
         return AMQP010PassThrough(
             self.legs,
             known,
@@ -121,7 +117,7 @@ class AMQP010Traffic:
             self.metered.feed,
             self._note_deviation,
             is_tapped=self._report.tap is not None,
-            numberings=None if before is None else before.numberings,
+            numberings=numberings,
         )
 
     def _relay(self, source: Peer, brake: TapBrake | None) -> AMQP010Relay:
@@ -163,19 +159,43 @@ class AMQP010Traffic:
 
     # --- from beginning to end
 
-    async def run(self, nursery: trio.Nursery, tasks: SessionTasks, received: bytes) -> None:
-        """Until it is over. `received` is what the client has sent so far. `ProtocolError` as of the relays."""
-        client, server = self._relays
+    def begin(
+        self,
+        tasks: SessionTasks,
+        rules: RuleSet | None,
+        announce: Callable[[int], None],
+        park: Callable[[Handover], bool],
+        *,
+        is_parked: bool = False,
+    ) -> None:
+        """Both legs are connected. With `rules`, these decide what passes.
+
+        `announce` is called with the number of each command that waits for an operator; `park` is that of `Ownership`.
+        An open connection that has been parked goes on where it was.
+        """
         self._tasks = tasks
-        if self.rules is not None:
-            self.rules.begin(tasks, self._relays)
+        self._announce = announce
+        pumps = self._services.pumps
+        if pumps is not None and all(isinstance(leg.transport, SocketTransport) for leg in self.legs.values()):
+            self.ownership = Ownership(pumps, self.legs, self._is_steady, self._lease, park)
+        self._relays = tuple(self._relay(peer, self._services.brake) for peer in (CLIENT, SERVER))
+        if is_parked:
+            for relay in self._relays:
+                relay.go_on()
+        if rules is not None:
+            self.apply_rules(rules, set())
+
+    async def run(self, nursery: trio.Nursery, received: bytes) -> None:
+        """Until it is over, or parked. `received` is what the client has sent so far."""
+        client, server = self._relays
         nursery.start_soon(self._carry, server, b"", nursery.cancel_scope)
         await self._carry(client, received, nursery.cancel_scope)
 
     async def _carry(self, relay: AMQP010Relay, received: bytes, scope: trio.CancelScope) -> None:
         reason = "closed"
         try:
-            await relay.run(received)
+            if await relay.run(received) is DirectionEnding.PARKED:
+                return
             if self._life.state is not SessionState.LEAVING:
                 await self._release_all()
         except ProtocolError as error:
@@ -217,6 +237,15 @@ class AMQP010Traffic:
         """Show the report's tap, if it has one now, what passes from here on."""
         self.passage.is_tapped = self._report.tap is not None
 
+    def let_go(self) -> None:
+        """The session is parked: refer to nothing any more that refers to this."""
+        self.stop()
+        self._announce = _ignore
+        if self.ownership is not None:
+            self.ownership.let_go()
+            self.ownership = None
+        self.passage.end()
+
     def stop(self) -> None:
         """Nothing is relayed any more."""
         self._tasks = None
@@ -227,13 +256,10 @@ class AMQP010Traffic:
     def end(self) -> None:
         """The session is over."""
         self.stop()
-        self._announce = _ignore
-        if self.ownership is not None:
-            self.ownership.let_go()
         self.metered.close()
         if self.rules is not None:
             self.rules.end()
-        self.passage.end()
+        self.let_go()
 
     # --- pumps
 
@@ -253,19 +279,53 @@ class AMQP010Traffic:
             and all(relay.is_steady for relay in self._relays)
         )
 
-    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> PumpedConnection | None:
+    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> AnyPumped | None:
         """The connection as a pump takes it; None where that is not possible."""
-        passage = self.passage
+        passage, pumps = self.passage, self._services.pumps
+        assert pumps is not None
         readers = self.legs[CLIENT].reader, self.legs[SERVER].reader
         if not isinstance(passage, AMQP010PassThrough):
             return None
-        if any(each.is_paused or each.error is not None or each.held_size > FRAME_MIN_SIZE for each in readers):
+        if any(each.is_paused or each.error is not None or each.held_size > pumps.most_held for each in readers):
+            return None
+        if pumps.is_idle_only and any(each.is_mid_assembly for each in readers):
             return None
         note = None
         if not self.metered.is_lost:
             note = partial(self.metered.feed_pumped, {peer: passage.numberings[peer].copy() for peer in Peer})
         numberings = passage.numberings[CLIENT], passage.numberings[SERVER]
-        return AMQP010PumpedConnection(readers, numberings, self.sessions, descriptors, returned, note)
+        return pumps.amqp010_connection(readers, numberings, self.sessions, descriptors, returned, note)
+
+    @property
+    def first_known(self) -> Client | None:
+        """What is known of the client, from which all that its first controls say can be known again; None where more
+        is to be kept: while there is an interceptor, or a session is ending."""
+        passage = self.passage
+        return passage.client if isinstance(passage, AMQP010PassThrough) and not self._ends.are_awaited else None
+
+    @property
+    def numberings(self) -> tuple[CommandNumbering, CommandNumbering] | None:
+        """The ids of the client's commands, and of the server's; None while there is an interceptor."""
+        passage = self.passage
+        return (
+            (passage.numberings[CLIENT], passage.numberings[SERVER])
+            if isinstance(passage, AMQP010PassThrough)
+            else None
+        )
+
+    def go_on(
+        self, known: Client, metered: object, numberings: tuple[CommandNumbering, CommandNumbering] | None
+    ) -> None:
+        """Be as the traffic of an open connection that was parked, whose legs have been made again."""
+        assert isinstance(metered, AMQP010SessionMeter)
+        assert numberings is not None
+        connection = self.legs[CLIENT].connection
+        assert connection.client is not None
+        for said in (connection.client, ConnectionOpen(connection.virtual_host)):
+            known = updated_client(known, said)
+        self.metered = metered
+        self._is_login = False
+        self.passage = self._new_pass_through(known, dict(zip((CLIENT, SERVER), numberings, strict=True)))
 
     # --- rules
 
@@ -326,7 +386,7 @@ class AMQP010Traffic:
             self._show_passed()
             self.rules.end()
             self.rules = None
-            following = self._new_pass_through(interceptor.client, interceptor)
+            following = self._new_pass_through(interceptor.client, interceptor.numberings)
             following.gate = interceptor.gate
             self._replace_passage(following)
             interceptor.end()

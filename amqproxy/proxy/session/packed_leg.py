@@ -28,7 +28,7 @@ class PackedChannel(msgspec.Struct, frozen=True, array_like=True):
     confirms_from: int | None
 
 
-class PackedLeg(msgspec.Struct, frozen=True, array_like=True):
+class PackedLeg(msgspec.Struct, frozen=True, array_like=True, tag="0-9-1"):
     """A leg; `offset`, `frames` and `received` are what had come of its peer by then, `progress` is its transport's."""
 
     start_ok: bytes

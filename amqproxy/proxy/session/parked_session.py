@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import msgspec
 import trio
 
+from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp091.connection import SILENCE
-from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.session.amqp010_packed_leg import AMQP010PackedLeg, amqp010_packed_leg, unpack_amqp010_leg
+from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.proxy.session.closing import FAILURE
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.packed_leg import PackedLeg, packed_leg, unpack_leg
@@ -27,6 +32,9 @@ from amqproxy.taps.topology.client_requests import ClientRequests
 
 _PLACES = (CLIENT, SERVER)
 
+AnyPackedLeg = PackedLeg | AMQP010PackedLeg
+AnySessionMeter = SessionMeter | AMQP010SessionMeter | None
+
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
     """What was known of the client before its first frame, and both legs."""
@@ -35,7 +43,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     port: int
     listener: str
     upstream: str
-    legs: tuple[PackedLeg, PackedLeg]
+    legs: tuple[AnyPackedLeg, AnyPackedLeg]
 
 
 _decode = msgspec.msgpack.Decoder(_Packed).decode
@@ -44,14 +52,15 @@ _decode = msgspec.msgpack.Decoder(_Packed).decode
 class ParkedSession:
     """A session whose connection a pump has; `handover` is how."""
 
-    __slots__ = ("_blocked_since", "_packed", "_requests", "_sockets", "_viewed", "handover", "metered")
+    __slots__ = ("_blocked_since", "_numberings", "_packed", "_requests", "_sockets", "_viewed", "handover", "metered")
 
     def __init__(
         self,
         handover: Handover,
         sockets: tuple[socket.socket, socket.socket],
         packed: bytes,
-        metered: SessionMeter | None,
+        metered: AnySessionMeter,
+        numberings: tuple[CommandNumbering, CommandNumbering] | None,
         requests: ClientRequests | None,
         blocked_since: float | None,
     ) -> None:
@@ -59,6 +68,7 @@ class ParkedSession:
         self.metered = metered
         self._sockets = sockets
         self._packed = packed
+        self._numberings = numberings
         self._requests = requests
         self._blocked_since = blocked_since
         self._viewed: SessionParts | None = None
@@ -69,10 +79,9 @@ class ParkedSession:
 
         The pump names `holder` where a peer is silent from `now` on; see `Pump.silent`.
         """
-        client = parts.traffic.first_known
-        transports = [parts.legs[peer].transport for peer in _PLACES]
-        packed = [packed_leg(parts.legs[peer]) for peer in _PLACES]
-        ours, theirs = packed
+        client = parts.carrier.first_known
+        legs = [parts.watched_legs[peer] for peer in _PLACES]
+        ours, theirs = (packed_leg(leg) if isinstance(leg, Leg) else amqp010_packed_leg(leg) for leg in legs)
         if ours is None or theirs is None or client is None or parts.share.used:
             return None
         try:
@@ -82,11 +91,11 @@ class ParkedSession:
         except ValueError:  # a text that UTF-8 cannot encode
             return None
         sockets = []
-        for transport in transports:
-            assert isinstance(transport, SocketTransport)
-            sockets.append(transport.socket)
+        for leg in legs:
+            assert isinstance(leg.transport, SocketTransport)
+            sockets.append(leg.transport.socket)
         patience = [float(SILENCE * each.heartbeat) for each in (ours, theirs)]
-        heard = [parts.legs[peer].heard(now) for peer in _PLACES]
+        heard = [leg.heard(now) for leg in legs]
         pumped = handover.pumped
         pumped.watch(holder, (patience[0], patience[1]), (heard[0], heard[1]))
         pumped.adopt(None)
@@ -94,7 +103,8 @@ class ParkedSession:
             handover,
             (sockets[0], sockets[1]),
             data,
-            parts.traffic.metered,
+            parts.carrier.metered,
+            None if parts.amqp010 is None else parts.amqp010.numberings,
             parts.observer.requests,
             parts.report.blocked_since,
         )
@@ -151,11 +161,13 @@ class ParkedSession:
         parts = SessionParts(services, number, name, transports[0], client)
         parts.life.state = SessionState.RELAYING
         parts.connect(transports[1], services)
-        start_oks: dict[bytes, ConnectionStartOk] = {}
+        if self._numberings is not None:
+            parts.speak_amqp010(client, services)
+        start_oks: dict[bytes, Any] = {}
         pumped = self.handover.pumped
-        legs = [parts.legs[peer] for peer in _PLACES]
+        legs = [parts.watched_legs[peer] for peer in _PLACES]
         for place, (leg, each) in enumerate(zip(legs, packed.legs, strict=True)):
-            unpack_leg(each, leg, start_oks)
+            _unpack(each, leg, start_oks)
             transports[place].lend()
             transports[place].received = each.received + pumped.received(place)
             transports[place].progress = each.progress + 1  # a peer that takes nothing has its time anew
@@ -164,11 +176,21 @@ class ParkedSession:
                 leg.note_heard(heard)
         pumped.adopt((legs[0].reader, legs[1].reader), (packed.legs[0].frames, packed.legs[1].frames))
         pumped.show()
-        parts.traffic.metered = self.metered
+        if parts.amqp010 is not None:
+            parts.amqp010.go_on(client, self.metered, self._numberings)
+        elif isinstance(self.metered, SessionMeter):
+            parts.traffic.metered = self.metered
         parts.observer.go_on_with(self._requests)
-        channels = len(legs[0].connection.channels)
-        parts.report.go_on(channels, self._blocked_since, parts.traffic.passage.shown_client)
+        parts.report.go_on(len(packed.legs[0].channels), self._blocked_since, parts.carrier.passage.shown_client)
         return parts
+
+
+def _unpack(packed: AnyPackedLeg, leg: Leg | AMQP010Leg, start_oks: dict[bytes, Any]) -> None:
+    """Have a new leg be as the packed one was."""
+    if isinstance(packed, PackedLeg) and isinstance(leg, Leg):
+        unpack_leg(packed, leg, start_oks)
+    elif isinstance(packed, AMQP010PackedLeg) and isinstance(leg, AMQP010Leg):
+        unpack_amqp010_leg(packed, leg, start_oks)
 
 
 def _client(packed: _Packed, number: int) -> Client:

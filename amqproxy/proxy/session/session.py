@@ -40,6 +40,7 @@ from amqproxy.proxy.session.opening import Opening, receive_opening, with_tls
 from amqproxy.proxy.session.ownership import Handover, Owner, Ownership
 from amqproxy.proxy.session.parked_session import ParkedSession
 from amqproxy.proxy.session.relay import DirectionEnding, Relay
+from amqproxy.proxy.session.session_meter import SessionMeter
 from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
@@ -84,7 +85,6 @@ class Session:
         "_rules",
         "_services",
         "_tunnel",
-        "amqp010",
         "connected_at",
         "is_over",
         "name",
@@ -121,8 +121,6 @@ class Session:
         self._relays: tuple[Relay, Relay] | None = None
         self._nursery: SessionTasks | None = None
         self._tunnel: Tunnel | None = None
-        self.amqp010: AMQP010Traffic | None = None
-        """What passes, if the client speaks AMQP 0-10."""
         self._is_beating = False
 
     # --- its parts
@@ -144,9 +142,13 @@ class Session:
         return self._parts.traffic
 
     @property
+    def amqp010(self) -> AMQP010Traffic | None:
+        """What passes, if the client speaks AMQP 0-10."""
+        return self._parts.amqp010
+
+    @property
     def _carrier(self) -> Traffic | AMQP010Traffic:
-        """What carries the traffic, of the protocol that the client speaks."""
-        return self._traffic if self.amqp010 is None else self.amqp010
+        return self._parts.carrier
 
     @property
     def _report(self) -> SessionReport:
@@ -192,9 +194,9 @@ class Session:
 
     @property
     def meter(self) -> MessageMeter | None:
-        """What counts the messages of the connection, if they are counted; see `refresh`."""
+        """What counts the messages of a connection of 0-9-1, if they are counted; see `refresh`."""
         metered = self._traffic.metered if self._parked is None else self._parked.metered
-        return None if metered is None else metered.meter
+        return metered.meter if isinstance(metered, SessionMeter) else None
 
     @property
     def is_tls(self) -> bool:
@@ -208,7 +210,7 @@ class Session:
     @property
     def watched_legs(self) -> Mapping[Peer, Leg | AMQP010Leg]:
         """The legs, of the protocol that the client speaks."""
-        return self.legs if self.amqp010 is None else self.amqp010.legs
+        return self._parts.watched_legs
 
     @property
     def interceptor(self) -> Interceptor | None:
@@ -305,9 +307,12 @@ class Session:
         try:
             parts = parked.parts(self._services, self.number, self.name)
             tasks = SessionTasks()
-            self._relays = parts.traffic.begin(tasks, self._rules, None, self._announce_hold, self._park)
-            assert parts.traffic.ownership is not None
-            parts.traffic.ownership.go_on(parked.handover)
+            if parts.amqp010 is not None:
+                parts.amqp010.begin(tasks, self._rules, self._announce_hold, self._park, is_parked=True)
+            else:
+                self._relays = parts.traffic.begin(tasks, self._rules, None, self._announce_hold, self._park)
+            assert parts.carrier.ownership is not None
+            parts.carrier.ownership.go_on(parked.handover)
             self._kept_parts, self._nursery = parts, tasks
         except Exception as failure:  # noqa: BLE001 - it is no trouble to the others that come back
             report("session failed", failure, session=self.number)
@@ -395,7 +400,12 @@ class Session:
         for leg in self.legs.values():
             leg.connection.receive_header(CLIENT, HEADER)
         if opening.is_amqp010:
-            await self._serve_amqp010(upstream, opening.data)
+            self._nursery = SessionTasks()
+            self._life.move(SessionEvent.CONNECTED)
+            self._parts.speak_amqp010(self.known, self._services).begin(
+                self._nursery, self._rules, self._announce_hold, self._park
+            )
+            await self._relay(opening.data)
             return
         if opening.is_opaque:
             await self._serve_unread(upstream, opening)
@@ -409,22 +419,27 @@ class Session:
         del opening, handshake, upstream, transport  # a connection may be idle for long
         await self._relay()
 
-    async def _relay(self) -> None:
-        """Relay both directions until they have ended, or the session is parked."""
+    async def _relay(self, received: bytes = b"") -> None:
+        """Relay both directions until they have ended, or the session is parked. `received` is what the client of
+        AMQP 0-10 has sent so far."""
         parts, tasks = self._kept_parts, self._nursery
         assert parts is not None
         assert tasks is not None
-        assert self._relays is not None
-        (inbound, outbound), self._relays = self._relays, None
+        relays, self._relays = self._relays, None
         try:
             async with trio.open_nursery() as nursery:
                 tasks.begin(nursery)
-                nursery.start_soon(self._carry, parts, outbound, nursery.cancel_scope)
-                await self._carry(parts, inbound, nursery.cancel_scope)
+                if parts.amqp010 is not None:
+                    await parts.amqp010.run(nursery, received)
+                else:
+                    assert relays is not None
+                    inbound, outbound = relays
+                    nursery.start_soon(self._carry, parts, outbound, nursery.cancel_scope)
+                    await self._carry(parts, inbound, nursery.cancel_scope)
         finally:
             if self._kept_parts is parts:
                 self._nursery = None
-                parts.traffic.stop()
+                parts.carrier.stop()
 
     def _announce_hold(self, number: int) -> None:
         self._on_hold(self, number)
@@ -445,31 +460,6 @@ class Session:
         if self._tunnel.ended_by is not None:
             by, reason = self._tunnel.ended_by
             self._report.finish(SessionEnd(by, 0, f"{reason}, after {opening.protocol}", is_abnormal=False))
-
-    async def _serve_amqp010(self, upstream: Leg, received: bytes) -> None:
-        """Relay AMQP 0-10."""
-        self.amqp010 = traffic = AMQP010Traffic(
-            self.client.transport,
-            upstream.transport,
-            self.known,
-            self._life,
-            self._closing,
-            self._report,
-            self._scope,
-            self._services,
-            self._share,
-            self._rules,
-            self._announce_hold,
-        )
-        self._nursery = tasks = SessionTasks()
-        self._life.move(SessionEvent.CONNECTED)
-        try:
-            async with trio.open_nursery() as nursery:
-                tasks.begin(nursery)
-                await traffic.run(nursery, tasks, received)
-        finally:
-            self._nursery = None
-            traffic.stop()
 
     async def _open(self) -> Opening | None:
         """Receive the protocol header; None when the client is not served."""

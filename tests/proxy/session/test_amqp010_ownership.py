@@ -18,9 +18,9 @@ from amqproxy.amqp010.commands import ExecutionSync
 from amqproxy.amqp010.controls import ConnectionHeartbeat, SessionCommandPoint, SessionCompleted
 from amqproxy.control.session_entries import connection_entry
 from amqproxy.peer import CLIENT, SERVER
+from amqproxy.proxy import watchdog
 from amqproxy.proxy.session.ownership import Owner
 from amqproxy.proxy.session.session import Session
-from amqproxy.proxy.watchdog import Watchdog
 from amqproxy.pump.pumps import are_available
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -226,20 +226,16 @@ async def test_rules_for_other_clients_do_not_keep_it_from_a_pump(autojump_clock
 
 
 async def test_a_silent_peer_is_noticed(autojump_clock: MockClock) -> None:
-    async with pumped() as stage:
-        watchdog = Watchdog(stage.limits)
-        for _ in range(2):
-            watchdog.begin_round()
-            watchdog.look(stage.session, trio.current_time())
+    async with pumped() as stage, trio.open_nursery() as nursery:
+        nursery.start_soon(watchdog.watch, {1: stage.session}, stage.limits, stage.silent)
+        for _ in range(4):
             await trio.sleep(100)
             await play(stage, STEADY[:2])
         assert owner(stage) is Owner.PUMP, "both have been heard"
-        watchdog.look(stage.session, trio.current_time())
-        await trio.sleep(130)
-        watchdog.look(stage.session, trio.current_time())
         with trio.fail_after(1000):
             await stage.is_over.wait()
         assert stage.end == ("proxy", "none")
+        nursery.cancel_scope.cancel()
 
 
 async def test_what_is_counted_is_known_at_once(autojump_clock: MockClock) -> None:

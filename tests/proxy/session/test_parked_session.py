@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -20,6 +19,7 @@ from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.pump.pumps import IDLE_AFTER, are_available
 from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
+from tests.proxy.session.collector import without_collector
 from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -31,16 +31,6 @@ PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
 def most_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pump keeps a connection for as long as it may."""
     monkeypatch.setattr(staging, "frames_a_pump", 1_000_000)
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def kept() -> int:
