@@ -752,6 +752,7 @@ class Session:
             self._nursery.start_soon(self._send_heartbeat)
 
     async def _send_heartbeat(self) -> None:
+        self.recall()  # one relay had perhaps offered the connection, and the other one handed it over meanwhile
         upstream = self.legs[SERVER]
         if self.amqp010 is not None:
             await self.amqp010.send_heartbeat()

@@ -155,6 +155,20 @@ async def test_what_is_done_from_outside_brings_it_back_with_all_that_was_on_its
 
 
 @needs_pump
+async def test_a_heartbeat_of_ours_waits_until_no_pump_sends(autojump_clock: MockClock) -> None:
+    async with pumped() as stage:
+        session = stage.session
+        session._is_beating = True  # as since a moment before the hand-over
+        session.recall()
+        await stage.play(f">> {PUBLISH}\n<< heartbeat")
+        assert owner(stage) is Owner.PUMP
+        assert session._nursery is not None
+        session._nursery.start_soon(session._send_heartbeat)
+        await stage.play("broker: heartbeat")
+        assert owner(stage) is Owner.RELAYS
+
+
+@needs_pump
 async def test_what_is_cancelled_ends_with_its_own_sockets(autojump_clock: MockClock) -> None:
     async with pumped() as stage:
         stage.session.close("enough")
