@@ -19,6 +19,17 @@ MOST_PATTERN = 255
 MOST_TEXT = 4096
 """Characters of a text that LIKE looks at: of a longer one it is unknown. The time grows with those of both."""
 
+MOST_SOUGHT = 255
+"""Characters of what has `_` in it, and is looked for anywhere in a text: by all LIKEs of a selector together. All may
+be looked at for each character of the text.
+"""
+
+_LONGEST = 64
+"""Characters of an integer that is read at all."""
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+"""Integers are of 64 bits, as in Java: those that grow without bound take time without bound."""
+
 _LIKE_COST = 64
 
 Lookup = Callable[[str], Any]
@@ -105,6 +116,7 @@ class _Parser:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
+        self._sought = 0
 
     def selector(self) -> Node:
         """All of it."""
@@ -182,6 +194,9 @@ class _Parser:
         pattern = self._text()
         escape = self._text() if self._takes("ESCAPE") else ""
         segments = _segments(pattern, escape)
+        self._sought += sum([_length(each) for each in segments[1 : len(segments) - 1] if _is_vague(each)])
+        if self._sought > MOST_SOUGHT:
+            raise SelectorError(f"LIKE with _ in more than {MOST_SOUGHT} characters between percent signs")
 
         def node(lookup: Lookup) -> bool | None:
             value = left(lookup)
@@ -238,9 +253,9 @@ class _Parser:
             case "text":
                 value = _unquoted(token.text)
             case "integer":
-                value = int(token.text.rstrip("lL"))
+                value = _integer(token, 10)
             case "hex":
-                value = int(token.text.rstrip("lL"), 16)
+                value = _integer(token, 16)
             case "float":
                 value = float(token.text.rstrip("fFdD"))
             case "word":
@@ -262,6 +277,14 @@ class _Parser:
         self._needs(")")
         self._depth -= 1
         return node
+
+
+def _integer(token: Token, base: int) -> int:
+    text = token.text.rstrip("lL")
+    value = int(text, base) if len(text) <= _LONGEST else -_LEAST + 1
+    if value > -_LEAST:  # that which has its sign before it, too
+        raise SelectorError(f"{token.text[:_LONGEST]} at character {token.place + 1}, which is more than 64 bits hold")
+    return value
 
 
 def _unquoted(text: str) -> str:
@@ -351,6 +374,8 @@ def _calculated(first: Node, others: list[Calculation]) -> Node:
                 value = calculate(value, operand)
             except (OverflowError, ZeroDivisionError):
                 return None
+            if type(value) is int and not _LEAST <= value <= _MOST:
+                return None
         result: int | float | None = value
         return result
 
@@ -405,6 +430,11 @@ def _is_like(text: str, segments: list[Segment]) -> bool:
         at = found.end()
     length = len(text) - _length(last)
     return length >= at and last.fullmatch(text, length) is not None
+
+
+def _is_vague(segment: Segment) -> bool:
+    """Does it match any character somewhere?"""
+    return "." in re.sub(r"\\.", "", segment.pattern, flags=re.DOTALL)
 
 
 def _length(segment: Segment) -> int:

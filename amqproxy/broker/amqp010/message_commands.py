@@ -47,6 +47,9 @@ from amqproxy.conversion.header_tables import table_of
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions of one session."""
 
+READING = 4
+"""How many times as much it costs of a turn to read a selector as to go over a message with it."""
+
 SELECTORS = "x-filter-jms-selector", "x-apache-selector"
 """The arguments that have it: of Qpid's Java peers, and of its others."""
 
@@ -62,6 +65,8 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     queue = vhost.queue(name, session)
     arguments = table_of(command.arguments) if command.arguments is not None else Table()
     selector = _selector(arguments)
+    if selector is not None:
+        vhost.work.quantum.left -= READING * selector.cost
     accepts = (command.accept_mode or AcceptMode.EXPLICIT) == AcceptMode.EXPLICIT
     acquires = (command.acquire_mode or AcquireMode.PRE_ACQUIRED) == AcquireMode.PRE_ACQUIRED
     is_read = not acquires and queue.type == "stream"  # which is always only read

@@ -221,6 +221,37 @@ def test_like_of_a_long_text_is_unknown() -> None:
     assert not JmsSelector("long NOT LIKE 'x%'").matches(found.get)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_chosen"),
+    [
+        ("n = 9223372036854775807", True),
+        ("-n > -9223372036854775808", True),
+        ("n + 1 > 0", False),
+        ("NOT n + 1 > 0", False),  # it is unknown
+        ("n * 2.0 > 0", True),
+        ("-9223372036854775808 < n", True),
+    ],
+)
+def test_integers_are_of_64_bits(text: str, is_chosen: bool) -> None:
+    assert JmsSelector(text).matches({"n": 2**63 - 1}.get) is is_chosen
+
+
+@pytest.mark.parametrize("number", ["9223372036854775809", "0x8000000000000001", "9" * 4000])
+def test_larger_ones_are_none(number: str) -> None:
+    with pytest.raises(SelectorError, match="more than 64 bits hold"):
+        JmsSelector(f"n = {number}")
+
+
+def test_what_all_likes_look_for_anywhere_is_bounded() -> None:
+    part = "_" * 60
+    four = " OR ".join([f"a LIKE '%{part}%'"] * 4)
+    assert JmsSelector(four).matches({"a": part}.get)
+    with pytest.raises(SelectorError, match="more than 255 characters between percent signs"):
+        JmsSelector(f"{four} OR a LIKE '%{part}x%'")
+    exact = "x!_" * 60
+    assert JmsSelector(" OR ".join([f"a LIKE '%{exact}%' ESCAPE '!'"] * 9)).matches({"a": "x_" * 60}.get)
+
+
 def test_the_cost_grows_with_what_there_is_to_do() -> None:
     costs = [JmsSelector(text).cost for text in ("n = 5", "n = 5 OR n = 6", "s LIKE '%x%'")]
     assert costs == sorted(set(costs))
