@@ -24,13 +24,13 @@ MODULES = ("alternate_exchange", "broker", "dtx", "example", "exchange", "messag
 
 def run_suite(port: int, directory: Path, *modules: str) -> dict[str, str]:
     """What came of each test, "pass" or the failure's text; of all `MODULES` where none is named."""
-    python = _python()
-    library = _library(python)
+    interpreter = python()
+    installed = library(interpreter)
     report = directory / "report.xml"
-    command = [python, library / "bin" / "qpid-python-test", "-b", f"127.0.0.1:{port}", "-x", report]
+    command = [interpreter, installed / "bin" / "qpid-python-test", "-b", f"127.0.0.1:{port}", "-x", report]
     for module in modules or MODULES:
         command += ["-m", f"qpid_tests.broker_0_10.{module}"]
-    environment = os.environ | {"PYTHONPATH": f"{library}:{STAND_INS}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": f"{installed}:{STAND_INS}", "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTHONHOME", None)
     done = subprocess.run(
         command, env=environment, cwd=directory, capture_output=True, text=True, timeout=DEADLINE, check=False
@@ -44,7 +44,8 @@ def run_suite(port: int, directory: Path, *modules: str) -> dict[str, str]:
     return results
 
 
-def _python() -> str:
+def python() -> str:
+    """A Python 2.7; ends the test that asks where there is none."""
     installed = sorted(Path.home().glob(".pyenv/versions/2.7.*/bin/python2.7"))  # what pyenv has in PATH may not work
     found = str(installed[-1]) if installed else shutil.which("python2.7")
     if found is None:
@@ -52,7 +53,7 @@ def _python() -> str:
     return found
 
 
-def _library(python: str) -> Path:
+def library(interpreter: str) -> Path:
     """Where qpid-python is installed, once."""
     library = DIRECTORY / "python"
     DIRECTORY.mkdir(parents=True, exist_ok=True)
@@ -62,5 +63,5 @@ def _library(python: str) -> Path:
             requirements = DIRECTORY / "requirements.txt"
             requirements.write_text(PACKAGE.format(digest=DIGEST))
             options = ["--quiet", "--no-deps", "--require-hashes", "--target", str(library)]
-            subprocess.run([python, "-m", "pip", "install", *options, "-r", str(requirements)], check=True)
+            subprocess.run([interpreter, "-m", "pip", "install", *options, "-r", str(requirements)], check=True)
     return library
