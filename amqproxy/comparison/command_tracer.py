@@ -282,8 +282,8 @@ class CommandTracer:
         fields = self._content_fields(event)
         if event.queue is not None:
             fields["queue"] = self._names.value(json_value(event.queue))
-        if event.awaits is False:
-            fields["outcome"] = "auto-acked"
+        if event.outcome is not None:
+            fields["outcome"] = event.outcome
         is_get = isinstance(method, BasicGetOk)
         name = _GOT
         if isinstance(method, BasicDeliver | TransferDelivery):

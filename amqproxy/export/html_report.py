@@ -235,6 +235,7 @@ OUTCOMES = {
     "returned": "publishes returned",
     "open_publishes": "publishes not settled when their channel ended",
     "auto_acked": "deliveries without acknowledgement",
+    "browsed": "deliveries that were browsed",
     "acked": "deliveries acked",
     "rejected": "deliveries nacked or rejected",
     "recovered": "deliveries recovered",

@@ -149,7 +149,7 @@ class EventRows(PendingRows):
                 event.epoch,
                 "get" if is_get else "deliver",
                 "server",
-                None,
+                "browsed" if event.is_browsed and event.awaits is False else None,
                 tag,
                 tag,
                 None if is_get else method.consumer_tag,  # type: ignore[union-attr]

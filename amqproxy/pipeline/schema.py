@@ -313,7 +313,7 @@ DELIVERIES = _table(
     _DIGEST,
     ("headers", STRING, "property headers: the table, JSON object"),
     _ALL_PROPERTIES,
-    ("outcome", STRING, "acked, nacked, rejected, recovered, auto-acked, open or unknown"),
+    ("outcome", STRING, "acked, nacked, rejected, recovered, auto-acked, browsed, open or unknown"),
     ("requeue", BOOLEAN, "of one that was refused: whether the queue gets it back"),
     ("settled_ns", LONG, "when that was known, ns since 1970"),
     ("latency_ns", LONG, "from delivery to outcome, ns"),

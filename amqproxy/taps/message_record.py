@@ -20,7 +20,7 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
       "confirmed", "nacked", "committed", "rolled back", or "sent" where nothing becomes of it; `code` and `reason` are
       of basic.return, when it was returned.
     - "deliver", "get": `delivery_tag`, `consumer_tag`, `queue` if it is known. The outcome is "acked", "nacked",
-      "rejected", "recovered", or "auto-acked"; `requeue` is whether the queue gets it back.
+      "rejected", "recovered", "auto-acked" or "browsed"; `requeue` is whether the queue gets it back.
     - "return": a basic.return; `number` is the publish, if only one can be meant.
     - "request": `method`, `arguments`, and of the reply `reply` and `reply_arguments`. The outcome is "answered",
       "unanswered" when the channel ended first, or "sent" where it gets no reply.

@@ -206,8 +206,8 @@ class MessageRecorder:
         record.queue = json_value(event.queue)
         record.redelivered = method.redelivered
         self._with_content(record, event)
-        if event.awaits is False:
-            record.outcome = "auto-acked"
+        if event.outcome is not None:
+            record.outcome = event.outcome
             self._records.append(record)
         elif method.delivery_tag is None:
             record.outcome = "unknown"

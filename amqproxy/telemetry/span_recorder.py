@@ -220,8 +220,8 @@ class SpanRecorder:
         span.queue = event.queue
         span.delivery_tag = method.delivery_tag
         span.is_redelivered = method.redelivered
-        if event.awaits is False:
-            self._finish_at_once(span, "auto-acked")
+        if event.outcome is not None:
+            self._finish_at_once(span, event.outcome)
         elif method.delivery_tag is None:
             self._finish_at_once(span, "unknown")
         else:

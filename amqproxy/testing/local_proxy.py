@@ -49,7 +49,7 @@ OPEN_TIME = 1.0
 """Seconds that an assertion waits for messages that are still open."""
 
 _CONFIRMED = ("confirmed", "committed")
-_ACKED = ("acked", "auto-acked")
+_ACKED = ("acked", "auto-acked", "browsed")
 
 
 class LocalProxy:
@@ -168,7 +168,7 @@ class LocalProxy:
         self._assert_all("publish", _CONFIRMED, "confirmed", expression, timeout)
 
     def assert_all_acked(self, expression: str = "", *, timeout: float = OPEN_TIME) -> None:
-        """Was each delivery, of those for which `expression` holds, acknowledged by its consumer, or auto-acked?
+        """Was each delivery, of those for which `expression` holds, acknowledged, auto-acked or browsed?
 
         Those that are still open have `timeout` seconds for it.
         """

@@ -322,7 +322,8 @@ class Collector:
         self.totals["delivered"] += 1
         self.totals["got"] += isinstance(method, BasicGetOk)
         self.totals["redelivered"] += method.redelivered
-        self.totals["auto_acked"] += event.awaits is False
+        self.totals["auto_acked"] += event.outcome == "auto-acked"
+        self.totals["browsed"] += event.outcome == "browsed"
         self.totals["unknown"] += event.awaits is not False and method.delivery_tag is None
         self.timeline.add(event.ts_ns, DELIVERED)
         self.top_queues.add(event.queue, 1, event.size, int(method.redelivered))

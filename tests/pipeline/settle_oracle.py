@@ -67,7 +67,8 @@ class Oracle:
     # --- deliveries
 
     def on_deliver(self, row: Row) -> None:
-        delivery = {**row, "outcome": "auto-acked" if row["awaits"] is False else None, "settled_ns": None}
+        delivery = {**row, "settled_ns": None}
+        delivery["outcome"] = row.get("outcome") or "auto-acked" if row["awaits"] is False else None
         delivery["settled_requeue"] = None
         self.deliveries.append(delivery)
         self.delivered[_key(row, row["number"])].append(delivery)

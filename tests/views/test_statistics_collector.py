@@ -78,6 +78,7 @@ def recount(found: list[MessageRecord]) -> dict[str, int]:
         "got": sum(each.type == "get" for each in found),
         "redelivered": sum(each.redelivered for each in deliveries),
         "auto_acked": outcomes["auto-acked"],
+        "browsed": outcomes["browsed"],
         "acked": outcomes["acked"],
         "rejected": outcomes["rejected"] + outcomes["nacked"],
         "recovered": outcomes["recovered"],
@@ -304,6 +305,7 @@ def test_figures_of_0_10_are_those_of_its_records(name: str, expression: str | N
         ("recovered", "deliver", "recovered"),
         ("rejected", "deliver", "rejected"),
         ("auto_acked", "deliver", "auto-acked"),
+        ("browsed", "deliver", "browsed"),
     ):
         assert totals[total] == outcomes[kind, outcome]
     if wanted is None:

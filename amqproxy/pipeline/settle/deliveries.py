@@ -105,7 +105,7 @@ class Deliveries:
             text = (_BY_BOTH if journeys.has_alike else _BY_CONTENT).replace("{by_content}", journeys.by_content)
             linked = batch.sql(text, who=who, once=once, window_ns=journeys.window_ns, **links)
         outcome = f"""
-            SELECT *, CASE WHEN NOT awaits THEN 'auto-acked'
+            SELECT *, CASE WHEN NOT awaits THEN coalesce(stamp, 'auto-acked')
                 ELSE coalesce(settlement, CASE WHEN {is_given_up(age_ns)} THEN 'unknown' END) END AS outcome
             FROM ({_ROWS})
         """

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from operator import attrgetter
 
 from amqproxy.amqp010.command_ids import id_of
-from amqproxy.amqp010.domains import AcceptMode
+from amqproxy.amqp010.domains import AcceptMode, AcquireMode
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.taps.amqp010_trace.branches import BranchWork
 from amqproxy.taps.amqp010_trace.command_numbers import CommandNumbers
@@ -86,6 +86,7 @@ class DeliveredTransfers:
                 digest=command.digest,
                 queue=self._queues.get(method.consumer_tag),
                 awaits=awaits,
+                is_browsed=command.method.acquire_mode == AcquireMode.NOT_ACQUIRED,
             )
         )
         if not awaits or position is None:

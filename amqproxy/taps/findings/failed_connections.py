@@ -18,7 +18,7 @@ class FrameAfterClose(Detector):
 
     kind = "frame-after-close"
     severity = Severity.ERROR
-    why = "RabbitMQ closes the whole connection: its other channels end too."
+    why = "The broker closes the whole connection: its other channels end too."
     remedy = "Send nothing on a channel once it is closed; where threads share a channel, give each its own."
 
     @on(ConnectionClosed)

@@ -15,7 +15,7 @@ class InequivalentDeclare(Detector):
 
     kind = "inequivalent-declare"
     severity = Severity.ERROR
-    why = "RabbitMQ closes the channel with 406, and the program that declares it so does not start."
+    why = "The broker closes the channel, and the program that declares it so does not start."
     remedy = "Declare it alike everywhere; to change it, delete it first, or set the difference by a policy."
 
     @on(ChannelClosed)

@@ -17,8 +17,8 @@ class LateAck(Detector):
 
     kind = "late-ack"
     severity = Severity.WARNING
-    why = "After 30 minutes (consumer_timeout) RabbitMQ closes the channel and delivers the message again."
-    remedy = "Do long work in smaller steps, with a smaller prefetch, or raise consumer_timeout for that queue."
+    why = "A broker may close the channel then, and deliver the message again: RabbitMQ does after 30 minutes."
+    remedy = "Do long work in smaller steps, with a smaller prefetch, or raise the queue's consumer_timeout."
 
     @on(DeliveriesSettled)
     def _on_settled(self, event: DeliveriesSettled) -> str | None:

@@ -36,7 +36,7 @@ class GuestLogin(Detector):
 
     kind = "guest-login"
     severity = Severity.WARNING
-    why = "guest has all permissions and a well-known password; by default RabbitMQ takes it on loopback only."
+    why = "guest has all permissions and a well-known password; RabbitMQ by default takes it on loopback only."
     remedy = "Give each program a user of its own, and delete guest."
 
     @on(ConnectionOpened)

@@ -12,7 +12,7 @@ class UnknownAck(Detector):
 
     kind = "unknown-ack"
     severity = Severity.ERROR
-    why = "RabbitMQ closes the channel with 406: all that is open on it is delivered again."
+    why = "The broker closes the channel (RabbitMQ with 406): all that is open on it is delivered again."
     remedy = "Settle each delivery once, and none of a consumer with no_ack; look for a second ack in error paths."
 
     def __init__(self, observed: ObservedConnection) -> None:
@@ -42,7 +42,7 @@ class AckOnWrongChannel(Detector):
 
     kind = "ack-on-wrong-channel"
     severity = Severity.ERROR
-    why = "Delivery tags belong to their channel: RabbitMQ closes the other one, and the delivery stays open."
+    why = "Delivery tags belong to their channel: the broker closes the other one, and the delivery stays open."
     remedy = "Settle deliveries on the channel that they came on; a channel is for one thread only."
 
     @on(DeliveriesSettled)

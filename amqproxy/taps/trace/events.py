@@ -234,7 +234,8 @@ class PublishesSettled(ChannelEventBase, frozen=True, kw_only=True):
 class MessageDelivered(ChannelEventBase, frozen=True, kw_only=True):
     """basic.deliver or basic.get-ok, complete. `queue` is the consumer's, or the one that basic.get named.
 
-    `awaits` is whether the client has to settle it: of 0-10, whether its accept-mode is explicit.
+    `awaits` is whether the client has to settle it: of 0-10, whether its accept-mode is explicit. `is_browsed` is
+    whether it stays in its queue, which is only shown (acquire-mode not-acquired).
     """
 
     method: DeliveryMethod
@@ -244,8 +245,16 @@ class MessageDelivered(ChannelEventBase, frozen=True, kw_only=True):
     digest: bytes = b""
     queue: str | None
     awaits: bool | None
+    is_browsed: bool = False
     latency_ns: int | None = None
     """Of a basic.get: the time since it was sent."""
+
+    @property
+    def outcome(self) -> str | None:
+        """What became of it as it was sent: auto-acked or browsed; None where that is not all."""
+        if self.awaits is not False:
+            return None
+        return "browsed" if self.is_browsed else "auto-acked"
 
 
 class DeliveriesSettled(ChannelEventBase, frozen=True, kw_only=True):

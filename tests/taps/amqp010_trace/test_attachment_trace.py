@@ -195,8 +195,19 @@ def test_with_accept_mode_none_no_settlement_is_awaited() -> None:
     traced.subscribe(accept_mode=1)
     (event,) = traced.deliver(accept_mode=1)
     assert isinstance(event, MessageDelivered)
-    assert event.awaits is False
+    assert (event.awaits, event.outcome) == (False, "auto-acked")
     assert traced.trace.channels[1].unacked == 0
+
+
+def test_what_is_browsed_stays_in_its_queue() -> None:
+    traced = TracedAMQP010(1)
+    (browsed,) = traced.deliver(accept_mode=1, acquire_mode=1)
+    (may_be_acquired,) = traced.deliver(acquire_mode=1)
+    assert isinstance(browsed, MessageDelivered)
+    assert isinstance(may_be_acquired, MessageDelivered)
+    assert (browsed.awaits, browsed.outcome) == (False, "browsed")
+    assert (may_be_acquired.awaits, may_be_acquired.outcome) == (True, None)
+    assert traced.trace.channels[1].unacked == 1
 
 
 def test_of_a_delivery_that_is_sent_again_the_first_ends_before_it() -> None:

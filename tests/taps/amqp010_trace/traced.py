@@ -111,8 +111,10 @@ class TracedAMQP010:
             MessageSubscribe(queue=queue, destination=destination, accept_mode=accept_mode, acquire_mode=0)
         )
 
-    def deliver(self, destination: str = "d", *, accept_mode: int = 0, channel: int = 1) -> list[TraceEvent]:
-        transfer = MessageTransfer(destination=destination, accept_mode=accept_mode, acquire_mode=0)
+    def deliver(
+        self, destination: str = "d", *, accept_mode: int = 0, acquire_mode: int = 0, channel: int = 1
+    ) -> list[TraceEvent]:
+        transfer = MessageTransfer(destination=destination, accept_mode=accept_mode, acquire_mode=acquire_mode)
         header = Header((DeliveryProperties(exchange="x", routing_key="k", redelivered=True),))
         return self.server(transfer, channel=channel, header=header, body=b"hello")
 

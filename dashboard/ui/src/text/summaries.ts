@@ -127,7 +127,7 @@ export function outcomeText(row: MessageRow): string {
   return parts.join(' ')
 }
 
-const GOOD = new Set(['confirmed', 'acked', 'committed', 'answered', 'opened', 'auto-acked', 'unblocked', 'resumed'])
+const GOOD = new Set(['confirmed', 'acked', 'committed', 'answered', 'opened', 'auto-acked', 'browsed', 'unblocked', 'resumed'])
 const BAD = new Set(['nacked', 'rejected', 'returned', 'unknown tag', 'rolled back', 'unanswered'])
 
 /** How well it went: shown as a sign before the outcome, and by its colour. */
