@@ -47,6 +47,8 @@ COMPILED = (
     "amqproxy/amqp091/commands.py",
     "amqproxy/broker/amqp010/completions.py",
     "amqproxy/broker/amqp010/connection.py",
+    "amqproxy/broker/amqp010/header_places.py",
+    "amqproxy/broker/amqp010/header_shape.py",
     "amqproxy/broker/amqp010/session.py",
     "amqproxy/broker/amqp010/session_deliveries.py",
     "amqproxy/broker/amqp010/session_publisher.py",

@@ -24,7 +24,7 @@ from bench import load, peers
 from bench.peers import Proxy
 from bench.report import Goal, Missing, Row, in_turns, progress
 from bench.talk import DEADLINE
-from bench.talk_0_10 import MARK, RECEIVE, Session, transfer
+from bench.talk_0_10 import MARK, RECEIVE, Session, transfer, transfers_of_jms
 
 GOAL = Goal(2.0)
 CPU_GOAL = Goal(0.5, is_most=True)
@@ -42,7 +42,8 @@ MICROSECOND = 1e-6
 class Flow(NamedTuple):
     """What is sent. With `accepts` every so many messages are accepted by the consumer at once, and by the broker.
 
-    Without a consumer all wait in the queue in the end; without a publisher they do so in the beginning.
+    As those `of_jms`, messages have each a message-id and a timestamp. Without a consumer all wait in the queue in the
+    end; without a publisher they do so in the beginning.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Flow(NamedTuple):
     accepts: int = 0
     publishes: bool = True
     consumes: bool = True
+    of_jms: bool = False
 
 
 FLOWS = (
@@ -62,6 +64,7 @@ FLOWS = (
     Flow("both, no accept, 1 KiB", 1024, MOST),
     Flow("both, accepts of 50, 100 B", 100, MOST, 50),
     Flow("both, accepts of 1, 100 B", 100, MOST, 1),
+    Flow("both, headers as of JMS, 100 B", 100, MOST, of_jms=True),
 )
 
 
@@ -149,7 +152,10 @@ def _publish(broker: Proxy, vhost: str, flow: Flow, wait: Callable[[float], bool
     session = Session(broker.port, vhost)
     one = transfer(QUEUE, flow.size, accepts=flow.accepts > 0)
     count = max(1, AT_ONCE // len(one))
-    data = one * count
+    data = memoryview(one * count)
+    if flow.of_jms:
+        data = memoryview(transfers_of_jms(QUEUE, flow.size, flow.messages))
+    size = len(data) // (flow.messages if flow.of_jms else count)
     if not wait(DEADLINE):
         raise ValueError("the consumer never came")
     began = time.monotonic()
@@ -160,7 +166,8 @@ def _publish(broker: Proxy, vhost: str, flow: Flow, wait: Callable[[float], bool
         while sent - taken.value > BEHIND:
             time.sleep(0.0002)
         some = min(count, flow.messages - sent)
-        session.sock.sendall(data if some == count else one * some)
+        start = sent if flow.of_jms else 0
+        session.sock.sendall(data[start * size : (start + some) * size])
         sent += some
     session.sync()
     reading.join(DEADLINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from uuid import UUID
 
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
 from amqproxy.amqp010.commands import (
@@ -45,6 +46,8 @@ INFINITE = 0xFFFF_FFFF
 RECEIVE = 256 * 1024
 MARK = bytes.fromhex("f7b1d2a90c5e8346")
 """What each body begins with, and nothing else has: so messages are counted in bytes that are not decoded."""
+
+_TIME, _ID = 1_760_000_000_001, bytes.fromhex("c1a05f37e2b84d619f3c7a0e5d214b86")
 
 _COMPLETIONS = bytes([each in (SessionCompleted, SessionDetached, ExecutionException) for each in BY_INDEX])
 
@@ -203,3 +206,27 @@ def transfer(queue: str, size: int, *, accepts: bool) -> bytes:
     mode = AcceptMode.EXPLICIT if accepts else AcceptMode.NONE
     command = MessageTransfer("", mode, AcquireMode.PRE_ACQUIRED)
     return Assembly(CHANNEL, command, Header(entries), MARK + bytes(size - len(MARK))).encode(FRAME_MAX)
+
+
+def transfers_of_jms(queue: str, size: int, count: int) -> bytes:
+    """The frames of so many, each with a message-id and a timestamp of its own, as JMS has it."""
+    entries = (
+        DeliveryProperties(priority=4, delivery_mode=1, timestamp=_TIME, routing_key=queue),
+        MessageProperties(
+            content_length=size,
+            message_id=UUID(bytes=_ID),
+            content_type="application/octet-stream",
+            user_id=b"guest",
+            application_headers=Map({"JMS_QPID_DESTTYPE": 0}),
+        ),
+    )
+    command = MessageTransfer("", AcceptMode.NONE, AcquireMode.PRE_ACQUIRED)
+    data = Assembly(CHANNEL, command, Header(entries), MARK + bytes(size - len(MARK))).encode(FRAME_MAX)
+    before, rest = data.split(_TIME.to_bytes(8))
+    between, behind = rest.split(_ID)
+    return b"".join(
+        [
+            b"".join((before, (_TIME + number).to_bytes(8), between, _ID[:12], number.to_bytes(4), behind))
+            for number in range(count)
+        ]
+    )

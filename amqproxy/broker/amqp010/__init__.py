@@ -11,6 +11,7 @@ what is not acquired, a `selecting_consumer` what a `jms_selector` chooses by a 
 `orphans` empties queues that go. A session whose client is gone has a `detachment` in place of a connection, and a
 `replay` of what the client has not confirmed.
 
-Messages are held as 0-9-1 has them: `message_conversion` translates (see `amqproxy.conversion`), `declare_arguments`
-does so for arguments, and `exceptions` for errors. `owners` and `command_session` are the ways back up.
+Messages are held as 0-9-1 has them: `message_conversion` translates (see `amqproxy.conversion`), once for all headers
+of one `header_shape`, which differ in their `header_places` only; `declare_arguments` does so for arguments, and
+`exceptions` for errors. `owners` and `command_session` are the ways back up.
 """

@@ -12,6 +12,7 @@ cdef class Completions:
     cdef dict _incomplete
     cdef object _begun
     cdef object _syncs
+    cdef long long _accepts_next
     cdef CommandIds _to_accept
     cdef dict _accepted_along
     cdef CommandIds _accepted

@@ -34,6 +34,8 @@ class Completions:
         self._begun: deque[int] = deque()
         """The same in their order, and some that are complete: a dict finds its first behind all that it had."""
         self._syncs: deque[int] = deque()
+        self._accepts_next = -1
+        """The last one to be accepted, which mostly is the next one to be complete."""
         self._to_accept = CommandIds()
         self._accepted_along: dict[int, CommandIds] = {}
         self._accepted = CommandIds()
@@ -78,6 +80,12 @@ class Completions:
         self._pass_complete()
 
     def _note(self, start: cython.longlong, stop: cython.longlong) -> None:
+        if self._accepts_next >= 0:
+            if start == self._accepts_next and stop == start + 1:
+                self._accepted.extend(start, stop)
+            else:
+                self._to_accept.extend(self._accepts_next, self._accepts_next + 1)
+            self._accepts_next = -1
         if self._accepted_along:
             self._accept_along(start, stop)
         elif self._to_accept:
@@ -112,8 +120,12 @@ class Completions:
 
     def accept(self, position: cython.longlong, earlier: CommandIds | None = None) -> None:
         """A transfer is to be accepted once it is complete, and with it `earlier` ones, parts of the same message."""
-        self._to_accept.extend(position, position + 1)
+        if self._accepts_next >= 0:
+            self._to_accept.extend(self._accepts_next, self._accepts_next + 1)
+        self._accepts_next = position
         if earlier:
+            self._to_accept.extend(position, position + 1)
+            self._accepts_next = -1
             self._accepted_along[position] = earlier
 
     def known(self, ids: Iterable[range]) -> None:

@@ -8,7 +8,7 @@ from amqproxy.broker.connection.output cimport OutputBuffer
 from amqproxy.broker.work cimport Quantum
 
 cdef object _OPEN
-cdef int _TRANSFER
+cdef int _TRANSFER, _BODY, _WHOLE_SEGMENT, _FIRST, _LAST
 
 
 cdef class Amqp010Connection:
@@ -28,6 +28,8 @@ cdef class Amqp010Connection:
     cdef FrameReader _reader
 
     cdef _take(self, list[Frame] frames, double now)
+    cdef _take_control(self, Assembly assembly, double now)
+    cdef bint _take_transfer(self, Frame command, Frame header, Frame body, double now) except -1
     cpdef to_end_turn(self, object session)
     cpdef is_costly(self)
     cdef _end_turns(self)

@@ -1,6 +1,8 @@
 # What C sees of `session`. The rest is in `__dict__`.
 
 from amqproxy.amqp010.assembly cimport Assembly
+from amqproxy.amqp010.command_ids cimport id_of, position_of
+from amqproxy.amqp010.frame cimport Frame
 from amqproxy.broker.amqp010.completions cimport Completions
 from amqproxy.broker.amqp010.session_deliveries cimport SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher cimport SessionPublisher
@@ -18,5 +20,9 @@ cdef class BrokerSession:
     cdef object _seen
 
     cpdef receive(self, Assembly assembly, double now)
+    cpdef bint receive_known(self, Frame command, Frame header, Frame body, double now) except -1
     cdef _execute(self, Assembly assembly, object command, long long position, double now)
+    cdef bint _accept(self, object accept, double now) except -1
+    cpdef take_completed(self, object completed, double now)
+    cdef list[range] _ranges(self, object commands, long long near)
     cdef _complete(self, long long start, long long stop)

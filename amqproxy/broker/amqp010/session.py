@@ -31,6 +31,7 @@ from amqproxy.amqp010.errors import (
     ResourceDeleted,
     Scope,
 )
+from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Command, Control
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.structs import Struct
@@ -162,6 +163,26 @@ class BrokerSession:
         except (ProtocolError, ProtocolError091) as error:
             self.fail(error, position, command, now)
 
+    def receive_known(self, command: Frame, header: Frame, body: Frame, now: float) -> cython.bint:
+        """Take a whole message.transfer of one frame for each segment, if it is as ones before; False where it is not:
+        then it has to be put together.
+        """
+        position = self._next
+        if position is None or position < self._seen or self.sender.is_over:
+            return False
+        publisher = self.publisher
+        if body.length() > publisher.largest or not publisher.knows(command, header):
+            return False
+        self._next = self._seen = position + 1
+        try:
+            if publisher.transfer_known(header, body.payload_bytes(), position, now):
+                self._complete(position, position + 1)
+            else:
+                self.connection.to_end_turn(self)
+        except (ProtocolError, ProtocolError091) as error:
+            self.fail(error, position, command.method, now)
+        return True
+
     def _execute(self, assembly: Assembly, command: Command, position: cython.longlong, now: float) -> None:
         if type(command) is MessageTransfer:
             if self.publisher.transfer(assembly, position, now):
@@ -180,11 +201,11 @@ class BrokerSession:
         if not handler(self, command, position, now):
             self.complete(position)
 
-    def _accept(self, accept: MessageAccept, now: float) -> bool:
+    def _accept(self, accept: MessageAccept, now: float) -> cython.bint:
         """Take an accept that belongs to every message; False where it takes more than that."""
         if self.transaction is not None or accept.transfers is None:
             return False
-        return self.deliveries.accept_few(self.ranges(accept.transfers), now)
+        return self.deliveries.accept_few(self._ranges(accept.transfers, self.sender.position), now)
 
     def do(self, job: Job, now: float) -> None:
         """Do a job before anything more that the client asks for."""
@@ -236,7 +257,7 @@ class BrokerSession:
         self._complete(positions.start, positions.stop)
 
     def _complete(self, start: cython.longlong, stop: cython.longlong) -> None:
-        if self.is_over:
+        if self.sender.is_over:
             return
         completions = self.completions
         is_to_report = not completions.is_new
@@ -298,7 +319,7 @@ class BrokerSession:
         """Take that the client has completed commands: this belongs to every message."""
         if completed.commands is None:
             return
-        ranges = self.ranges(completed.commands)
+        ranges = self._ranges(completed.commands, self.sender.position)
         if len(ranges) > 1:
             self.vhost.work.quantum.left -= len(ranges)
         if len(self.sender.replay):
@@ -328,7 +349,7 @@ class BrokerSession:
         """The positions of transfers that a client refers to."""
         return self._ranges(commands, self.sender.position)
 
-    def _ranges(self, commands: SequenceSet, near: int) -> list[range]:
+    def _ranges(self, commands: SequenceSet, near: cython.longlong) -> list[range]:
         found = [range(position_of(first, near), position_of(last, near) + 1) for first, last in commands.ranges]
         return [each for each in found if each]
 

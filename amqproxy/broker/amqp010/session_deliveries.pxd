@@ -25,4 +25,5 @@ cdef class SessionDeliveries(Receiver):
 
     cpdef bint takes(self, Consumer consumer)
     cpdef deliver(self, Consumer consumer, QueueEntry entry, double now)
+    cpdef bint accept_few(self, list[range] ids, double now) except -1
     cpdef apply(self, list[QueueEntry] entries, str outcome, double now, bint redelivered=*)

@@ -270,7 +270,7 @@ class SessionDeliveries(Receiver):
                 yield self.unacked.take_range(first + 1, last)
                 self._quantum.left -= (last - first) // LOOKING
 
-    def accept_few(self, ids: list[range], now: float) -> bool:
+    def accept_few(self, ids: list[range], now: float) -> cython.bint:
         """Accept what is held of these positions; False where nothing is done, as they are not few."""
         if self.browsed or self.acquired:
             return False
@@ -279,8 +279,12 @@ class SessionDeliveries(Receiver):
             count += len(each)
         if count > AT_ONCE:
             return False
+        start: cython.longlong
+        stop: cython.longlong
+        last: cython.longlong = self.last_tag
         for each in ids:
-            start, stop = max(each.start, 0), min(each.stop, self.last_tag)
+            start, stop = each.start, each.stop
+            start, stop = max(start, 0), min(stop, last)
             if start < stop and (entries := self.unacked.take_range(start + 1, stop)):
                 self.apply(entries, ACK, now)
         self._quantum.left -= count

@@ -19,15 +19,17 @@ from amqproxy.amqp010.errors import (
     ResourceLimitExceeded,
     UnauthorizedAccess,
 )
-from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.frame import HEADER, OVERHEAD, WHOLE_SEGMENT, Frame, decode_header
 from amqproxy.amqp010.properties import NO_PROPERTIES as NO_HEADER
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.sequence import SequenceSet
-from amqproxy.amqp091.frame import OVERHEAD
+from amqproxy.amqp091.frame import OVERHEAD as OVERHEAD_091
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.broker import firehose
 from amqproxy.broker.access.permissions import WRITE
 from amqproxy.broker.amqp010.fragments import Fragments
+from amqproxy.broker.amqp010.header_places import content_header_places, header_places
+from amqproxy.broker.amqp010.header_shape import HeaderShape, learnt
 from amqproxy.broker.amqp010.message_conversion import properties_of
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.connection.publish_checks import MAX_EXPIRATION
@@ -41,34 +43,50 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
+if not cython.compiled:
+    from amqproxy.broker.amqp010.header_shape import is_alike
+
 Queues = tuple[Queue, ...]
 
 AT_ONCE = 64
 """Queues up to which a message is given to all in one turn."""
 
 _AT_ONCE = AT_ONCE  # as C sees it
+_OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
+_WHOLE_SEGMENT = cython.declare(cython.int, WHOLE_SEGMENT)
+_HEADER = cython.declare(cython.int, HEADER)
+
+MOST = 256
+"""Transfers that are known, above which all are forgotten and learnt again."""
+
+LARGEST = 512
+"""Bytes of a header that is worth knowing: a session is to take little memory, whatever its client sends."""
 
 _SIZE = struct.Struct(">Q")
 
 
 class CachedTransfer:
-    """The last transfer, and where it went: that of one that is as it, for as long as nothing changes."""
+    """A transfer, and where it went: that of one that has the same `command`, in bytes, and a header of its `shape`,
+    for as long as nothing changes.
+    """
 
     __slots__ = (
+        "command",
         "exchange_name",
         "generation",
-        "header",
         "is_accepted",
-        "method",
+        "properties",
         "queues",
         "routing_key",
+        "shape",
         "user_generation",
     )
 
     def __init__(
         self,
-        method: Method,
-        header: Header,
+        command: bytes,
+        shape: HeaderShape,
+        properties: Properties | None,
         exchange_name: str,
         routing_key: str,
         queues: Queues,
@@ -76,8 +94,10 @@ class CachedTransfer:
         generation: int,
         user_generation: int,
     ) -> None:
-        self.method = method
-        self.header = header
+        self.command = command
+        self.shape = shape
+        self.properties = properties
+        """Those of each, where nothing in its header is its own."""
         self.exchange_name = exchange_name
         self.routing_key = routing_key
         self.queues = queues
@@ -98,40 +118,106 @@ class SessionPublisher:
         self._ticket = DurabilityTicket()
         self._waiting = CommandIds()
         self._quantum = self.vhost.work.quantum
-        self._known: Header | None = None
+        self._known: dict[tuple[bytes, bytes], CachedTransfer | None] = {}
+        """Transfers by their commands and their headers without what is a message's own; None at the first one's."""
         self._properties: Properties = NO_PROPERTIES
+        self._header: Header | None = None
+        """The last one that was translated: to these properties, and this content header."""
         self._content_header = b""
         self._size = 0
-        self._largest = session.broker.max_message_size
+        self.largest = session.broker.max_message_size
         self._cached: CachedTransfer | None = None
         self._is_cacheable = False
-        self.fragments = Fragments(self.vhost, session.user.name, self._largest)
+        self.fragments = Fragments(self.vhost, session.user.name, self.largest)
 
     def transfer(self, assembly: Assembly, position: cython.longlong, now: float) -> cython.bint:
         """Take a message.transfer; False where it has begun, and is complete later."""
-        cached = self._cached
-        if cached is not None and self._is_as(cached, assembly):
+        frames = assembly.frames
+        if len(frames) > 1 and self.knows(frames[0], frames[1]):
             body: bytes = assembly.body
-            size: cython.ulonglong = len(body)
-            if size <= self._largest:
-                content_header = self._content_header_of(size)
-                message = published(cached.exchange_name, cached.routing_key, content_header, body, self._properties)
-                if cached.is_accepted:
-                    self.completions.accept(position)
-                return self._give(message, cached.queues, position, now)
+            if len(body) <= self.largest:
+                return self.transfer_known(frames[1], body, position, now)
         return self._transfer(assembly, position, now)
 
-    def _is_as(self, cached: CachedTransfer, assembly: Assembly) -> cython.bint:
-        """Is a transfer as the one before it, but for its body, and nothing has changed since?"""
+    def knows(self, command: Frame, header: Frame) -> cython.bint:
+        """Do a transfer and its header begin as ones before, and nothing has changed since?"""
+        cached = self._cached
+        if cached is None or not self._is_as(cached, command, header):
+            cached = self._find(command, header)
+            if cached is None:
+                return False
+            self._cached = cached
         vhost = self.vhost
         return (
-            assembly.method is cached.method
-            and assembly.header is cached.header
-            and vhost.generation == cached.generation
+            vhost.generation == cached.generation
             and self.user.generation == cached.user_generation
             and not vhost.is_traced
             and not vhost.events.observers
         )
+
+    def _is_as(self, cached: CachedTransfer, command: Frame, header: Frame) -> cython.bint:
+        at: cython.Py_ssize_t = command._start + _OVERHEAD
+        size: cython.Py_ssize_t = command._end - at
+        if (
+            size != len(cached.command)
+            or command.flags & header.flags & _WHOLE_SEGMENT != _WHOLE_SEGMENT
+            or header.kind != _HEADER
+            or not is_alike(command._buffer, at, cached.command, 0, size)
+        ):
+            return False
+        at = header._start + _OVERHEAD
+        return cached.shape.matches(header._buffer, at, header._end - at)
+
+    def _find(self, command: Frame, header: Frame) -> CachedTransfer | None:
+        """The one of those that are known whose shape it is."""
+        key = self._key(command, header)
+        found = None if key is None else self._known.get(key)
+        return found if found is not None and self._is_as(found, command, header) else None
+
+    def _key(self, command: Frame, header: Frame) -> tuple[bytes, bytes] | None:
+        """What it is known by; None where it is in parts, or larger than is worth it."""
+        if command.flags & header.flags & _WHOLE_SEGMENT != _WHOLE_SEGMENT or header.kind != _HEADER:
+            return None
+        if header.size > LARGEST or command.size > LARGEST:
+            return None
+        data = header.payload_bytes()
+        return command.payload_bytes(), header_places(data).blank(data)
+
+    def transfer_known(self, header: Frame, body: bytes, position: cython.longlong, now: float) -> cython.bint:
+        """Take the transfer that this `knows`, with the whole of its body, which is not too large."""
+        cached = self._cached
+        assert cached is not None
+        content_header: bytes = cached.shape.translated(header._buffer, header._start + _OVERHEAD, len(body))
+        message = published(cached.exchange_name, cached.routing_key, content_header, body, cached.properties)
+        if cached.is_accepted:
+            self.completions.accept(position)
+        return self._give(message, cached.queues, position, now)
+
+    def _learn(self, assembly: Assembly, message: Message, queues: Queues, *, is_accepted: bool) -> None:
+        """Know a transfer again; one that has something of its own, from the second of its kind on."""
+        frames = assembly.frames
+        key = self._key(frames[0], frames[1]) if len(frames) > 1 else None
+        if key is None:
+            return
+        data = frames[1].payload_bytes()
+        places = header_places(data)
+        if len(self._known) >= MOST:
+            self._known.clear()
+        if places.is_own and key not in self._known:
+            self._known[key] = None
+            return
+        known, made = self._known.get(key), message.header
+        if known is not None and self._is_as(known, frames[0], frames[1]):
+            shape: HeaderShape | None = known.shape
+        else:
+            shape = learnt(data, places, made, content_header_places(made), partial(_translated, len(message.body)))
+        if shape is None:
+            return
+        generations = self.vhost.generation, self.user.generation
+        exchange, routing_key = message.exchange, message.routing_key
+        properties = None if places.is_own else message.properties
+        cached = CachedTransfer(key[0], shape, properties, exchange, routing_key, queues, is_accepted, *generations)
+        self._cached = self._known[key] = cached
 
     def _content_header_of(self, size: cython.ulonglong) -> bytes:
         """The content header for a body of so many bytes, with the properties that are known."""
@@ -143,7 +229,6 @@ class SessionPublisher:
 
     def _transfer(self, assembly: Assembly, position: int, now: float) -> bool:
         method = assembly.method
-        self._cached = None
         destination = method.destination or ""
         header, body, earlier = assembly.header or NO_HEADER, assembly.body, None
         fragment = header.fragment
@@ -164,10 +249,8 @@ class SessionPublisher:
         is_accepted = method.accept_mode == AcceptMode.EXPLICIT
         if is_accepted:
             self.completions.accept(position, earlier)
-        if self._is_cacheable and queues and assembly.header is not None:
-            generations = self.vhost.generation, self.user.generation
-            key = message.routing_key
-            self._cached = CachedTransfer(method, header, exchange.name, key, queues, is_accepted, *generations)
+        if self._is_cacheable and queues and fragment is None:
+            self._learn(assembly, message, queues, is_accepted=is_accepted)
         return self._give(message, queues, position, now)
 
     def _give(self, message: Message, queues: Queues, position: cython.longlong, now: float) -> cython.bint:
@@ -207,13 +290,13 @@ class SessionPublisher:
         largest = self.session.broker.max_message_size
         if len(body) > largest:
             raise ResourceLimitExceeded(f"a message of {len(body)} bytes, where {largest} are allowed")
-        if header is not self._known:
-            self._known = None
+        if header is not self._header:
+            self._header = None
             properties = properties_of(header.entries)
             self._check(properties)
             self._content_header, self._size = ContentHeader(0, properties).encode(), 0
             self._check_size(len(self._content_header))
-            self._known, self._properties = header, properties
+            self._header, self._properties = header, properties
         content_header = self._content_header_of(len(body))
         delivery = header.delivery
         key = "" if delivery is None or delivery.routing_key is None else delivery.routing_key
@@ -221,7 +304,7 @@ class SessionPublisher:
 
     def _check_size(self, size: int) -> None:
         """A client of 0-9-1 has to get a header in one frame: one that is larger would end each that it is sent to."""
-        largest = self.session.broker.frame_max - OVERHEAD
+        largest = self.session.broker.frame_max - OVERHEAD_091
         if size > largest > 0:
             raise ResourceLimitExceeded(f"properties of {size} bytes in 0-9-1, where {largest} fit into a frame")
 
@@ -324,3 +407,8 @@ class SessionPublisher:
         for each in positions:
             self.session.complete_range(each)
         self.session.end_turn()
+
+
+def _translated(size: int, header: bytes) -> bytes:
+    """The content header, with a body of so many bytes, that a header segment comes to."""
+    return ContentHeader(size, properties_of(decode_header(header, 0, len(header)).entries)).encode()

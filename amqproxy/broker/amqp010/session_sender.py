@@ -92,30 +92,38 @@ class SessionSender:
         size: cython.Py_ssize_t = len(body)
         output = self.output
         assert output is not None
-        if header is not subscription.header or size != subscription.body_size or not subscription.head:
-            self._prepare(subscription, output, header, size)
+        header_size: cython.Py_ssize_t = len(header)
+        if header_size != subscription.header_size or size != subscription.body_size or not subscription.head:
+            self._prepare(subscription, output, header_size, size)
         if self.keeps:
             self.replay.keep(position, SentCommand(subscription.command, header, body))
         output.put(subscription.head)
+        if not subscription.is_header_cut:
+            output.put(header)
+        else:
+            output.put(encode_segment(0, HEADER, self.number, header, output.frame_max))
         if not subscription.is_body_cut:
+            output.put(subscription.body_head)
             output.put(body)
         else:
             output.put(encode_segment(LAST_SEGMENT, BODY, self.number, body, output.frame_max))
         return position
 
-    def _prepare(self, subscription: Subscription, output: OutputBuffer, header: bytes, size: int) -> None:
-        """Make what comes before a body of `size` bytes."""
+    def _prepare(self, subscription: Subscription, output: OutputBuffer, header_size: int, size: int) -> None:
+        """Make what comes before a header and a body of so many bytes."""
         number, frame_max = self.number, output.frame_max
         if not subscription.command:
             accept = AcceptMode.EXPLICIT if subscription.accepts_explicitly else AcceptMode.NONE
             acquire = AcquireMode.PRE_ACQUIRED if subscription.acquires else AcquireMode.NOT_ACQUIRED
             subscription.command = MessageTransfer(subscription.destination, accept, acquire).encode()
         head = encode_segment(FIRST_SEGMENT, COMMAND, number, subscription.command, frame_max)
-        head += encode_segment(0, HEADER, number, header, frame_max)
+        subscription.is_header_cut = header_size + _OVERHEAD > frame_max
+        if not subscription.is_header_cut:
+            head += encode_frame_head(WHOLE_SEGMENT, HEADER, number, header_size)
         subscription.is_body_cut = size + _OVERHEAD > frame_max
         if not subscription.is_body_cut:
-            head += encode_frame_head(LAST_SEGMENT | WHOLE_SEGMENT, BODY, number, size)
-        subscription.head, subscription.header, subscription.body_size = head, header, size
+            subscription.body_head = encode_frame_head(LAST_SEGMENT | WHOLE_SEGMENT, BODY, number, size)
+        subscription.head, subscription.header_size, subscription.body_size = head, header_size, size
 
     # --- a client that is gone, and comes back
 

@@ -18,8 +18,10 @@ cdef class Subscription:
     cdef public long long window
     cdef public bytes command
     cdef public bytes head
-    cdef public bytes header
+    cdef public bytes body_head
+    cdef public Py_ssize_t header_size
     cdef public Py_ssize_t body_size
+    cdef public bint is_header_cut
     cdef public bint is_body_cut
     cdef public object resume_id
     cdef public object resume_ttl

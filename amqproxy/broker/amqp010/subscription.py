@@ -39,14 +39,16 @@ class Subscription:
     __slots__ = (
         "accepts_explicitly",
         "acquires",
+        "body_head",
         "body_size",
         "browser",
         "command",
         "consumer",
         "destination",
         "head",
-        "header",
+        "header_size",
         "is_body_cut",
+        "is_header_cut",
         "is_window",
         "messages",
         "needs",
@@ -72,11 +74,12 @@ class Subscription:
         self.command = b""
         """The command that each transfer begins with."""
         self.head = b""
-        """What came before the body of the last transfer, which had this `header`, and a body of so many bytes."""
-        self.header = b""
+        """What came before the header of the last transfer, and before its body, which had so many bytes."""
+        self.body_head = b""
+        self.header_size = 0
         self.body_size = 0
-        self.is_body_cut = False
-        """Did that body take several frames, so that the head is without that of its frame?"""
+        self.is_header_cut = self.is_body_cut = False
+        """Did they take several frames, so that what comes before them is without the head of theirs?"""
         self.resume_id: str | None = None
         self.resume_ttl: int | None = None
         """What its transfers are to be known by, where they are interrupted."""

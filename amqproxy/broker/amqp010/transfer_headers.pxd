@@ -2,16 +2,17 @@
 
 cimport cython
 
+from amqproxy.broker.amqp010.header_shape cimport HeaderShape
 from amqproxy.broker.message cimport Message
 
 
 @cython.final
 cdef class TransferHeaders:
     cdef dict _known
-    cdef bytes _content_header
+    cdef HeaderShape _shape
     cdef str _exchange
     cdef str _routing_key
     cdef bint _is_redelivered
-    cdef bytes _last
 
     cpdef bytes of(self, Message message, bytes content_header, double expires_at, bint is_redelivered)
+    cdef HeaderShape _find(self, Message message, bytes content_header, bint is_redelivered)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
 from amqproxy.amqp091.properties import PROPERTIES
+from amqproxy.broker.amqp010.header_places import content_header_places, header_places
+from amqproxy.broker.amqp010.header_shape import HeaderShape, learnt
 from amqproxy.broker.amqp010.message_conversion import expiration, structs_of
 from amqproxy.broker.message import Message
 
@@ -23,58 +23,76 @@ LARGEST = 512
 _PROPERTIES_AT = 12
 """Where the properties of a content header begin, behind the size of the body."""
 
-_LENGTH_AT = 8
-"""Where the content-length lies in the struct of message properties, which begins with it: 8 bytes."""
-
-_SIZE = struct.Struct(">Q")
-
 
 class TransferHeaders:
-    """Of one session. A message that is as one before it, but for its body, has a header that is known."""
+    """Of one session. A message that is as one before it, but for what is its own, has a header of a shape that is
+    known.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, str, str, bool], tuple[bytes, bytes]] = {}
-        self._content_header = b""
+        self._known: dict[tuple[bytes, str, str, bool], HeaderShape | None] = {}
+        """By the content headers without what is a message's own; None at the first one's."""
+        self._shape: HeaderShape | None = None
         self._exchange = self._routing_key = ""
         self._is_redelivered = False
-        self._last = b""
 
     def of(self, message: Message, content_header: bytes, expires_at: float, is_redelivered: cython.bint) -> bytes:
         """The header of a message with a content header that may be another than its own.
 
         Where it is as the last one, it is the same object.
         """
-        if (
-            content_header == self._content_header
+        shape = self._shape
+        if not (
+            shape is not None
             and message.exchange == self._exchange
             and message.routing_key == self._routing_key
             and is_redelivered == self._is_redelivered
-            and self._last
+            and shape.matches(content_header, 0, len(content_header))
         ):
-            return self._last
-        key = (content_header[_PROPERTIES_AT:], message.exchange, message.routing_key, is_redelivered)
-        size = _SIZE.pack(len(message.body))
-        halves = self._known.get(key)
-        if halves is None:
-            delivery, described, is_timed = self._made(message, content_header, expires_at, is_redelivered)
-            whole = delivery + described
-            if is_timed or len(whole) > LARGEST:
-                return whole
-            before = len(delivery) + _LENGTH_AT
-            halves = whole[:before], whole[before + _SIZE.size :]
-            if len(self._known) >= MOST:
-                self._known.clear()
-            self._known[key] = halves
-        self._last = halves[0] + size + halves[1]
-        self._content_header = content_header
-        self._exchange, self._routing_key = message.exchange, message.routing_key
-        self._is_redelivered = is_redelivered
-        return self._last
+            shape = self._find(message, content_header, is_redelivered)
+            if shape is None:
+                return self._translate(message, content_header, expires_at, is_redelivered)
+            self._shape = shape
+            self._exchange, self._routing_key = message.exchange, message.routing_key
+            self._is_redelivered = is_redelivered
+        return shape.translated(content_header, 0, len(message.body))
+
+    def _key(self, message: Message, content_header: bytes, is_redelivered: bool) -> tuple[bytes, str, str, bool]:
+        blank = content_header_places(content_header).blank(content_header)
+        return blank, message.exchange, message.routing_key, is_redelivered
+
+    def _find(self, message: Message, content_header: bytes, is_redelivered: bool) -> HeaderShape | None:
+        """The shape of one that is known."""
+        if len(content_header) > LARGEST:
+            return None
+        found = self._known.get(self._key(message, content_header, is_redelivered))
+        return found if found is not None and found.matches(content_header, 0, len(content_header)) else None
+
+    def _translate(self, message: Message, content_header: bytes, expires_at: float, is_redelivered: bool) -> bytes:
+        """The header of one that is not known, but is from here on: from the second of its kind, where each has
+        something of its own.
+        """
+
+        def made(content_header: bytes) -> bytes:
+            return self._made(message, content_header, expires_at, is_redelivered)[0]
+
+        whole, is_timed = self._made(message, content_header, expires_at, is_redelivered)
+        if is_timed or len(whole) > LARGEST or len(content_header) > LARGEST:
+            return whole
+        key = self._key(message, content_header, is_redelivered)
+        places = content_header_places(content_header)
+        if len(self._known) >= MOST:
+            self._known.clear()
+        if places.is_own and key not in self._known:
+            self._known[key] = None
+            return whole
+        shape = self._known[key] = learnt(content_header, places, whole, header_places(whole), made)
+        return whole if shape is None else shape.translated(content_header, 0, len(message.body))
 
     def _made(
         self, message: Message, content_header: bytes, expires_at: float, is_redelivered: bool
-    ) -> tuple[bytes, bytes, bool]:
-        """The delivery properties, and the other structs; and is the time in them that of this message alone?"""
+    ) -> tuple[bytes, bool]:
+        """The header, and does it have a time at which this message alone expires?"""
         if content_header is message.header:
             properties = message.properties
         else:
@@ -89,4 +107,4 @@ class TransferHeaders:
         known = {name: getattr(described, name) for name in MessageProperties.fields}
         known["content_length"] = len(message.body)
         rest = b"".join([each.encode() for each in (MessageProperties(**known), *others)])
-        return DeliveryProperties(**given).encode(), rest, is_timed
+        return DeliveryProperties(**given).encode() + rest, is_timed

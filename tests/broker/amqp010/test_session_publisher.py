@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from amqproxy.amqp010.commands import (
     ExecutionSync,
     MessageAccept,
     MessageReject,
     MessageTransfer,
     QueueDeclare,
+    QueueDelete,
     QueueQuery,
 )
 from amqproxy.amqp010.domains import RejectCode
+from amqproxy.amqp010.frame import BODY, COMMAND, FIRST_SEGMENT, HEADER, LAST_SEGMENT, decode_header, encode_segment
 from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, Header, MessageProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import BasicConsume, BasicGet, BasicGetOk, BasicPublish
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.users import User
+from amqproxy.broker.amqp010 import session_publisher
 from amqproxy.broker.amqp010.session_publisher import AT_ONCE
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
+from tests.broker.amqp010.header_samples import content_header_of, header_of_jms, headers
 from tests.broker.client import Client
 
 
@@ -151,3 +159,100 @@ def test_an_answer_to_a_direct_reply_to() -> None:
     session.transfer(b"answer", transfer.properties.reply_to.routing_key)
     session.take()
     assert [each.body for each in old.receive() if each.body] == [b"answer"]
+
+
+def data_of(header: bytes, body: bytes, frame_max: int = 65_535, accept_mode: int = 1) -> bytes:
+    """A transfer, whose header need not be one that we would write."""
+    segments = [(COMMAND, MessageTransfer("", accept_mode, 0).encode()), (HEADER, header), (BODY, body)]
+    return b"".join(
+        [
+            encode_segment(flags, kind, 1, payload, frame_max)
+            for flags, (kind, payload) in zip((FIRST_SEGMENT, 0, LAST_SEGMENT), segments, strict=True)
+        ]
+    )
+
+
+kept = st.tuples(headers, st.binary(max_size=20), st.sampled_from([0, 1]), st.sampled_from([65_535, 40]))
+
+
+@given(st.lists(kept, max_size=12), st.sampled_from([7, 100, 1000, 10_000]))
+def test_transfers_that_are_known_come_to_what_others_do(
+    transfers: list[tuple[bytes, bytes, int, int]], step: int
+) -> None:
+    session = attached()
+    data = b"".join([data_of(header, body, most, mode) for header, body, mode, most in transfers])
+    for start in range(0, len(data), step):
+        session.client.feed(data[start : start + step])
+    taken = session.take()
+    assert taken.exception is None
+    assert len(taken.completed) == len(transfers) + 1
+    answers = {"MessageAccept": 0, "MessageReject": 0}
+    for each in taken.others:
+        if isinstance(each, MessageAccept | MessageReject) and each.transfers is not None:
+            answers[type(each).__name__] += each.transfers.count
+    explicit = [decode_header(each[0], 0, len(each[0])) for each in transfers if each[2] == 0]
+    is_lost = [each.delivery is None or each.delivery.routing_key != "q" for each in explicit]
+    assert answers == {"MessageAccept": is_lost.count(False), "MessageReject": is_lost.count(True)}
+    queue = session.client.broker.vhosts["/"].queues["q"]
+    for header, body, _, _ in transfers:
+        delivery = decode_header(header, 0, len(header)).delivery
+        if delivery is None or delivery.routing_key != "q":
+            continue
+        entry = queue.get(0.0)
+        assert entry is not None
+        assert entry.message.header == content_header_of(header, len(body))
+        assert (entry.message.body, entry.message.routing_key, entry.message.exchange) == (body, "q", "")
+    assert queue.get(0.0) is None
+
+
+def test_what_is_known_counts_for_as_long_as_nothing_changes() -> None:
+    session = attached()
+    headers = [header_of_jms(number).encode() for number in range(8)]
+
+    def transfer(*numbers: int) -> None:
+        session.client.feed(b"".join([data_of(headers[number], b"x") for number in numbers]))
+        session.sent += len(numbers)
+
+    transfer(0, 1, 2)
+    session.call(QueueDelete("q"))
+    transfer(3)
+    session.declare("q")
+    transfer(4, 5)
+    assert session.call(QueueQuery("q")).message_count == 2
+    session.client.broker.users["guest"].permit("/", Permission(".*", "", ".*"))
+    transfer(6)
+    session.take()
+    assert session.exception is not None
+    assert session.exception.error_code == 403
+
+
+def test_a_body_that_is_too_large_is_refused_though_its_like_is_known() -> None:
+    broker = Broker(max_message_size=4)
+    session = attached(broker)
+    header = header_of_jms(1).encode()
+    for size in (4, 4, 4, 5):
+        session.client.feed(data_of(header, bytes(size)))
+    session.take()
+    assert session.exception is not None
+    assert session.exception.error_code == 506
+    assert broker.vhosts["/"].queues["q"].message_count == 3
+
+
+def test_known_transfers_in_turns_and_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for most in (2, 256):
+        monkeypatch.setattr(session_publisher, "MOST", most)
+        session = attached()
+        for key in "ab":
+            session.declare(key)
+        for number in range(12):
+            for key in "qab":
+                session.client.feed(data_of(header_of_jms(number, key).encode(), key.encode()))
+                session.sent += 1
+        for key in "qab":
+            assert session.call(QueueQuery(key)).message_count == 12
+            queue = session.client.broker.vhosts["/"].queues[key]
+            for number in range(12):
+                entry = queue.get(0.0)
+                assert entry is not None
+                assert entry.message.header == content_header_of(header_of_jms(number, key).encode(), 1)
+                assert entry.message.body == key.encode()
