@@ -16,7 +16,7 @@ from amqproxy.cli.target_url import credentials_of
 if TYPE_CHECKING:
     from amqproxy.capture.decoded import Decoded
     from amqproxy.replay.mocking.mock_report import MockedConnection
-    from amqproxy.replay.mocking.server_script import ServerScript
+    from amqproxy.replay.mocking.scripts import AnyScript
 
 MAX_BYTES = 512 << 20
 """Bytes of frames that a recording may have: all of it is in memory."""
@@ -87,7 +87,7 @@ def mock(
     if (tls_cert is None) != (tls_key is None):
         raise Failure("mock: TLS needs both --tls-cert and --tls-key", MISUSED)
     settings = MockSettings(speed=speed, user=credentials, is_strict=strict)
-    scripts = _scripts(CaptureFiles("mock", files, leg=leg, keylog=keylog))
+    scripts = _scripts(CaptureFiles("mock", files, leg=leg, keylog=keylog, reads_amqp010=True))
     printer = _Printer(json=json)
     with log.started(LogConfig()):
         trio.run(_serve, scripts, settings, printer, listen, (tls_cert, tls_key), loop, once)
@@ -112,9 +112,9 @@ class _Printer:
         sys.stdout.flush()
 
 
-def _scripts(files: CaptureFiles) -> list[ServerScript]:
+def _scripts(files: CaptureFiles) -> list[AnyScript]:
     from amqproxy.replay.dialogue import dialogues
-    from amqproxy.replay.mocking.server_script import scripts_of
+    from amqproxy.replay.mocking.scripts import scripts_of
 
     with files as captures:
         try:
@@ -122,17 +122,17 @@ def _scripts(files: CaptureFiles) -> list[ServerScript]:
         except OverflowError as error:
             raise Failure(f"mock: {error}: choose connections with `amqproxy export --filter`") from None
     if not scripts:
-        raise Failure("mock: there is no connection of AMQP 0-9-1 in it")
+        raise Failure("mock: there is no connection of AMQP 0-9-1 or 0-10 in it")
     return scripts
 
 
 def _bounded(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
     """The same, as long as it fits in memory."""
-    from amqproxy.capture.decoded import DecodedFrames
+    from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
 
     size = 0
     for each in decoded:
-        if isinstance(each, DecodedFrames):
+        if isinstance(each, DecodedFrames | DecodedAMQP010Frames):
             size += sum(frame.size for frame in each.frames)
             if size > MAX_BYTES:
                 raise OverflowError(f"the recording has more than {MAX_BYTES >> 20} MiB of frames")
@@ -140,7 +140,7 @@ def _bounded(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
 
 
 async def _serve(
-    scripts: list[ServerScript],
+    scripts: list[AnyScript],
     settings: object,
     printer: _Printer,
     address: str,
@@ -155,7 +155,6 @@ async def _serve(
     from amqproxy.config import ServerTLS, join_address
     from amqproxy.log import logger
     from amqproxy.proxy.listener import listen
-    from amqproxy.replay.mocking.cast import Cast
     from amqproxy.replay.mocking.mock_connection import MockSettings
     from amqproxy.replay.mocking.mock_server import MockServer
     from amqproxy.sockets.tls import server_context
@@ -170,7 +169,7 @@ async def _serve(
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise Failure(f"mock: cannot listen on {address}: {reason or error}") from None
-    server = MockServer(Cast(scripts, is_loop=is_loop), settings, printer.print, is_once=is_once)
+    server = MockServer(scripts, settings, printer.print, is_loop=is_loop, is_once=is_once)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         for listener in listeners:
             place = join_address(*listener.socket.getsockname()[:2])

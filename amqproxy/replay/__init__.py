@@ -11,6 +11,7 @@
   channels, `login` its handshake, `ahead` what comes next in the recording.
 - `amqp010_steps`, `amqp010_player`, `amqp010_compared_connection`, `amqp010_live_connection`: the same of 0-10;
   `amqp010_session` is each of its sessions.
+- `amqp010_names`: controls and commands of 0-10 with other names.
 - `names`: which live name stands for which recorded one, and commands with these names in all places.
 - `deliveries`: which live delivery stands for which recorded one; `content_key`: what makes messages the same message.
 - `answer_changes`: in which fields a live command differs from the recorded one.

@@ -18,7 +18,6 @@ from amqproxy.amqp010 import controls
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.commands import (
-    ExchangeBound,
     ExecutionException,
     ExecutionResult,
     MessageAccept,
@@ -32,12 +31,12 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.methods import Command, Method
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.methods import BasicAck, BasicNack
-from amqproxy.conversion.command_view import changed_assembly, command_view
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.ahead import Ahead, NotReadYet
 from amqproxy.replay.amqp010_compared_connection import OF_BROKER_J, AMQP010ComparedConnection
 from amqproxy.replay.amqp010_live_connection import SETTLEMENTS
+from amqproxy.replay.amqp010_names import with_live_names
 from amqproxy.replay.amqp010_session import (
     PlayedSession,
     PlayedSubscription,
@@ -59,7 +58,6 @@ from amqproxy.replay.steps import (
     Step,
 )
 from amqproxy.replay.target import Target
-from amqproxy.rules.rewriting.name_fields import NameKind
 
 _OURS = (
     controls.SessionCommandPoint,
@@ -291,17 +289,9 @@ class AMQP010Player(AMQP010ComparedConnection):
         if self._suffix and xid is not None:
             live_xid = replace(xid, global_id=(xid.global_id or b"") + self._suffix.encode())
             return assembly.altered(method=replace(method, xid=live_xid))
-        if isinstance(method, ExchangeBound):  # of which rules see the exchange only
-            queue = self._names.shared.to_live(NameKind.QUEUE, method.queue or "")
-            at = self._names.shared.to_live(NameKind.EXCHANGE, method.exchange or "")
-            if (queue, at) == (method.queue or "", method.exchange or ""):
-                return assembly
-            return assembly.altered(method=replace(method, queue=queue, exchange=at))
-        view = command_view(CLIENT, assembly)
-        if view is None or view.index < 0 or (getattr(method, "queue", None) or "").startswith(OF_BROKER_J):
+        if (getattr(method, "queue", None) or "").startswith(OF_BROKER_J):
             return assembly
-        renamed = self._names.live(view)
-        return assembly if renamed is view else changed_assembly(CLIENT, assembly, view, renamed)
+        return with_live_names(self._names, CLIENT, assembly)
 
     def _settle(self, step: AssemblySent, session: PlayedSession, method: Any) -> None:
         """Send what the recorded client said of deliveries, for the live ones that stand for them."""

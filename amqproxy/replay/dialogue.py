@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
+from typing import TypeAlias
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.commands import Command, CommandReader
@@ -43,9 +44,10 @@ class ConnectionSteps:
     `is_from_start` is whether the capture has its beginning; `number` is that of its stream.
     """
 
-    def __init__(self, number: int, connection: str) -> None:
+    def __init__(self, number: int, connection: str, *, is_amqp010: bool = False) -> None:
         self.number = number
         self.connection = connection
+        self.is_amqp010 = is_amqp010
         self.is_from_start = False
         self.steps: list[Step] = []
         self.events: list[TraceEvent] = []
@@ -163,6 +165,15 @@ class StepReader:
             self._add(BytesSent, ts_ns, sender=sender, data=data, reason=reason)
 
 
+AnyReader: TypeAlias = StepReader | AMQP010StepReader
+
+
+def _reader_of(first: Decoded, numbers: Iterator[int]) -> AnyReader:
+    """What reads the connection that begins so."""
+    is_amqp010 = isinstance(first, DecodedAMQP010Frames) or getattr(first, "protocol", "") == AMQP010
+    return (AMQP010StepReader if is_amqp010 else StepReader)(first.stream, first.connection, numbers)
+
+
 def steps_of(
     decoded: Iterable[Decoded], on_events: Callable[[list[TraceEvent]], None] = lambda events: None
 ) -> Iterator[Step]:
@@ -170,16 +181,14 @@ def steps_of(
 
     `on_events` is called with what happened, as the trace has it.
     """
-    readers: dict[int, StepReader | AMQP010StepReader] = {}
+    readers: dict[int, AnyReader] = {}
     numbers = count()
     for each in decoded:
         reader = readers.get(each.stream)
         if reader is None:
             if isinstance(each, StreamEnded):
                 continue
-            is_amqp010 = isinstance(each, DecodedAMQP010Frames) or getattr(each, "protocol", "") == AMQP010
-            kind = AMQP010StepReader if is_amqp010 else StepReader
-            reader = readers[each.stream] = kind(each.stream, each.connection, numbers)
+            reader = readers[each.stream] = _reader_of(each, numbers)
         steps = reader.read(each)
         if reader.events:
             on_events(reader.events)
@@ -191,15 +200,16 @@ def steps_of(
 def dialogues(decoded: Iterable[Decoded], limit: int = MAX_STEPS) -> list[ConnectionSteps]:
     """All connections of a capture, in the order of their beginnings. `OverflowError` beyond `limit` steps."""
     found: dict[int, ConnectionSteps] = {}
-    readers: dict[int, StepReader] = {}
+    readers: dict[int, AnyReader] = {}
     numbers = count()
     for each in decoded:
         reader = readers.get(each.stream)
         if reader is None:
             if isinstance(each, StreamEnded):
                 continue
-            reader = readers[each.stream] = StepReader(each.stream, each.connection, numbers)
-            dialogue = found[each.stream] = ConnectionSteps(each.stream, each.connection)
+            reader = readers[each.stream] = _reader_of(each, numbers)
+            is_amqp010 = isinstance(reader, AMQP010StepReader)
+            dialogue = found[each.stream] = ConnectionSteps(each.stream, each.connection, is_amqp010=is_amqp010)
             dialogue.is_from_start = isinstance(each, DecodedProtocolHeader)
         else:
             dialogue = found[each.stream]

@@ -4,9 +4,12 @@ import json
 import signal
 from pathlib import Path
 
+from amqproxy.amqp010.commands import TxSelect
 from amqproxy.cli.failure import FAILED, MISUSED
+from tests.amqp010.recorded import FOLDER
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import DEADLINE, connected, port_in, start, until
+from tests.real.amqp010_peer import AMQP010Peer
 
 CONFIRMS = str(Path(__file__).parent.parent.parent / "captures" / "confirms.pcapng")
 
@@ -54,3 +57,20 @@ def test_misuse(amqproxy: Amqproxy) -> None:
         assert amqproxy("mock", *([CONFIRMS] if wrong else []), *wrong).code == MISUSED
     for wrong in (["missing.pcap"], [CONFIRMS, "--listen", "192.0.2.1:0"]):
         assert amqproxy("mock", *wrong).code == FAILED
+
+
+def test_a_recording_of_0_10_beside_one_of_0_9_1() -> None:
+    """A client of either protocol is served, and reported."""
+    files = [CONFIRMS, str(FOLDER / "brokerj9.2__jms-010-tx.pcapng.gz")]
+    process = start("mock", *files, "--listen", "127.0.0.1:0", "--speed", "0", "--json")
+    port = port_in(until(process, "listening"))
+    with AMQP010Peer(port, vhost="test") as peer, connected(port) as connection:
+        peer.attach()
+        peer.send(1, TxSelect(sync=True))
+        assert peer.expect("session.completed").method.commands.ranges == ((0, 0),)
+        assert connection.channel().queue_declare("", exclusive=True).method.queue.startswith("amq.gen-")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=DEADLINE)
+    reports = {each["stream"]: each for each in map(json.loads, out.splitlines())}
+    assert [reports[stream]["user"] for stream in (0, 1)] == ["guest", "guest"]
+    assert {"queue.declare", "tx.commit"} <= {each["method"] for each in reports[1]["differences"]}

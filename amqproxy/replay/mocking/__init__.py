@@ -8,8 +8,11 @@
 - `waiting_commands`: which recorded command a live one is; which one comes nearest.
 - `live_contents`: what the live client has published in place of what the recorded one did.
 - `mock_channel`, `mock_connection`: one live client: sans-IO, bytes and the time in, bytes out.
-- `mock_report`: what a client did that differed.
+- `amqp010_server_script`, `amqp010_mock_session`, `amqp010_mock_connection`: the same of 0-10; `scripts` has those of
+  either protocol.
+- `mock_notes`, `mock_report`: what a client did that differed.
 - `mock_server`: the trio shell.
 
-Imports: `amqproxy.replay.dialogue` and `names`, `amqproxy.comparison` for differences, and what is below them.
+Imports: `amqproxy.replay.dialogue`, `names` and `amqp010_names`, `amqproxy.comparison` for differences, and what is
+below them.
 """

@@ -2,37 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
-from amqproxy.amqp091.commands import Command
-from amqproxy.replay.mocking.server_script import ServerScript, key_of
+from amqproxy.replay.mocking.server_script import Key
 
 
-class Cast:
+class ScriptedChannel(Protocol):
+    """A channel of a recorded connection, or a session of 0-10."""
+
+    @property
+    def number(self) -> int:
+        """Its channel."""
+
+    @property
+    def commands(self) -> Sequence[Any]:
+        """What the client did on it, each with its `key` and the `command`."""
+
+
+class Script(Protocol):
+    """One recorded connection, of either protocol: as `ServerScript` has it."""
+
+    stream: int
+    client_name: str
+    user: str
+    mechanism: str
+    virtual_host: str | None
+
+    @property
+    def tune(self) -> Any:
+        """What the server proposed; None where that is not in the recording."""
+
+    @property
+    def refused(self) -> Any:
+        """The close with which it answered before the connection was open."""
+
+    @property
+    def channels(self) -> Sequence[ScriptedChannel]:
+        """Its channels, or sessions."""
+
+
+S = TypeVar("S", bound=Script)
+
+
+class Cast(Generic[S]):
     """The scripts, and which of them are played or were. With `is_loop`, they are played any number of times."""
 
-    def __init__(self, scripts: Sequence[ServerScript], *, is_loop: bool = False) -> None:
+    def __init__(self, scripts: Sequence[S], *, is_loop: bool = False) -> None:
         self.scripts = scripts
         self._is_loop = is_loop
         self._played: dict[int, int] = {}
 
-    def take(self, script: ServerScript) -> None:
+    def take(self, script: S) -> None:
         """A live connection plays a script from now on."""
         self._played[script.stream] = self._played.get(script.stream, 0) + 1
 
-    def refused(self, user: str) -> ServerScript | None:
+    def refused(self, user: str) -> S | None:
         """The script to play to a client that logs in, if the recorded server refused the next one of that user."""
         script = next((each for each in self._left() if each.user == user), None)
         return script if script is not None and script.refused is not None and script.virtual_host is None else None
 
-    def first(self, user: str = "", mechanism: str = "") -> ServerScript | None:
+    def first(self, user: str = "", mechanism: str = "") -> S | None:
         """The script whose handshake is played before it is known which connection it is."""
         left = self._left()
         tuned = [each for each in left if each.tune]
         same = [each for each in tuned if each.user == user]
         return next(iter([*(each for each in same if each.mechanism == mechanism), *same, *tuned, *left]), None)
 
-    def candidates(self, name: str, user: str, virtual_host: str) -> list[ServerScript]:
+    def candidates(self, name: str, user: str, virtual_host: str) -> list[S]:
         """The scripts that a live connection may play: of the same client, or else user, or else virtual host.
 
         Those played least often come first.
@@ -52,22 +89,24 @@ class Cast:
                 return found
         return []
 
-    def _left(self) -> list[ServerScript]:
+    def _left(self) -> list[S]:
         if not self._is_loop:
             return [each for each in self.scripts if each.stream not in self._played]
         return sorted(self.scripts, key=lambda each: self._played.get(each.stream, 0))
 
 
-def chosen(candidates: Sequence[ServerScript], first: Command) -> ServerScript:
-    """The script among these that begins most like a live connection, whose first command is given."""
-    key = key_of(first.method)
+def chosen(candidates: Sequence[S], number: int, key: Key, is_like: Callable[[Any], bool]) -> S:
+    """The script among these that begins most like a live connection.
 
-    def score(script: ServerScript) -> int:
-        channel = next((each for each in script.channels if each.number == first.channel), None)
+    Its first command is known by `key`, on channel `number`, and `is_like` a recorded one.
+    """
+
+    def score(script: S) -> int:
+        channel = next((each for each in script.channels if each.number == number), None)
         if channel is None or not channel.commands:
             return 0
         if channel.commands[0].key == key:
-            return 3 if channel.commands[0].command.method == first.method else 2
+            return 3 if is_like(channel.commands[0].command) else 2
         return int(any(each.key == key for each in channel.commands))
 
     return max(candidates, key=score)  # the first of those that are equal

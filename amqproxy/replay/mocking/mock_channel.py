@@ -103,7 +103,7 @@ class MockChannel:
     def __init__(self, number: int, owner: ChannelOwner, speed: float) -> None:
         self.number = number
         self.script: ChannelScript | None = None
-        self.waiting = WaitingCommands([])
+        self.waiting: WaitingCommands[ScriptedCommand] = WaitingCommands([])
         self.is_over = False
         self._owner = owner
         self._speed = speed

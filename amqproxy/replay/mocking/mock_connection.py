@@ -40,11 +40,12 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, CONNECTION_CLOSING, HAS_CHANNELS, SERVER, ConnectionState
 from amqproxy.broker.access.sasl import credentials
-from amqproxy.comparison.difference import Change, Difference, DifferenceKind, Place
+from amqproxy.comparison.difference import Change, DifferenceKind, Place
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.mocking.cast import Cast, chosen
 from amqproxy.replay.mocking.live_contents import LiveContents
 from amqproxy.replay.mocking.mock_channel import MockChannel, Task
+from amqproxy.replay.mocking.mock_notes import MockNotes, is_of_the_run
 from amqproxy.replay.mocking.server_script import (
     SETTLEMENTS,
     ChannelScript,
@@ -53,9 +54,8 @@ from amqproxy.replay.mocking.server_script import (
     key_of,
     shape_of_key,
 )
-from amqproxy.replay.mocking.waiting_commands import described, nearest
+from amqproxy.replay.mocking.waiting_commands import described, is_same, nearest
 from amqproxy.replay.names import ConnectionNames, SharedNames
-from amqproxy.rules.matching.generated_names import Generated, shape_of
 
 HANDSHAKE_TIME = 10.0
 """Seconds that a client has until its connection is open, as with RabbitMQ."""
@@ -68,9 +68,6 @@ MAX_LATER = 100_000
 
 MAX_HELD = 64 << 20
 """Bytes of contents that have not come whole, of one connection; beyond it, 506 closes the connection."""
-
-MAX_DIFFERENCES = 10_000
-"""Differences of one connection that are reported; beyond it they are counted."""
 
 USUAL_TUNE = ConnectionTune(2047, 131_072, 60)
 """What is proposed where the recording has no connection.tune."""
@@ -100,20 +97,18 @@ class MockConnection:
     """The server's side of one connection.
 
     What is to be sent is in `output`, until it is taken; `wake_at` is when `tick` is to be called, at the latest. The
-    socket is to be closed once `is_over`, after all output unless `is_cut`. `differences` are what the client did
-    otherwise than the recorded one, `difference_count` how many there were; `unanswered` what had no answer.
+    socket is to be closed once `is_over`, after all output unless `is_cut`. `notes` are what the client did otherwise
+    than the recorded one.
     """
 
-    def __init__(self, cast: Cast, shared: SharedNames, settings: MockSettings, now: float) -> None:
+    def __init__(self, cast: Cast[ServerScript], shared: SharedNames, settings: MockSettings, now: float) -> None:
         self.names = ConnectionNames(shared)
         self.contents = LiveContents()
         self.script: ServerScript | None = None
         self.output = bytearray()
         self.is_over = self.is_cut = False
         self.user = self.client_name = ""
-        self.differences: list[Difference] = []
-        self.difference_count = 0
-        self.unanswered: list[str] = []
+        self.notes = MockNotes()
         self._cast = cast
         self._settings = settings
         self._protocol = Connection()
@@ -316,7 +311,7 @@ class MockConnection:
         if not self._candidates:
             who = f"of user '{self.user}' in virtual host '{method.virtual_host}'"
             text = f"the recording has no connection {who} that is left to be played"
-            self._note_unanswered(text)
+            self.notes.add_unanswered(text)
             self._close(NotImplementedByServer(text))
             return
         first = self._candidates[0]
@@ -359,7 +354,10 @@ class MockConnection:
                 channel = self._channels.get(number)
                 if channel is not None:
                     if self.script is None:
-                        self._adopt(chosen(self._still_left() or self._candidates, command))
+                        candidates = self._still_left() or self._candidates
+                        self._adopt(
+                            chosen(candidates, command.channel, key_of(method), lambda each: each.method == method)
+                        )
                     if channel.script is None:
                         self._bind(channel, command)
                     self._play(channel, command)
@@ -391,9 +389,11 @@ class MockConnection:
         now, method = self._now, live.method
         is_unknown_tag = channel.is_unknown_tag(method)
         recorded = channel.recorded(live)
-        scripted = channel.waiting.take(recorded)
+        key = key_of(recorded.method)
+        by_shape = not isinstance(method, SETTLEMENTS)
+        scripted = channel.waiting.take(key, lambda each: is_same(each.command, recorded), by_shape=by_shape)
         if scripted is None:
-            used = channel.waiting.used(recorded)
+            used = channel.waiting.used(key)
             channel.note(live, None, now)
             if isinstance(method, SETTLEMENTS):
                 if is_unknown_tag:
@@ -414,11 +414,12 @@ class MockConnection:
     def _has_no_answer(self, channel: MockChannel, live: Command, why: str) -> None:
         text = why or f"the recording has no {described(live.method)} here"
         left = channel.waiting if channel.script else (each for script in self._left for each in script.commands)
-        near = None if why else nearest(left, channel.recorded(live))
+        texts = (described(each.command.method) for each in left)
+        near = None if why else nearest(texts, described(channel.recorded(live).method))
         if near is not None:
             text += f"; nearest: {near}"
         self._note(DifferenceKind.EXTRA, described(live.method), live.method)
-        self._note_unanswered(text)
+        self.notes.add_unanswered(text)
         kind = PreconditionFailed if why else NotImplementedByServer
         error = kind(text, class_id=live.method.class_id, method_id=live.method.method_id)
         if self._settings.is_strict or not channel.number:
@@ -511,7 +512,7 @@ class MockConnection:
 
     def _note_changes(self, scripted: ScriptedCommand, live: Command) -> None:
         try:
-            found = tuple(each for each in answer_changes(scripted.command, live) if not _is_of_the_run(each))
+            found = tuple(each for each in answer_changes(scripted.command, live) if not is_of_the_run(each))
         except ProtocolError:
             return
         if found:
@@ -530,24 +531,4 @@ class MockConnection:
     def _note(
         self, kind: DifferenceKind, what: str, method: Method, a: Place | None = None, changes: tuple[Change, ...] = ()
     ) -> None:
-        self.difference_count += 1
-        type = "publish" if isinstance(method, BasicPublish) else "request"
-        if len(self.differences) < MAX_DIFFERENCES:
-            self.differences.append(
-                Difference(kind=kind, type=type, what=what, method=method.name, a=a, changes=changes)
-            )
-
-    def _note_unanswered(self, text: str) -> None:
-        if len(self.unanswered) < MAX_DIFFERENCES:
-            self.unanswered.append(text)
-
-
-def _is_of_the_run(change: Change) -> bool:
-    """Does each client choose this value anew: a consumer tag, or a name or identifier that it generates?"""
-    if change.field == "consumer_tag":
-        return True
-    before, after = change.before, change.after
-    if change.field == "body" or not (isinstance(before, str) and isinstance(after, str)):
-        return False
-    shape = shape_of(before, certain=True)
-    return shape == shape_of(after, certain=True) and any(isinstance(each, Generated) for each in shape)
+        self.notes.add(kind, what, method.name, a, changes, is_publish=isinstance(method, BasicPublish))

@@ -9,6 +9,7 @@ import msgspec
 
 from amqproxy.comparison.comparison_text import difference_lines
 from amqproxy.comparison.difference import Difference
+from amqproxy.replay.mocking.amqp010_mock_connection import AMQP010MockConnection
 from amqproxy.replay.mocking.mock_connection import MockConnection
 from amqproxy.taps.record import encoded
 from amqproxy.taps.text import printable, value_text
@@ -31,7 +32,7 @@ class MockedConnection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
     unanswered: list[str] = []
 
     @staticmethod
-    def of(client: str, connection: MockConnection) -> MockedConnection:
+    def of(client: str, connection: MockConnection | AMQP010MockConnection) -> MockedConnection:
         """The report on a connection that is over."""
         script = connection.script
         return MockedConnection(
@@ -40,9 +41,9 @@ class MockedConnection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
             user=connection.user,
             stream=None if script is None else script.stream,
             connection=None if script is None else script.name_of_ends,
-            differences=connection.differences,
-            more_differences=connection.difference_count - len(connection.differences),
-            unanswered=connection.unanswered,
+            differences=connection.notes.differences,
+            more_differences=connection.notes.count - len(connection.notes.differences),
+            unanswered=connection.notes.unanswered,
         )
 
     @property

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import trio
 
+from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.config import join_address
 from amqproxy.log import logger
+from amqproxy.replay.mocking.amqp010_mock_connection import AMQP010MockConnection
+from amqproxy.replay.mocking.amqp010_server_script import AMQP010ServerScript
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_connection import MockConnection, MockSettings
 from amqproxy.replay.mocking.mock_report import MockedConnection
+from amqproxy.replay.mocking.scripts import AnyScript
+from amqproxy.replay.mocking.server_script import ServerScript
 from amqproxy.replay.names import SharedNames
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket
 from amqproxy.supervision import contained, supervised
@@ -36,16 +42,28 @@ BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 
+AnyMock: TypeAlias = MockConnection | AMQP010MockConnection
+
+
 class MockServer:
     """All clients of a mock. `report` is given what each of them did that differed from the recording, at its end.
 
-    With `is_once`, the server ends when its first client, which got as far as to open a connection, has gone.
+    The header that a client sends decides which protocol it speaks: an unknown one is answered as by a server of 0-9-1.
+    With `is_loop`, the scripts are played any number of times. With `is_once`, the server ends when its first client,
+    which got as far as to open a connection, has gone.
     """
 
     def __init__(
-        self, cast: Cast, settings: MockSettings, report: Callable[[MockedConnection], None], *, is_once: bool = False
+        self,
+        scripts: Sequence[AnyScript],
+        settings: MockSettings,
+        report: Callable[[MockedConnection], None],
+        *,
+        is_loop: bool = False,
+        is_once: bool = False,
     ) -> None:
-        self._cast = cast
+        self._cast = Cast([each for each in scripts if isinstance(each, ServerScript)], is_loop=is_loop)
+        self._amqp010_cast = Cast([each for each in scripts if isinstance(each, AMQP010ServerScript)], is_loop=is_loop)
         self._settings = settings
         self._report = report
         self._is_once = is_once
@@ -102,15 +120,17 @@ class MockServer:
         finally:
             self._clients -= 1
 
-    def new_connection(self) -> MockConnection:
-        """The server's side for a client that has come."""
+    def new_connection(self, header: bytes = b"") -> AnyMock:
+        """The server's side for a client that has come, and then sent a protocol header."""
+        if header.startswith(HEADER):
+            return AMQP010MockConnection(self._amqp010_cast, self._names, self._settings, trio.current_time())
         return MockConnection(self._cast, self._names, self._settings, trio.current_time())
 
-    def ended(self, client: str, connection: MockConnection) -> None:
+    def ended(self, client: str, connection: AnyMock) -> None:
         """A client has gone."""
         with contained("connection not reported", client=client):
             connection.finish()
-            if connection.script is not None or connection.unanswered:
+            if connection.script is not None or connection.notes.unanswered:
                 self._report(MockedConnection.of(client, connection))
                 if self._is_once:
                     self._is_done.set()
@@ -124,12 +144,13 @@ class _Client:
         self._name = name
         self._server = server
         self._connection = server.new_connection()
+        self._header: bytes | None = b""
+        """The protocol header, as far as it has come; None once it is known."""
         self._has_news = trio.Event()
         self._has_room = trio.Event()
         self._logged = 0
 
     async def run(self) -> None:
-        connection = self._connection
         try:
             with contained("connection failed", client=self._name):
                 async with trio.open_nursery() as nursery:
@@ -137,17 +158,22 @@ class _Client:
                     await self._send()
                     nursery.cancel_scope.cancel()
         finally:
-            self._server.ended(self._name, connection)
+            self._server.ended(self._name, self._connection)
             with trio.CancelScope(shield=True):
-                await (self._transport.reset() if connection.is_cut else self._transport.aclose())
+                await (self._transport.reset() if self._connection.is_cut else self._transport.aclose())
 
     async def _read(self) -> None:
-        connection = self._connection
-        while not connection.is_over:
+        while not self._connection.is_over:
             try:
                 data = await self._transport.receive()
             except TransportBroken:
                 data = b""
+            if self._header is not None:
+                found = self._greeted(data)
+                if found is None:
+                    continue
+                data = found
+            connection = self._connection
             with contained("connection failed", client=self._name, then=partial(_give_up, connection)):
                 connection.feed(data, trio.current_time())
             self._log_unanswered()
@@ -156,15 +182,26 @@ class _Client:
                 self._has_room = trio.Event()
                 await self._has_room.wait()
 
+    def _greeted(self, data: bytes) -> bytes | None:
+        """Take the protocol header, and what follows: what is to be read now; None while it is not whole."""
+        assert self._header is not None
+        self._header += data
+        if data and len(self._header) < len(HEADER) and HEADER.startswith(self._header):
+            return None
+        header, self._header = self._header, None
+        if header.startswith(HEADER):
+            self._connection = self._server.new_connection(header)
+        return header
+
     def _log_unanswered(self) -> None:
-        for text in self._connection.unanswered[self._logged :]:
+        for text in self._connection.notes.unanswered[self._logged :]:
             logger().warning("no answer", client=self._name, reason=text)
-        self._logged = len(self._connection.unanswered)
+        self._logged = len(self._connection.notes.unanswered)
 
     async def _send(self) -> None:
         """Send what there is, when it is time, until the connection is over."""
-        connection = self._connection
         while True:
+            connection = self._connection
             self._has_news = trio.Event()
             with contained("connection failed", client=self._name, then=partial(_give_up, connection)):
                 connection.tick(trio.current_time())
@@ -187,6 +224,6 @@ class _Client:
                 await self._has_news.wait()
 
 
-def _give_up(connection: MockConnection, error: Exception) -> None:
+def _give_up(connection: AnyMock, error: Exception) -> None:
     """A failure of ours costs this client only."""
     connection.is_over = connection.is_cut = True

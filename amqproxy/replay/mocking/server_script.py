@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum, auto
 from functools import cached_property
 from typing import Any, TypeVar
@@ -426,9 +426,3 @@ def key_of(method: Method) -> Key:
 def shape_of_key(key: Key) -> Key:
     """A key without what was generated in its names."""
     return tuple(shape_of(each, certain=True) if isinstance(each, str) else each for each in key)
-
-
-def scripts_of(dialogues: Iterable[ConnectionSteps]) -> list[ServerScript]:
-    """The scripts of all connections of which something can be played, in their order."""
-    scripts = (ServerScript(each) for each in dialogues)
-    return [each for each in scripts if each.virtual_host is not None or each.channels or each.refused is not None]

@@ -12,11 +12,10 @@ import trio
 
 from amqproxy.capture.decode import read_decoded
 from amqproxy.replay.dialogue import dialogues
-from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_connection import MockSettings
 from amqproxy.replay.mocking.mock_report import MockedConnection
 from amqproxy.replay.mocking.mock_server import MockServer
-from amqproxy.replay.mocking.server_script import ServerScript, scripts_of
+from amqproxy.replay.mocking.scripts import AnyScript, scripts_of
 from amqproxy.trio_thread import TrioThread
 
 
@@ -27,8 +26,8 @@ class LocalMock(NamedTuple):
     reports: list[MockedConnection]
 
 
-def scripts_in(*captures: Path) -> list[ServerScript]:
-    return scripts_of(dialogues(read_decoded(list(captures))))
+def scripts_in(*captures: Path) -> list[AnyScript]:
+    return scripts_of(dialogues(read_decoded(list(captures), reads_amqp010=True)))
 
 
 @contextmanager
@@ -45,7 +44,7 @@ def local_mock(
     @asynccontextmanager
     async def serve() -> AsyncIterator[int]:
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        server = MockServer(Cast(scripts, is_loop=is_loop), settings, reports.append)
+        server = MockServer(scripts, settings, reports.append, is_loop=is_loop)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.serve, [(listener, context)])
             yield listener.socket.getsockname()[1]

@@ -40,7 +40,7 @@ from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHead
 from amqproxy.replay.dialogue import dialogues
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockConnection, MockSettings
-from amqproxy.replay.mocking.server_script import ServerScript, scripts_of
+from amqproxy.replay.mocking.scripts import AnyScript, scripts_of
 from amqproxy.replay.names import SharedNames
 from tests.replay.mocking.local_mock import scripts_in
 from tests.replay.playing import CAPTURES
@@ -53,7 +53,7 @@ class Client:
     """What a test sends to a mock, and what comes back: methods with their channels, and bodies' sizes."""
 
     def __init__(
-        self, *captures: Any, heartbeat: int = 0, scripts: list[ServerScript] | None = None, **options: Any
+        self, *captures: Any, heartbeat: int = 0, scripts: list[AnyScript] | None = None, **options: Any
     ) -> None:
         self.now = 1000.0
         cast = Cast(scripts or scripts_in(*captures))
@@ -121,7 +121,7 @@ def test_confirms_have_the_numbers_of_the_live_publishes() -> None:
     assert client.send(1, ChannelClose()) == ["1 channel.close-ok"]
     client.send(0, ConnectionClose())
     client.mock.finish()
-    assert [(str(each.kind), each.what.split()[0]) for each in client.mock.differences] == [
+    assert [(str(each.kind), each.what.split()[0]) for each in client.mock.notes.differences] == [
         ("extra", "basic.publish"),
     ]
 
@@ -179,7 +179,7 @@ def sent_by_client(name: str) -> list[bytes]:
     return [frame.raw for each in frames for frame in each if frame.channel]
 
 
-def scripts_with(*sent: tuple[str, Method]) -> list[ServerScript]:
+def scripts_with(*sent: tuple[str, Method]) -> list[AnyScript]:
     """A recorded connection on which this was sent after connection.start, each a second after the one before."""
     ends = "1.2.3.4:5-6.7.8.9:5672"
     decoded: list[Decoded] = [DecodedProtocolHeader(0, 0, ends, "client", NAME, PROTOCOL_HEADER)]
@@ -242,7 +242,7 @@ IN_STEPS: list[tuple[str, Method]] = [
 """A login by challenge and response, as RabbitMQ has it for demonstration."""
 
 
-def logging_in(scripts: list[ServerScript], method: ConnectionStartOk, **options: Any) -> Client:
+def logging_in(scripts: list[AnyScript], method: ConnectionStartOk, **options: Any) -> Client:
     """A client that has sent connection.start-ok, and nothing else yet."""
     client = Client.__new__(Client)
     client.now, client.queue, client._reader = 0.0, "", FrameReader(frame_max=1 << 20)
