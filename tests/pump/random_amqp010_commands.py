@@ -32,7 +32,7 @@ def random_amqp010_commands(
     """A few commands on each channel, at `most` so many: transfers, settlements, and others; controls among them."""
     lanes: list[list[bytes]] = []
     for channel in channels:
-        commands, controls = b"", b""
+        commands, controls = bytearray(), bytearray()
         for _ in range(dice.randint(1, most)):
             first = dice.randint(0, 99)
             ids = SequenceSet([(first, first + dice.randint(0, 3))])
@@ -51,10 +51,10 @@ def random_amqp010_commands(
                 body = dice.randbytes(dice.choice(sizes)) or None
                 transfer = MessageTransfer("x", dice.randint(0, 1), 0)
                 commands += Assembly(channel, transfer, header, body).encode(dice.choice([200, frame_max]))
-        lanes += [frames_of(commands), frames_of(controls)]
-    out = b""
+        lanes += [frames_of(bytes(commands)), frames_of(bytes(controls))]
+    out = bytearray()
     while any(lanes):
         out += dice.choice([each for each in lanes if each]).pop(0)
         if dice.random() < 0.1:
             out += encode_method(0, ConnectionHeartbeat())
-    return out
+    return bytes(out)

@@ -31,10 +31,10 @@ def random_commands(
             half = dice.randint(0, len(body))
             mine += [encode_frame(BODY, channel, part) for part in (body[:half], body[half:]) if part]
         frames.append(mine)
-    out = b""
+    out = bytearray()
     while any(frames):
         mine = dice.choice([each for each in frames if each])
         out += mine.pop(0)
         if dice.random() < 0.1:
             out += octets("heartbeat")
-    return out
+    return bytes(out)

@@ -19,6 +19,8 @@ import sysconfig
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
+from hatch_build import MISSING_MACROS
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "build" / "amqproxy"
 PACKAGES = {
@@ -65,6 +67,7 @@ def _build(kind: str, package: str, source: Path) -> Path:
     flags = ["-shared", "-fPIC", "-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={kind}"]
     if kind == "undefined":
         flags.append("-fno-sanitize-recover=all")
+    flags += [f"-D{name}={value}" for name, value in MISSING_MACROS]
     command = [_compiler(), *flags, f"-I{sysconfig.get_path('include')}", "-o", str(built), str(source)]
     subprocess.run(command, check=True)
     return built
