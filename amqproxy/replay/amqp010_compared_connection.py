@@ -20,7 +20,7 @@ from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.amqp010_live_connection import SETTLEMENTS, AMQP010LiveConnection
 from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember
 from amqproxy.replay.answer_changes import answer_changes
-from amqproxy.replay.compared_connection import MAX_SILENCES
+from amqproxy.replay.awaited import Awaited
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
 from amqproxy.replay.live_connection import NEVER, NOTHING, Life, Watch
@@ -54,15 +54,11 @@ class AMQP010ComparedConnection(AMQP010LiveConnection):
         watch: Watch | None = None,
     ) -> None:
         super().__init__(stream, connection, target, names, board, result, wake=wake, watch=watch)
-        self._timeout = timeout
-        self._awaited = -1
-        self._since = 0.0
+        self._awaited = Awaited(self, result, timeout)
         self._is_lossy = False
         """Does the capture lack some of what the broker sent?"""
         self._is_close_recorded = False
         self._recorded_end: object = None
-        self._silences = 0
-        self._received = -1
         self._in_vain: set[str] = set()
         """Queues whose deliveries were waited for in vain."""
 
@@ -253,36 +249,9 @@ class AMQP010ComparedConnection(AMQP010LiveConnection):
     # --- to wait and to compare
 
     def _await(self, step: Step, begin: float, *, is_over: bool, is_quiet: bool = False) -> float | None:
-        """Until when to wait for what the recorded broker did; None when it will not come, which is then reported."""
-        if not is_over:
-            until = self._until(step, begin)
-            if self._now < until:
-                return until
-            self._note_silence()
-        if not is_quiet:
-            self._result.missing(step, "it did not come" if not is_over else self.error or "its session was over")
-        return None
-
-    def _note_silence(self) -> None:
-        """An answer did not come in time. A broker that does not send anything any more is given up."""
-        self._silences = self._silences + 1 if self._reader.offset == self._received else 1
-        self._received = self._reader.offset
-        if self._silences >= MAX_SILENCES and self.life is Life.CONNECTED:
-            self._fault(f"the broker has not answered for {self._silences} times {self._timeout:g} s")
-
-    def _patience(self, step: Step, reason: str) -> float | None:
-        """Until when to wait before a command is sent; when that is over, the connection is given up for a reason."""
-        until = self._until(step, self._now)
-        if self._now < until:
-            return until
-        self._fault(reason)
-        return None
-
-    def _until(self, step: Step, begin: float) -> float:
-        if self._awaited != step.index:
-            self._awaited = step.index
-            self._since = begin
-        return self._since + self._timeout
+        """As `Awaited` has it."""
+        why_over = "its session was over"
+        return self._awaited.answer(step, begin, self._now, is_over=is_over, is_quiet=is_quiet, why_over=why_over)
 
     def _compare_views(self, step: AssemblySent, recorded: View, live: View) -> None:
         shown = self._viewed(step, recorded)

@@ -117,7 +117,7 @@ class AMQP010LiveConnection:
             missing = len(HEADER) - len(self._greeting)
             self._greeting, data = self._greeting + data[:missing], data[missing:]
             if not HEADER.startswith(self._greeting):
-                self._fault(f"the broker does not speak AMQP 0-10: it sent {self._greeting!r}")
+                self.fault(f"the broker does not speak AMQP 0-10: it sent {self._greeting!r}")
                 return
         if self.life is not Life.CONNECTED:
             return
@@ -125,7 +125,7 @@ class AMQP010LiveConnection:
             self._result.live.note(self._trace.feed_noted(SERVER, [frame], self._now_ns))
             self._receive_frame(frame)
         if self._reader.error is not None:
-            self._fault(f"the broker sent what is no frame: {self._reader.error.text}")
+            self.fault(f"the broker sent what is no frame: {self._reader.error.text}")
 
     def receive_end(self, reason: str, now: float) -> None:
         """The live broker has closed the socket, or it is broken."""
@@ -142,7 +142,7 @@ class AMQP010LiveConnection:
         if now - self._sent_at >= self._heartbeat / 2:
             self._send(0, controls.ConnectionHeartbeat())
         if now - self._heard_at > 2 * self._heartbeat:
-            self._fault("the broker was silent for two heartbeat intervals")
+            self.fault("the broker was silent for two heartbeat intervals")
             return NEVER
         return now + self._heartbeat / 4
 
@@ -221,7 +221,7 @@ class AMQP010LiveConnection:
         try:
             assembly = reader.add(frame)
         except ProtocolError as error:
-            self._fault(f"the broker sent what cannot be read: {error.text}")
+            self.fault(f"the broker sent what cannot be read: {error.text}")
             return
         if assembly is None:
             return
@@ -343,7 +343,12 @@ class AMQP010LiveConnection:
             delivery.is_open = False
         session.open.clear()
 
-    def _fault(self, reason: str) -> None:
+    @property
+    def received(self) -> int:
+        """How many bytes of frames have come."""
+        return self._reader.offset
+
+    def fault(self, reason: str) -> None:
         """The live connection cannot go on."""
         self._result.extra_event(reason, self.stream, self.connection, self._now_ns)
         self._close("close")

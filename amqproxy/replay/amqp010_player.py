@@ -44,7 +44,7 @@ from amqproxy.replay.amqp010_session import (
     ids_of,
     set_of,
 )
-from amqproxy.replay.compared_connection import TIMEOUT
+from amqproxy.replay.awaited import TIMEOUT
 from amqproxy.replay.deliveries import DeliveryBoard
 from amqproxy.replay.live_connection import NEVER, Life, Watch
 from amqproxy.replay.names import SharedNames
@@ -146,11 +146,11 @@ class AMQP010Player(AMQP010ComparedConnection):
                 self._result.unplayed(step, self.error or "the connection was over")
             return None
         if len(self.outbox) > MAX_OUTBOX:
-            return self._patience(step, "the broker does not read")
+            return self._awaited.patience(step, self._now, "the broker does not read")
         if method.name.startswith("connection."):
             return self._play_on_connection(step, method, ahead)
         if not self._is_open:
-            return self._patience(step, "the broker did not answer the login")
+            return self._awaited.patience(step, self._now, "the broker did not answer the login")
         if isinstance(method, Command):
             return self._play_command(step, method)
         return self._play_on_session(step, method)
@@ -163,7 +163,7 @@ class AMQP010Player(AMQP010ComparedConnection):
                 return None
             case controls.ConnectionStartOk():
                 if self._start is None:
-                    return self._patience(step, "the broker did not answer the login")
+                    return self._awaited.patience(step, self._now, "the broker did not answer the login")
                 self._has_recorded_login = _is_refused(step, ahead, controls.ConnectionTune)
                 if self._has_recorded_login:
                     self._send(0, method)
@@ -171,7 +171,7 @@ class AMQP010Player(AMQP010ComparedConnection):
                     self._log_in(method)
             case controls.ConnectionTuneOk():
                 if self._tune is None:
-                    return self._patience(step, "the broker did not answer the login")
+                    return self._awaited.patience(step, self._now, "the broker did not answer the login")
                 self._agree(method)
             case controls.ConnectionOpen():
                 if _is_refused(step, ahead, controls.ConnectionOpenOk):
@@ -201,7 +201,7 @@ class AMQP010Player(AMQP010ComparedConnection):
             if session is not None and not session.is_over:
                 if not session.is_ending:
                     self._detach(session)
-                return self._patience(step, "the session was not detached")
+                return self._awaited.patience(step, self._now, "the session was not detached")
             self._attach(step.channel, method.name_ or b"")
             self._result.sent += 1
             return None
@@ -248,7 +248,7 @@ class AMQP010Player(AMQP010ComparedConnection):
                 self._result.unplayed(step, session.why_over)
             return None
         if not session.is_attached:
-            return self._patience(step, "the session was not attached")
+            return self._awaited.patience(step, self._now, "the session was not attached")
         if not step.is_wanted:
             return None
         reason = _why_never(method)

@@ -28,6 +28,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, Peer
 from amqproxy.comparison.difference import Change
 from amqproxy.replay.answer_changes import answer_changes
+from amqproxy.replay.awaited import Awaited
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
 from amqproxy.replay.live_connection import MAX_EARLY, NEVER, NOTHING, Life, LiveConnection, Watch
@@ -36,12 +37,6 @@ from amqproxy.replay.played_channel import LiveState, PlayedChannel, PlayedReque
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import BytesSent, CommandSent, ConnectionEnded, ProtocolHeaderSent, Step
 from amqproxy.replay.target import Target
-
-TIMEOUT = 5.0
-"""Seconds for which an answer that the recording has is waited for."""
-
-MAX_SILENCES = 2
-"""How often in a row an answer may not come in time, with nothing else coming either."""
 
 RETRY = 0.01
 """Seconds after which a basic.get that got nothing is sent again, where the recorded one got a message; then twice."""
@@ -70,7 +65,7 @@ class ComparedConnection(LiveConnection):
         watch: Watch | None = None,
     ) -> None:
         super().__init__(stream, connection, target, names, board, result, wake=wake, watch=watch)
-        self._timeout = timeout
+        self._awaited = Awaited(self, result, timeout)
         self._recorded_tune: ConnectionTune | None = None
         self._recorded_end: Peer | None = None
         self._is_lossy = False
@@ -79,8 +74,6 @@ class ComparedConnection(LiveConnection):
         """Does it lack some of the broker's?"""
         self._has_other_login = False
         """Does the live client log in by another mechanism than the recorded one?"""
-        self._awaited = -1
-        self._since = 0.0
         self._get: Method | None = None
         self._retry = 0.0
         self._retry_at = 0.0
@@ -89,8 +82,6 @@ class ComparedConnection(LiveConnection):
         self._not_awaited: list[CommandSent] = []
         self._late: list[CommandSent] = []
         """What the recorded broker sent after its client had asked for the end of the connection."""
-        self._silences = 0
-        self._received = 0
 
     def report_rest(self) -> None:
         """Report what came that the recording does not have, and what it has that did not come by itself."""
@@ -157,7 +148,7 @@ class ComparedConnection(LiveConnection):
                 return self._await_command(step, channel, method, begin)
 
     def _await_command(self, step: CommandSent, channel: PlayedChannel, method: Method, begin: float) -> float | None:
-        if method.name in ANSWERS and self._awaited != step.index:
+        if method.name in ANSWERS and not self._awaited.has_begun(step):
             request = channel.take_recorded(method)
             if request is None or not request.was_sent:
                 self._done(step, channel, method)  # what it answers is not in the capture, or was not sent
@@ -320,23 +311,9 @@ class ComparedConnection(LiveConnection):
     # ----------------------------------------------------------------------------------------------------- to wait
 
     def _await(self, step: Step, begin: float, *, is_over: bool, is_quiet: bool = False) -> float | None:
-        """Until when to wait for what the recorded broker did; None when it will not come, which is then reported."""
-        if not is_over:
-            until = self._until(step, begin)
-            if self._now < until:
-                return until
-            self._note_silence()
-        if not is_quiet:
-            why = "it did not come" if not is_over else self.error or "its channel was over"
-            self._result.missing(step, why)
-        return None
-
-    def _note_silence(self) -> None:
-        """An answer did not come in time. A broker that does not send anything any more is given up."""
-        self._silences = self._silences + 1 if self._live.readers[SERVER].offset == self._received else 1
-        self._received = self._live.readers[SERVER].offset
-        if self._silences >= MAX_SILENCES and self.life is Life.CONNECTED:
-            self._fault(f"the broker has not answered for {self._silences} times {self._timeout:g} s")
+        """As `Awaited` has it."""
+        why_over = "its channel was over"
+        return self._awaited.answer(step, begin, self._now, is_over=is_over, is_quiet=is_quiet, why_over=why_over)
 
     def _is_over(self, channel: PlayedChannel, method: Method | None = None) -> bool:
         """Is there nothing more to come on a channel, or not this?"""
@@ -345,21 +322,6 @@ class ComparedConnection(LiveConnection):
         if isinstance(method, ConnectionClose):
             return False
         return self._is_closed_by_server or channel.is_over
-
-    def _patience(self, step: Step, begin: float, reason: str) -> float | None:
-        """Until when to wait before a command is sent; when that is over, the connection is given up for a reason."""
-        until = self._until(step, begin)
-        if self._now < until:
-            return until
-        if reason:
-            self._fault(reason)
-        return None
-
-    def _until(self, step: Step, begin: float) -> float:
-        if self._awaited != step.index:
-            self._awaited = step.index
-            self._since = begin
-        return self._since + self._timeout
 
     # ------------------------------------------------------------------------------------------------------ to compare
 

@@ -164,7 +164,7 @@ class LiveConnection:
             self._receive_frame(frame)
         error: ProtocolError | None = self._live.readers[SERVER].error
         if error is not None and self.life is Life.CONNECTED:
-            self._fault(f"the broker sent what is no frame: {error.text}")
+            self.fault(f"the broker sent what is no frame: {error.text}")
 
     def receive_end(self, reason: str, now: float) -> None:
         """The live broker has closed the socket, or it is broken."""
@@ -181,7 +181,7 @@ class LiveConnection:
         if self._live.is_heartbeat_due(CLIENT, now) and not self._is_closed_by_server:
             self._write(HEARTBEAT_FRAME)
         if self._live.is_silent(SERVER, now):
-            self._fault("the broker was silent for two heartbeat intervals")
+            self.fault("the broker was silent for two heartbeat intervals")
             return NEVER
         return now + self._live.heartbeat / 4
 
@@ -277,7 +277,7 @@ class LiveConnection:
             if command is not None:
                 self._receive_command(command, command.method)
         except (ProtocolError, IndexError) as error:
-            self._fault(f"the broker sent what cannot be read: {error}")
+            self.fault(f"the broker sent what cannot be read: {error}")
 
     def _receive_command(self, command: Command, method: Method) -> None:
         if command.channel == 0:
@@ -416,7 +416,12 @@ class LiveConnection:
         channel.live_open.clear()
         self._names.end_channel(channel.number)
 
-    def _fault(self, reason: str) -> None:
+    @property
+    def received(self) -> int:
+        """How many bytes of frames have come."""
+        return self._live.readers[SERVER].offset
+
+    def fault(self, reason: str) -> None:
         """The live connection cannot go on."""
         self._result.extra_event(reason, self.stream, self.connection, self._now_ns)
         self._close("close")

@@ -43,7 +43,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ConnectionState
 from amqproxy.replay.ahead import Ahead, NotReadYet
-from amqproxy.replay.compared_connection import TIMEOUT, ComparedConnection
+from amqproxy.replay.awaited import TIMEOUT
+from amqproxy.replay.compared_connection import ComparedConnection
 from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
 from amqproxy.replay.live_connection import NEVER, Life, Watch
 from amqproxy.replay.login import exceeds, open_method, start_ok, tune_ok
@@ -133,12 +134,12 @@ class Player(ComparedConnection):
         if self.life is Life.DIALLING:
             return NEVER
         if self._is_logging_in:
-            return self._patience(step, self._now, "the broker did not answer the login")
+            return self._awaited.patience(step, self._now, "the broker did not answer the login")
         if self.life is Life.ENDED:
             self._not_sent(step, self.error or "the connection was over")
             return None
         if len(self.outbox) > MAX_OUTBOX:
-            return self._patience(step, self._now, "the broker does not read")
+            return self._awaited.patience(step, self._now, "the broker does not read")
         if isinstance(step, ProtocolHeaderSent):
             self._send_header(step.data)
             return None
@@ -243,7 +244,7 @@ class Player(ComparedConnection):
             channel = self._channels[number] = PlayedChannel(number, is_unknown=True)
             self._send(number, ChannelOpen())
         if channel.is_unknown and channel.live is LiveState.OPENING:
-            return self._patience(step, self._now, "the channel was not opened")
+            return self._awaited.patience(step, self._now, "the channel was not opened")
         is_gone = not channel.is_open and channel.live is LiveState.CLOSED
         if is_gone and not self._is_joined and not isinstance(method, ChannelCloseOk):
             self._send_raw(step)  # a mistake of the client's
@@ -301,7 +302,7 @@ class Player(ComparedConnection):
                 channel.live = LiveState.CLOSED_BY_CLIENT
                 self._send(channel.number, ChannelClose(200, "the recorded channel ends here"))
             if channel.live is LiveState.CLOSED_BY_CLIENT:
-                return self._patience(step, self._now, "the channel was not closed")
+                return self._awaited.patience(step, self._now, "the channel was not closed")
             self._report_arrived(channel)
         self._channels[step.channel] = PlayedChannel(step.channel)
         self._send_as(step, step.command.method)
@@ -349,7 +350,7 @@ class Player(ComparedConnection):
         count = ahead.deliveries_before_answer(step.stream, step.channel)
         if not count or self._board.has_unmatched(consumer.queue, count):
             return None
-        until = self._patience(step, self._now, "")
+        until = self._awaited.patience(step, self._now, "")
         if until is None:
             self._in_vain.add(consumer.queue)
         return until
@@ -365,11 +366,11 @@ class Player(ComparedConnection):
     def _publish(self, step: CommandSent, channel: PlayedChannel) -> float | None:
         is_held = self._live.is_blocked or channel.is_stopped
         if is_held and not self._ignores_block:
-            until = self._patience(step, self._now, "")
+            until = self._awaited.patience(step, self._now, "")
             if until is not None:
                 return until
-            note = f"{self.connection}: publishes went on after {self._timeout:g} s, though the broker had blocked them"
-            self._result.note(note)
+            after = f"after {self._awaited.timeout:g} s, though the broker had blocked them"
+            self._result.note(f"{self.connection}: publishes went on {after}")
         self._ignores_block = is_held
         self._result.padded += any(frame.lost for frame in step.command.frames)
         if channel.is_confirming:

@@ -15,7 +15,7 @@ from amqproxy.amqp091.methods import BasicDeliver, ConnectionClose
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.replay.ahead import NotReadYet
 from amqproxy.replay.amqp010_player import AMQP010Player
-from amqproxy.replay.compared_connection import TIMEOUT
+from amqproxy.replay.awaited import TIMEOUT
 from amqproxy.replay.deliveries import DeliveryBoard
 from amqproxy.replay.live_connection import NEVER, Life, Watch
 from amqproxy.replay.names import SharedNames
