@@ -30,6 +30,23 @@ async def test_there_is_no_task_once_nothing_waits() -> None:
     assert timer.move(trio.current_time())
 
 
+async def test_the_task_ends_when_there_is_nothing_to_wait_for_any_more(autojump_clock: MockClock) -> None:
+    timer = ReleaseTimer()
+    ended: list[bool] = []
+
+    async def wait() -> None:
+        ended.append(await timer.wait(trio.current_time() + 10))
+
+    assert timer.move(trio.current_time() + 10)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+        assert not timer.move(math.inf)
+        await wait_all_tasks_blocked()
+    assert ended == [False]
+    assert timer.move(trio.current_time() + 10), "another one is to be started"
+
+
 async def _wait(timer: ReleaseTimer, deadline: float, end: float) -> None:
     assert await timer.wait(deadline)
     assert trio.current_time() == end
