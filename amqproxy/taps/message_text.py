@@ -12,6 +12,9 @@ from amqproxy.taps.text import ARROWS, RED, RESET, YELLOW, clock, pairs, printab
 _BAD = frozenset({"nacked", "rejected", "returned", "open", "rolled back", "unanswered", "blocked", "stopped"})
 """Outcomes that are worth a look, where they are no error."""
 
+_SETS = frozenset({"commands", "transfers"})
+"""The arguments of AMQP 0-10 that are sets of ids."""
+
 
 def message_line(record: MessageRecord, *, is_coloured: bool = False) -> str:
     """One line: the time (UTC), the connection's number, the sender, the channel, what it was and what became of it.
@@ -117,7 +120,18 @@ def _event(record: MessageRecord) -> str:
 
 def _given(arguments: Mapping[str, Any] | None) -> str:
     """NAME=VALUE for each that is not empty."""
-    return pairs({name: value for name, value in (arguments or {}).items() if value not in ({}, [])})
+    return pairs(
+        {
+            name: _ids(value) if name in _SETS and isinstance(value, list) else value
+            for name, value in (arguments or {}).items()
+            if value not in ({}, [])
+        }
+    )
+
+
+def _ids(ranges: list[Any]) -> str:
+    """A set of ids of commands, as a person writes it: 0-3,7."""
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _folded(arguments: Mapping[str, Any]) -> str:

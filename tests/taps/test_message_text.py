@@ -50,6 +50,18 @@ WHERE: dict[str, Any] = {"ts_ns": 3_723_000_004_000, "stream": 7, "connection": 
         ),
         (
             {
+                "sender": "client",
+                "channel": 1,
+                "type": "request",
+                "outcome": "answered",
+                "method": "execution.sync",
+                "reply": "session.completed",
+                "reply_arguments": {"commands": [[0, 3], [6, 6]]},
+            },
+            "→ ch 1    execution.sync  ⇒ session.completed commands=0-3,6",
+        ),
+        (
+            {
                 "sender": "server",
                 "channel": 2,
                 "type": "deliver",

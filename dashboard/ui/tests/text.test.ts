@@ -60,6 +60,8 @@ test('a frame in a line', () => {
   expect(frameSummary({ ...row, method: 'session.completed', flags: 'BEbe', arguments: { commands: [[0, 3], [7, 7]] } })).toBe(
     'commands=0-3, 7',
   )
+  const answered = { type: 'request', outcome: 'answered', reply: 'session.completed', reply_arguments: { commands: [[6, 6]] } }
+  expect(outcomeText(answered as never)).toBe('answered session.completed commands=6')
   expect(frameSummary({ ...row, type: 'header', flags: 'b', command_id: 7 })).toBe('#7 (its first frame)')
   expect(frameSummary({ ...row, type: 'error', code: 501, reason: 'what' })).toBe('501 what')
   const unseen = { ...row, type: 'error', code: 501, reason: 'bytes are missing from the capture', lost: 1204 }

@@ -109,9 +109,9 @@ export function messageSummary(row: MessageRow): string {
     case 'get':
       return `${exchange} → ${inline(row.routing_key)}${row.queue ? ` → ${inline(row.queue)}` : ''}`
     case 'request':
-      return entries(row.arguments)
+      return entries(withSets(row.arguments))
     default:
-      return [row.method, entries(row.arguments)].filter(Boolean).join(' ')
+      return [row.method, entries(withSets(row.arguments))].filter(Boolean).join(' ')
   }
 }
 
@@ -123,7 +123,7 @@ export function outcomeText(row: MessageRow): string {
   if (row.requeue) parts.push('(requeued)')
   if (row.code && row.code !== 200) parts.push(String(row.code))
   if (row.reason && row.code !== 200) parts.push(row.reason)
-  if (row.reply) parts.push(`${row.reply} ${entries(row.reply_arguments)}`.trimEnd())
+  if (row.reply) parts.push(`${row.reply} ${entries(withSets(row.reply_arguments))}`.trimEnd())
   return parts.join(' ')
 }
 
