@@ -258,7 +258,7 @@ def run(programs: type[Programs], examples: int, steps: int = 40) -> None:
 
 @pytest.mark.parametrize("programs", [Programs, SlicedPrograms])
 def test_sessions_do_as_the_reference_does(programs: type[Programs]) -> None:
-    run(programs, 60)
+    run(programs, 30)
 
 
 @pytest.mark.soak
