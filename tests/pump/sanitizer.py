@@ -16,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -52,11 +53,11 @@ NOT_SHUFFLED = ["setarch", "-R"]
 
 def build(kind: str) -> dict[str, Path]:
     """Compile with `-fsanitize` of a kind what is not up to date: the file of each of the modules."""
-    return {
-        f"amqproxy.{package.replace('/', '.')}.{source.stem}": _build(kind, package, source)
-        for package in PACKAGES[kind]
-        for source in sorted((SOURCES / package).glob("*.c"))
-    }
+    sources = [(package, source) for package in PACKAGES[kind] for source in sorted((SOURCES / package).glob("*.c"))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        built = pool.map(lambda each: _build(kind, *each), sources)
+        names = [f"amqproxy.{package.replace('/', '.')}.{source.stem}" for package, source in sources]
+        return dict(zip(names, built, strict=True))
 
 
 def _build(kind: str, package: str, source: Path) -> Path:
