@@ -8,7 +8,7 @@ from amqproxy.amqp010.frame cimport Frame
 @cython.final
 cdef class ChannelNumbers:
     cdef long long next
-    cdef object current
+    cdef long long current
 
 
 @cython.final
@@ -19,5 +19,9 @@ cdef class CommandNumbering:
 
     cpdef list numbers(self, frames)
     cpdef object number(self, Frame frame)
-    cdef object _apply(self, int channel, Frame frame)
+    cpdef object pass_over(self, const unsigned char[::1] data)
+    cdef long long pass_frame(self, int channel, int kind, int flags) except -2
+    cdef long long pass_commands(self, int channel, long long count) except -2
+    cdef bint is_changed_by(self, int index) noexcept
+    cdef object apply(self, int channel, int index, int flags, bytes payload)
     cdef object _drop(self, int channel)

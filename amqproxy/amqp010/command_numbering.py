@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import COMMAND, COMMAND_TRACK, Frame
+from amqproxy.amqp010.frame import COMMAND, COMMAND_TRACK, CONTROL, OVERHEAD, Frame, decode_method, index_table
 from amqproxy.amqp010.methods import BY_INDEX
 
 try:
@@ -19,6 +19,11 @@ except ImportError:  # a plain run does not need Cython
 
 _COMMAND = cython.declare(cython.int, COMMAND)
 _COMMAND_TRACK = cython.declare(cython.int, COMMAND_TRACK)
+_MASK = cython.declare(cython.longlong, 0xFFFF_FFFF)
+"""Of an id; a number of this size in the code would be an object of Python."""
+_OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
+_INDEX_OF = cython.declare(bytes, index_table())
+_SEGMENTS = cython.declare(bytes, bytes([cls.segment for cls in BY_INDEX]))
 _UNNUMBERED = ("session.attach", "session.attached", "session.detached", "session.gap")
 _POINT, _END = 1, 2
 _IS_POINT = cython.declare(cython.int, _POINT)
@@ -33,11 +38,27 @@ _EFFECTS = cython.declare(
 @cython.no_gc
 @cython.cclass
 class ChannelNumbers:
-    """On one channel: the `next` id, -1 if it is not known, and that of the command under way, if its id is known."""
+    """On one channel: the `next` id, and the `current` one, that of the command under way; -1 where it is not known."""
 
     def __init__(self, number: int) -> None:
         self.next = number
-        self.current: int | None = None
+        self.current = -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _passed(numbers: ChannelNumbers, kind: cython.int, flags: cython.int) -> cython.longlong:
+    """The id, or -1, of the command that a frame is of that is no control's."""
+    number: cython.longlong
+    if kind == _COMMAND and flags & 10 == 10:
+        numbers.current = numbers.next
+        if numbers.next >= 0:
+            numbers.next = (numbers.next + 1) & _MASK
+    number = numbers.current
+    if flags & 5 == 5:
+        numbers.current = -1
+    return number
 
 
 @cython.final
@@ -64,30 +85,75 @@ class CommandNumbering:
 
     def number(self, frame: Frame) -> int | None:
         """The id of the command that a frame is of; None of a control, and where it is not known."""
-        channel: cython.int = frame.channel
-        kind: cython.int = frame.kind
-        numbers: ChannelNumbers | None
-        if kind <= _COMMAND and frame.track != _COMMAND_TRACK:
-            self._apply(channel, frame)
+        number: cython.longlong
+        if frame.kind <= _COMMAND and frame.track != _COMMAND_TRACK:
+            if self.is_changed_by(frame.index):
+                self.apply(frame.channel, frame.index, frame.flags, frame.payload_bytes())
             return None
+        number = self.pass_frame(frame.channel, frame.kind, frame.flags)
+        return None if number < 0 else number
+
+    def pass_over(self, data: bytes | memoryview) -> None:
+        """Go on behind whole frames, as `number` does behind each."""
+        length: cython.Py_ssize_t = len(data)
+        position: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        kind: cython.int
+        index: cython.int
+        channel: cython.int
+        if not length:
+            return
+        p: cython.p_const_uchar
+        if cython.compiled:
+            p = cython.address(data[0])
+        else:
+            p = data  # type: ignore[assignment]
+        index_of: cython.p_const_uchar = _INDEX_OF
+        segments: cython.p_const_uchar = _SEGMENTS
+        while length - position >= _OVERHEAD:
+            end = position + (p[position + 2] << 8 | p[position + 3])
+            if end - position < _OVERHEAD or end > length:
+                break
+            kind = p[position + 1]
+            channel = p[position + 6] << 8 | p[position + 7]
+            if kind > _COMMAND or p[position + 5] == _COMMAND_TRACK:
+                if channel == self._recent_channel and self._recent is not None and self._recent.next >= 0:
+                    _passed(self._recent, kind, p[position])
+                else:
+                    self.pass_frame(channel, kind, p[position])
+            elif p[position] & 2 and end - position >= _OVERHEAD + 2:
+                index = index_of[p[position + 12] << 8 | p[position + 13]]
+                if index != 255 and segments[index] == kind and self.is_changed_by(index):
+                    self.apply(channel, index, p[position], bytes(p[position + _OVERHEAD : end]))
+            position = end
+        if position != length:
+            raise ValueError(f"frames that are not whole, {position} bytes into {length}")
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def pass_frame(self, channel: cython.int, kind: cython.int, flags: cython.int) -> cython.longlong:
+        """Take a frame that is no control's: the id of its command, or -1."""
+        number: cython.longlong
+        numbers: ChannelNumbers | None
         if channel == self._recent_channel:
             numbers = self._recent
         else:
             numbers = self._recent = self._channels.get(channel)
             self._recent_channel = channel
         if numbers is None:
-            return None
-        if kind == _COMMAND and frame.flags & 10 == 10:
-            if numbers.next < 0:
-                numbers.current = None
-            else:
-                numbers.current = numbers.next
-                numbers.next = (numbers.next + 1) & 0xFFFF_FFFF
-        number: int | None = numbers.current
-        if frame.flags & 5 == 5:
-            numbers.current = None
-            if numbers.next < 0:
-                self._drop(channel)
+            return -1
+        number = _passed(numbers, kind, flags)
+        if numbers.next < 0 and numbers.current < 0:
+            self._drop(channel)
+        return number
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def pass_commands(self, channel: cython.int, count: cython.longlong) -> cython.longlong:
+        """Take so many whole commands: the id of the first of them, or -1."""
+        number: cython.longlong = self.pass_frame(channel, _COMMAND, 15)
+        if number >= 0 and count > 1:
+            self._recent.next = (number + count) & _MASK  # type: ignore[union-attr]
         return number
 
     def following(self, channel: int) -> int | None:
@@ -98,17 +164,7 @@ class CommandNumbering:
     def current(self, channel: int) -> int | None:
         """The id of the command that is under way on a channel, where it is known."""
         numbers: ChannelNumbers | None = self._channels.get(channel)
-        return None if numbers is None else numbers.current
-
-    def copy(self) -> CommandNumbering:
-        """Another one, that goes on from here by itself."""
-        other: CommandNumbering = CommandNumbering()
-        numbers: ChannelNumbers
-        copied: ChannelNumbers
-        for channel, numbers in self._channels.items():
-            copied = other._channels[channel] = ChannelNumbers(numbers.next)
-            copied.current = numbers.current
-        return other
+        return None if numbers is None or numbers.current < 0 else numbers.current
 
     def skip(self, channel: int, commands: int, *, is_under_way: bool) -> None:
         """So many commands have begun on a channel whose frames came elsewhere; is the last one still under way?"""
@@ -116,12 +172,12 @@ class CommandNumbering:
         if numbers is None:
             return
         if commands:
-            numbers.current = None
+            numbers.current = -1
             if numbers.next >= 0:
-                numbers.next = (numbers.next + commands) & 0xFFFF_FFFF
-                numbers.current = (numbers.next - 1) & 0xFFFF_FFFF
+                numbers.next = (numbers.next + commands) & _MASK
+                numbers.current = (numbers.next - 1) & _MASK
         if not is_under_way:
-            numbers.current = None
+            numbers.current = -1
             if numbers.next < 0:
                 self._drop(channel)
 
@@ -131,18 +187,21 @@ class CommandNumbering:
         self._recent_channel = -1
 
     @cython.cfunc
-    def _apply(self, channel: cython.int, frame: Frame) -> object:
-        """Take a control."""
+    @cython.exceptval(check=False)
+    def is_changed_by(self, index: cython.int) -> cython.bint:
+        """Has a control to be applied?"""
         effects: cython.p_const_uchar = _EFFECTS
-        index: cython.int = frame.index
-        numbers: ChannelNumbers | None
-        if index < 0 or effects[index] == 0:
-            return None
-        numbers = self._channels.get(channel)
-        if effects[index] == _IS_POINT:
+        return index >= 0 and effects[index] != 0
+
+    @cython.cfunc
+    def apply(self, channel: cython.int, index: cython.int, flags: cython.int, payload: bytes) -> object:
+        """Take a control by which it is changed, or the first piece of it."""
+        effects: cython.p_const_uchar = _EFFECTS
+        numbers: ChannelNumbers | None = self._channels.get(channel)
+        if effects[index] == _IS_POINT and flags & 3 == 3:
             try:
-                point: SessionCommandPoint = frame.method
-            except (ProtocolError, TypeError):
+                point: SessionCommandPoint = decode_method(CONTROL, payload, 0, len(payload))
+            except ProtocolError:
                 pass
             else:
                 if numbers is None:
@@ -153,7 +212,7 @@ class CommandNumbering:
                 return None
         if numbers is not None:
             numbers.next = -1
-            if numbers.current is None:
+            if numbers.current < 0:
                 self._drop(channel)
         return None
 

@@ -155,47 +155,6 @@ def decode_header(data: bytes, start: int, end: int, offset: int = 0) -> Header:
     return Header(decode_structs(data, start, end, offset))
 
 
-def every_frame(data: bytes, is_cut: cython.bint = False) -> list[Frame]:
-    """The frames of bytes that a `FrameReader` would pass, all of them whole.
-
-    If it `is_cut`, there are but the first 12 bytes of those of bodies, the rest of which is `lost`.
-    """
-    p: cython.p_const_uchar = data
-    position: cython.Py_ssize_t = 0
-    length: cython.Py_ssize_t = len(data)
-    size: cython.Py_ssize_t
-    number: cython.int
-    frame: Frame
-    frames: list[Frame] = []
-    while position < length:
-        frame = Frame._blank()
-        size = p[position + 2] << 8 | p[position + 3]
-        frame.flags = p[position]
-        frame.kind = p[position + 1]
-        frame.track = p[position + 5]
-        frame.channel = p[position + 6] << 8 | p[position + 7]
-        frame.offset = position
-        frame.is_in_order = True
-        frame.index = -1
-        if frame.kind <= _COMMAND and frame.flags & 2 and size >= 14:
-            number = _INDEX_OF[p[position + 12] << 8 | p[position + 13]]
-            if number != 255 and _SEGMENTS[number] == frame.kind:
-                frame.index = number
-        if is_cut and frame.kind == _BODY:
-            frame._buffer = p[position : position + _OVERHEAD] + bytes(size - _OVERHEAD)
-            frame._start = 0
-            frame._end = size
-            frame.lost = size - _OVERHEAD
-            position += _OVERHEAD
-        else:
-            frame._buffer = data
-            frame._start = position
-            frame._end = position + size
-            position += size
-        frames.append(frame)
-    return frames
-
-
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)

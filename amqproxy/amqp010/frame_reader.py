@@ -192,8 +192,8 @@ class FrameReader:
 
     def want(self, methods: bytes, *, content: bool) -> None:
         """Choose the frames to hand over: `methods` holds a 1 at the index of each control and command that is wanted;
-        `content` is for headers, bodies, and pieces of controls and commands behind the first. What is not known is
-        always handed over.
+        `content` is for headers, bodies, and pieces of commands behind the first; those of controls go with the first.
+        What is not known is always handed over.
         """
         self._wants = methods
         self._wants_content = content
@@ -434,7 +434,7 @@ class FrameReader:
             else:
                 # A piece of a command behind the first, or of one that is not known.
                 slot = (self._state >> 8) - 1 if not flags & 2 else -1
-                is_wanted = self._wants_content or slot < 0
+                is_wanted = self._wants_content or slot < 0 or (kind == _CONTROL and wants[slot] != 0)
                 if slot < 0:
                     slot = 3 * _METHOD_COUNT + kind
             self._state = state

@@ -1,10 +1,12 @@
 """The ids of commands, from the frames of one peer."""
 
+import pytest
+
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import ExecutionSync, MessageTransfer
 from amqproxy.amqp010.controls import SessionAttach, SessionCommandPoint, SessionDetached
-from amqproxy.amqp010.frame import encode_method, every_frame
+from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp010.frame_reader import FrameReader
 
 SYNC = encode_method(1, ExecutionSync())
@@ -51,7 +53,7 @@ def test_what_came_elsewhere_is_skipped() -> None:
 
 def test_the_last_of_what_was_skipped_may_be_under_way() -> None:
     numbering = CommandNumbering()
-    first, *rest = every_frame(TRANSFER)
+    first, *rest = FrameReader().feed(TRANSFER)
     numbers(numbering, POINT)
     numbering.skip(1, 2, is_under_way=True)
     assert [numbering.number(frame) for frame in rest] == [0, 0]
@@ -62,9 +64,20 @@ def test_the_last_of_what_was_skipped_may_be_under_way() -> None:
     assert numbering.number(rest[1]) is None, "its end came elsewhere"
 
 
-def test_a_copy_goes_on_by_itself() -> None:
+@pytest.mark.parametrize("channel", [1, 2])
+def test_what_is_passed_over_is_counted(channel: int) -> None:
+    sync = encode_method(channel, ExecutionSync())
     numbering = CommandNumbering()
-    numbers(numbering, POINT)
-    copy = numbering.copy()
-    assert numbers(copy, SYNC + SYNC) == [0xFFFF_FFFF, 0]
-    assert numbers(numbering, SYNC) == [0xFFFF_FFFF]
+    numbering.pass_over(POINT + sync + TRANSFER + sync)
+    assert numbering.following(1) == (2 if channel == 1 else 0)
+    numbering.pass_over(TRANSFER[: int.from_bytes(TRANSFER[2:4])])
+    assert numbering.current(1) == (2 if channel == 1 else 0)
+    numbering.pass_over(memoryview(encode_method(1, SessionDetached(name_=b"s"))))
+    numbering.pass_over(b"")
+    assert numbering.following(1) is None
+
+
+def test_what_is_not_whole_is_not_passed_over() -> None:
+    for data in (SYNC[:-1], SYNC + SYNC[:5], SYNC[:2] + bytes(20)):
+        with pytest.raises(ValueError, match="not whole"):
+            CommandNumbering().pass_over(data)

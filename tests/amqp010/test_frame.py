@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import MessageTransfer, QueueDeclare
 from amqproxy.amqp010.controls import ConnectionTuneOk, SessionCompleted
 from amqproxy.amqp010.errors import CommandInvalid, FramingError, IllegalArgument, ProtocolError, Scope
@@ -22,9 +21,7 @@ from amqproxy.amqp010.frame import (
     encode_frame,
     encode_method,
     encode_segment,
-    every_frame,
 )
-from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.properties import DeliveryProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from tests.amqp010 import samples
@@ -181,27 +178,6 @@ def test_a_method_by_itself(method: Any) -> None:
 
 def test_a_header_may_be_empty() -> None:
     assert decode_header(b"", 0, 0).entries == ()
-
-
-def test_frames_that_were_checked_before() -> None:
-    commands = MessageTransfer("x", 0, 0), QueueDeclare(queue="q" * 200), SessionCompleted(SequenceSet([(0, 3)]))
-    data = b"".join([encode_method(3, command, 100) for command in commands])
-    data += Assembly(3, commands[0], None, b"x" * 99).encode(100) + encode_frame(0x0F, COMMAND, 3, b"\x7f\x7f\x01\x00")
-    expected = FrameReader().feed(data)
-    found = every_frame(data)
-    for one, other in zip(found, expected, strict=True):
-        for name in ("raw", "offset", "flags", "kind", "track", "channel", "index", "size", "lost", "is_in_order"):
-            assert getattr(one, name) == getattr(other, name)
-
-
-def test_frames_whose_bodies_are_left_out() -> None:
-    transfer = encode_method(3, MessageTransfer("x", 0, 0))
-    body = encode_frame(0x0F, BODY, 3, b"x" * 99)
-    first, cut, last = every_frame(transfer + body[:12] + transfer, True)
-    assert (cut.size, cut.lost, cut.payload, cut.known_payload) == (99, 99, bytes(99), b"")
-    assert cut.raw[:12] == body[:12]
-    assert (first.name, last.name) == ("message.transfer", "message.transfer")
-    assert last.raw == transfer
 
 
 def test_frames_are_chosen_by_what_begins_in_them() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from functools import partial
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqproxy.peer import Peer
+from amqproxy.amqp010.controls import SessionCommandPoint
+from amqproxy.amqp010.frame import encode_method
 from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.pump.pumps import are_available
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
@@ -19,7 +19,7 @@ from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metering.message_run import RUN
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.amqp010_script import transfer
-from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump, numbering
+from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump
 from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
 from tests.pump.random_commands import random_commands
 from tests.pump.rig import DELIVER, PUBLISH, Running, Wire, pump, run_of_publishes, until
@@ -163,10 +163,12 @@ def test_a_meter_of_amqp_0_10_counts_by_the_journal_as_by_the_bytes(seed: int) -
     data = random_amqp010_commands(dice), random_amqp010_commands(dice)
     direct, journalled = Metrics(), Metrics()
     meters = AMQP010SessionMeter(direct, 1, ""), AMQP010SessionMeter(journalled, 2, "")
-    own = {peer: numbering(1, 2) for peer in Peer}
+    points = b"".join(encode_method(channel, SessionCommandPoint(0xFFFF_FFF0, 0)) for channel in (1, 2))
     for place in (0, 1):
-        meters[0].feed_pumped(own, bool(place), memoryview(data[place]), 1.0, False)
-    note = partial(meters[1].feed_pumped, {peer: numbering(1, 2) for peer in Peer})
+        for meter in meters:
+            meter.feed(bool(place), points, 1.0)
+        meters[0].feed(bool(place), data[place], 1.0)
+    note = meters[1].feed
     wire = AMQP010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: note(is_server, data, 1.0, is_cut))
     wire.hand_over()
     for place, sock in enumerate((wire.client, wire.server)):

@@ -51,10 +51,10 @@ class AMQP010ConnectionMeter:
         """What is open in the session on a channel, if that is counted and there is one."""
         return None if self._messages is None else self._messages.session(channel)
 
-    def count(self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None], now: float) -> None:
-        """Count whole frames; `now` is in seconds."""
+    def count(self, sender: Peer, frames: Sequence[Frame], data: bytes | memoryview, now: float) -> None:
+        """Count whole frames, whose bytes are `data`; `now` is in seconds."""
         if self._messages is not None:
-            self._messages.feed(sender, frames, command_ids, now)
+            self._messages.feed(sender is SERVER, data, now)
         for frame in frames:
             if frame.index in _COUNTED and frame.is_whole_segment:
                 with suppress(ProtocolError):  # the broker answers that

@@ -58,7 +58,13 @@ class AMQP010Reading:
             error.received = reader.refused
         return frames, self._numberings[sender].numbers(frames), error
 
+    @property
+    def taken(self) -> bytes | memoryview:
+        """The bytes of the frames that were read last."""
+        assert self._taken is not None
+        return self._taken.taken
+
     def chunk(self, command_ids: list[int | None]) -> AMQP010Chunk:
         """The frames that were read last, as taps are shown them."""
         assert self._taken is not None
-        return AMQP010Chunk(bytes(self._taken.taken), self._taken.taken_from, command_ids)
+        return AMQP010Chunk(bytes(self.taken), self._taken.taken_from, command_ids)

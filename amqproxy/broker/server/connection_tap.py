@@ -153,7 +153,7 @@ class ConnectionTap:
                         self._tap.saw_amqp010_frames(self, sender, reading.chunk(command_ids))
                 if self.amqp010_meter is not None:
                     with self._counted():
-                        self.amqp010_meter.count(sender, frames, command_ids, time.perf_counter())
+                        self.amqp010_meter.count(sender, frames, reading.taken, time.perf_counter())
             if error is not None:
                 if self._tap is not None:
                     with self._shown():

@@ -9,7 +9,7 @@ Somewhat long, as the one place where the state of sessions on both legs is kept
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from amqproxy.amqp010.assembly import Assembly
@@ -71,9 +71,9 @@ class AMQP010Interceptor:
 
     `connections` are the legs', by the peer at their other end. `refusal` is set when the connection has to end, for a
     rule; both peers have been sent connection.close then. `met` is called with each method of the connection's own,
-    and with what attaches and ends sessions; `saw` with all frames that the client sends or is sent, and the ids of
-    their commands there. Rules look into bodies of `body_limit` bytes at most. What its `gate` does not let by goes no
-    further. `numberings` have the ids of commands, by their sender, where some have passed before.
+    and with what attaches and ends sessions; `saw` with the bytes of all frames that the client sends or is sent. Rules
+    look into bodies of `body_limit` bytes at most. What its `gate` does not let by goes no further. `numberings` have
+    the ids of commands, by their sender, where some have passed before.
     """
 
     must_read = is_followed = True
@@ -87,7 +87,7 @@ class AMQP010Interceptor:
         random: Callable[[], float],
         time: Callable[[], float],
         met: Callable[[Peer, int, Method], None] = lambda sender, channel, method: None,
-        saw: Callable[[Peer, list[Frame], Sequence[int | None]], None] = lambda sender, frames, ids: None,
+        saw: Callable[[Peer, bytes], None] = lambda sender, data: None,
         is_tapped: bool = False,
         share: MemoryShare | None = None,
         body_limit: int = MAX_BODY,

@@ -31,14 +31,14 @@ _COUNTS = frozenset(
 """What counts for the session itself."""
 
 Met = Callable[[Peer, int, Method], None]
-Saw = Callable[[Peer, list[Frame], Sequence[int | None]], None]
+Saw = Callable[[Peer, bytes], None]
 
 
 class Legs:
     """The `connections`, by the peer at their other end.
 
     `met` is called with each method of the connection's own that passes, and with what attaches and ends sessions;
-    `saw` with all frames that the client sends or is sent, and the ids of their commands there: `numberings` have them.
+    `saw` with the bytes of all frames that the client sends or is sent, of whose commands `numberings` have the ids.
     """
 
     def __init__(
@@ -110,8 +110,9 @@ class Legs:
 
     def count(self, sender: Peer, frames: Sequence[Frame]) -> None:
         """Have counted what the client sends, or is sent."""
-        number = self.numberings[sender].number
-        self._saw(sender, list(frames), [number(frame) for frame in frames])
+        data = b"".join([frame.raw for frame in frames])
+        self.numberings[sender].pass_over(data)
+        self._saw(sender, data)
 
     def send(
         self,

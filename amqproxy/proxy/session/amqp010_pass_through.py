@@ -9,6 +9,7 @@ from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.errors import ProtocolError, Scope
 from amqproxy.amqp010.frame import CONTROL, Frame, chosen
+from amqproxy.amqp010.frame_reader import EVERY_METHOD
 from amqproxy.amqp010.methods import Method
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_client_info import updated_client
@@ -19,7 +20,7 @@ from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.note import NOTHING, Note
 
 
-def _saw_nothing(sender: Peer, frames: list[Frame], ids: Sequence[int | None]) -> None:
+def _saw_nothing(sender: Peer, data: bytes | memoryview) -> None:
     """Nothing is counted."""
 
 
@@ -30,9 +31,11 @@ def _ignore(sender: Peer, error: ProtocolError) -> None:
 class AMQP010PassThrough:
     """An `AMQP010Passage` without rules.
 
-    `client` is what was known before the first frame. `saw` is called with all frames of a sender and the ids of their
-    commands, before they pass; `on_violation` with the first control of the connection's own that may not come: from
-    there on, the legs' connections stay as they are. `numberings` have the ids of commands, by their sender.
+    `client` is what was known before the first frame. `saw` is called with the bytes of all frames of a sender, before
+    they pass; `on_violation` with the first control of the connection's own that may not come: from there on, the legs'
+    connections stay as they are. `numberings` have the ids of commands, by their sender.
+
+    But for taps and a gate, which need all frames, the readers hand over those only that change the connection.
     """
 
     must_read = False
@@ -43,7 +46,7 @@ class AMQP010PassThrough:
         legs: Mapping[Peer, AMQP010Leg],
         client: Client,
         met: list[tuple[Peer, int, Method]],
-        saw: Callable[[Peer, list[Frame], Sequence[int | None]], None] = _saw_nothing,
+        saw: Callable[[Peer, bytes | memoryview], None] = _saw_nothing,
         on_violation: Callable[[Peer, ProtocolError], None] = _ignore,
         *,
         is_tapped: bool = False,
@@ -54,12 +57,37 @@ class AMQP010PassThrough:
         self._met = met
         self._saw = saw
         self._on_violation = on_violation
-        self.is_tapped = is_tapped
+        self._is_tapped = is_tapped
         self.numberings = numberings or {peer: CommandNumbering() for peer in Peer}
         self._output: dict[Peer, bytes | memoryview] = dict.fromkeys(Peer, b"")
         self._passed: dict[Peer, AMQP010Chunk | None] = dict.fromkeys(Peer)
         self._is_lost = False
-        self.gate: Callable[[Peer, Frame], bool] | None = None
+        self._gate: Callable[[Peer, Frame], bool] | None = None
+        self._ask_for_frames()
+
+    @property
+    def is_tapped(self) -> bool:
+        return self._is_tapped
+
+    @is_tapped.setter
+    def is_tapped(self, is_tapped: bool) -> None:
+        self._is_tapped = is_tapped
+        self._ask_for_frames()
+
+    @property
+    def gate(self) -> Callable[[Peer, Frame], bool] | None:
+        return self._gate
+
+    @gate.setter
+    def gate(self, gate: Callable[[Peer, Frame], bool] | None) -> None:
+        self._gate = gate
+        self._ask_for_frames()
+
+    def _ask_for_frames(self, *, all_of_them: bool = False) -> None:
+        """Have the readers hand over what is looked at."""
+        wants_all = all_of_them or self._is_tapped or self._gate is not None
+        for leg in self._legs.values():
+            leg.reader.want(EVERY_METHOD if wants_all else AMQP010_STATEFUL, content=wants_all)
 
     @property
     def is_followed(self) -> bool:
@@ -71,25 +99,25 @@ class AMQP010PassThrough:
         return self.client
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
-        if self.gate is not None:
-            self._take_gated(sender, frames, self.gate)
-            return
-        ids = self._see(sender, frames)
         reader = self._legs[sender].reader
-        output = self._output[sender.other] = reader.taken
-        if self.is_tapped and output:
-            self._passed[sender] = AMQP010Chunk(bytes(output), reader.taken_from, ids)
-
-    def _see(self, sender: Peer, frames: list[Frame]) -> list[int | None]:
-        """Take note of frames that pass: the ids of their commands."""
-        ids = self.numberings[sender].numbers(frames)
+        data, offset = reader.taken, reader.taken_from
+        if self._gate is not None:
+            frames = self._let_by(sender, frames, self._gate)
+            data, offset = b"".join([frame.raw for frame in frames]), frames[0].offset if frames else 0
+        ids: list[int | None] = []
+        if self._is_tapped:
+            ids = self.numberings[sender].numbers(frames)
+        else:
+            self.numberings[sender].pass_over(data)
         for frame in chosen(frames, AMQP010_STATEFUL):
             self._note(sender, frame)
-        self._saw(sender, frames, ids)
-        return ids
+        self._saw(sender, data)
+        self._output[sender.other] = data
+        if self._is_tapped and data:
+            self._passed[sender] = AMQP010Chunk(bytes(data), offset, ids)
 
-    def _take_gated(self, sender: Peer, frames: list[Frame], passes: Callable[[Peer, Frame], bool]) -> None:
-        """The same, while some frames go no further."""
+    def _let_by(self, sender: Peer, frames: list[Frame], passes: Callable[[Peer, Frame], bool]) -> list[Frame]:
+        """The frames that a gate lets by; of the others, the sender's leg is shown what changes it."""
         passing = []
         for frame in frames:
             if passes(sender, frame):
@@ -97,10 +125,7 @@ class AMQP010PassThrough:
             elif frame.kind == CONTROL and _counts(frame):
                 with suppress(ProtocolError):
                     self._legs[sender].connection.receive(sender, frame)
-        ids = self._see(sender, passing)
-        output = self._output[sender.other] = b"".join([frame.raw for frame in passing])
-        if self.is_tapped and output:
-            self._passed[sender] = AMQP010Chunk(output, passing[0].offset, ids)
+        return passing
 
     def _note(self, sender: Peer, frame: Frame) -> None:
         """Note what a frame changes. What is wrong in a session only is for the broker to answer."""
@@ -133,9 +158,10 @@ class AMQP010PassThrough:
         return False
 
     def end(self) -> None:
-        """Nothing is kept: nor what refers to this."""
+        """Nothing is kept: nor what refers to this. What comes next is handed all frames."""
         self._on_violation = _ignore
-        self.gate = None
+        self._gate = None
+        self._ask_for_frames(all_of_them=True)
 
 
 def _counts(frame: Frame) -> bool:

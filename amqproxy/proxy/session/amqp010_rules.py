@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import trio
@@ -12,7 +12,6 @@ import trio
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import ConnectionState
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.conversion.method_views import DEFAULT_VHOST, method_view
@@ -48,7 +47,7 @@ class AMQP010Rules:
         legs: Mapping[Peer, AMQP010Leg],
         known: Client,
         met: list[tuple[Peer, int, Method]],
-        saw: Callable[[Peer, list[Frame], Sequence[int | None]], None],
+        saw: Callable[[Peer, bytes], None],
         rules: RuleSet,
         report: SessionReport,
         services: SessionServices,

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 
-from amqproxy.amqp010.command_numbering import CommandNumbering
-from amqproxy.amqp010.frame import Frame, every_frame
 from amqproxy.log import logger
-from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.peer import SERVER, Peer
 from amqproxy.supervision import contained
 from amqproxy.taps.metering.amqp010_meter import AMQP010Meter, AttachmentMeter
 from amqproxy.taps.metrics import Metrics
@@ -27,25 +24,17 @@ class AMQP010SessionMeter:
         self._number = number
         self._name = name
 
-    def feed(self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None]) -> None:
-        """Count what a peer has sent."""
+    def feed(self, is_server: bool, data: bytes | memoryview, now: float, is_cut: bool = False) -> None:
+        """Count what a peer has sent, as the meter takes it."""
         if self._meter is not None:
             try:
-                self._meter.feed(sender, frames, command_ids, time.perf_counter())
+                self._meter.feed(is_server, data, now, is_cut)
             except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
                 self._lose(failure)
 
-    def feed_pumped(
-        self, numberings: Mapping[Peer, CommandNumbering], is_server: bool, data: memoryview, now: float, is_cut: bool
-    ) -> None:
-        """Count what a pump has passed on, as its journal has it: `numberings` are those by then."""
-        sender = SERVER if is_server else CLIENT
-        if self._meter is not None:
-            try:
-                frames = every_frame(bytes(data), is_cut)
-                self._meter.feed(sender, frames, numberings[sender].numbers(frames), now)
-            except Exception as failure:  # noqa: BLE001 - what counts is no trouble to what is counted
-                self._lose(failure)
+    def saw(self, sender: Peer, data: bytes | memoryview) -> None:
+        """Count what a peer has just sent."""
+        self.feed(sender is SERVER, data, time.perf_counter())
 
     def attachment(self, channel: int) -> AttachmentMeter | None:
         """What is open in the session on a channel, if that is counted and there is one."""

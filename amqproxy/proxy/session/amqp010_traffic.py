@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 
 import trio
 
@@ -114,7 +113,7 @@ class AMQP010Traffic:
             self.legs,
             known,
             self._met,
-            self.metered.feed,
+            self.metered.saw,
             self._note_deviation,
             is_tapped=self._report.tap is not None,
             numberings=numberings,
@@ -290,9 +289,7 @@ class AMQP010Traffic:
             return None
         if pumps.is_idle_only and any(each.is_mid_assembly for each in readers):
             return None
-        note = None
-        if not self.metered.is_lost:
-            note = partial(self.metered.feed_pumped, {peer: passage.numberings[peer].copy() for peer in Peer})
+        note = None if self.metered.is_lost else self.metered.feed
         numberings = passage.numberings[CLIENT], passage.numberings[SERVER]
         return pumps.amqp010_connection(readers, numberings, self.sessions, descriptors, returned, note)
 
@@ -353,7 +350,7 @@ class AMQP010Traffic:
             self.legs,
             before.client,
             self._met,
-            self.metered.feed,
+            self.metered.saw,
             rules,
             self._report,
             self._services,

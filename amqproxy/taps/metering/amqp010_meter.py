@@ -1,15 +1,17 @@
-"""Counts the messages of one connection of AMQP 0-10, as `message_meter` does it for 0-9-1.
+"""Walks over the frames of one connection of AMQP 0-10, as its client sends and is sent them, and counts messages.
 
 A client's message.transfer is a publish, confirmed when the server has completed or accepted it, unless it is in a
 transaction; a server's is a delivery, which the client accepts, rejects, or releases. A command of the client's other
 than these is a request, and its result or its completion the reply. This module may be compiled.
+
+A long file, because the compiler inlines only what is in the same module, and all of it is on the way of every frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import (
     DtxEnd,
     DtxStart,
@@ -36,38 +38,34 @@ from amqproxy.amqp010.controls import (
 )
 from amqproxy.amqp010.domains import AcceptMode, RejectCode
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import BODY, COMMAND, OVERHEAD, Frame
+from amqproxy.amqp010.frame import (
+    BODY,
+    COMMAND,
+    COMMAND_TRACK,
+    CONTROL,
+    HEADER,
+    OVERHEAD,
+    decode_header,
+    decode_method,
+    index_table,
+)
 from amqproxy.amqp010.methods import BY_INDEX, Method
-from amqproxy.peer import SERVER, Peer
+from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
-from amqproxy.taps.metering.open_transfers import OpenTransfers
+from amqproxy.taps.metering.open_requests import OpenRequests
+from amqproxy.taps.metering.open_transfers import MAX_RUNS_OF_CONNECTION, OpenTransfers
+from amqproxy.taps.trace.budget import Budget
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
-MAX_REQUESTS = 1024
-"""Requests of a session whose replies are waited for; others are not measured."""
+MAX_REQUESTS = 4096
+"""Requests of a connection whose replies are waited for; others are not measured."""
 
 MAX_CONSUMERS = 4096
-"""Subscriptions of a session that are counted."""
-
-_NOT_ASKED = (
-    MessageTransfer,
-    MessageAccept,
-    MessageReject,
-    MessageRelease,
-    MessageFlow,
-    MessageSetFlowMode,
-    MessageStop,
-    ExecutionResult,
-)
-_TRANSFER = cython.declare(cython.int, MessageTransfer.index)
-_COMMAND = cython.declare(cython.int, COMMAND)
-_BODY = cython.declare(cython.int, BODY)
-_OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
-_ACCEPT_NONE = cython.declare(object, AcceptMode.NONE)
+"""Subscriptions of a connection that are counted."""
 
 
 def _table(*methods: type[Method]) -> bytes:
@@ -75,7 +73,31 @@ def _table(*methods: type[Method]) -> bytes:
     return bytes([cls in methods for cls in BY_INDEX])
 
 
-_ALWAYS_SENT = cython.declare(bytes, _table(MessageFlow, MessageSetFlowMode, MessageStop))
+_MASK = cython.declare(cython.longlong, 0xFFFF_FFFF)
+"""Of an id; a number of this size in the code would be an object of Python."""
+_CONTROL = cython.declare(cython.int, CONTROL)
+_COMMAND = cython.declare(cython.int, COMMAND)
+_COMMAND_TRACK = cython.declare(cython.int, COMMAND_TRACK)
+_HEADER = cython.declare(cython.int, HEADER)
+_BODY = cython.declare(cython.int, BODY)
+_OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
+_INDEX_OF = cython.declare(bytes, index_table())
+_SEGMENTS = cython.declare(bytes, bytes([cls.segment for cls in BY_INDEX]))
+
+_TRANSFER = cython.declare(cython.int, MessageTransfer.index)
+_ACCEPT = cython.declare(cython.int, MessageAccept.index)
+_REJECT = cython.declare(cython.int, MessageReject.index)
+_RELEASE = cython.declare(cython.int, MessageRelease.index)
+_COMPLETED = cython.declare(cython.int, SessionCompleted.index)
+_RESULT = cython.declare(cython.int, ExecutionResult.index)
+_NO_ACCEPTANCE = cython.declare(cython.int, AcceptMode.NONE)
+_UNROUTABLE = cython.declare(cython.int, RejectCode.UNROUTABLE)
+_IMMEDIATE = cython.declare(cython.int, RejectCode.IMMEDIATE)
+
+_SETTLES = cython.declare(bytes, _table(MessageAccept, MessageReject, MessageRelease))
+_NOT_ASKED = cython.declare(bytes, _table(MessageFlow, MessageSetFlowMode, MessageStop))
+"""Of the client's commands, those that only grant credit, or take it back."""
+
 _COUNTED = cython.declare(
     bytes,
     _table(
@@ -111,7 +133,7 @@ _CONSUMERS = cython.declare(cython.int, Count.CONSUMERS)
 @cython.exceptval(check=False)
 def _position_of(command_id: cython.longlong, near: cython.longlong) -> cython.longlong:
     """As `command_ids.position_of` has it."""
-    distance: cython.longlong = (command_id - near) & 0xFFFF_FFFF
+    distance: cython.longlong = (command_id - near) & _MASK
     return near + distance - (distance >> 31 << 32)
 
 
@@ -119,19 +141,165 @@ def _position_of(command_id: cython.longlong, near: cython.longlong) -> cython.l
 @cython.no_gc
 @cython.cclass
 class SendingPeer:
-    """What one peer is sending in a session: the transfer that is under way, if one is, and the last position.
-
-    The transfer's `position` is only known if it `has_position`.
+    """What one peer is sending in a session: the transfer that is under way, if one is, and the `last` position: that
+    of the command that came last, if that `has_position`.
     """
 
     def __init__(self) -> None:
         self.last = 0
         self.is_under_way = False
         self.has_position = False
-        self.position = 0
         self.is_accepted = False
         self.is_redelivered = False
         self.size = 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def passed(self, number: cython.longlong, count: cython.longlong) -> cython.longlong:
+        """So many commands have begun, the first with this id, or -1: the position of the first."""
+        first: cython.longlong = self.last + 1
+        self.has_position = number >= 0
+        if number >= 0:
+            if first & _MASK != number:
+                first = _position_of(number, first)
+            self.last = first + count - 1
+        return first
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _short(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
+    return p[at] << 8 | p[at + 1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.longlong:
+    return cython.cast(cython.longlong, p[at]) << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _are_alike(
+    p: cython.p_const_uchar, one: cython.Py_ssize_t, other: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.bint:
+    """Are so many bytes the same at two places?"""
+    if not cython.compiled:
+        return p[one : one + size] == p[other : other + size]
+    i: cython.Py_ssize_t
+    for i in range(size):  # noqa: SIM110 - C has no generators
+        if p[one + i] != p[other + i]:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _arguments_at(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Where the packing flags of a command are that begins at a place; -1 where it is malformed."""
+    return at + 4 if end - at >= 6 and p[at + 2] == 1 and p[at + 3] <= 1 else -1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_accepted(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether the message.transfer between two places need not be accepted; not if it is malformed."""
+    present: cython.int
+    mode: cython.int = -1
+    at = _arguments_at(p, at, end)
+    if at < 0:
+        return False
+    present = p[at] | p[at + 1] << 8
+    at += 2
+    if present & 1 and at < end:  # its destination
+        at += 1 + p[at]
+    if present & 2 and at < end:
+        mode = p[at]
+    at += (present >> 1 & 1) + (present >> 2 & 1)
+    return mode == _NO_ACCEPTANCE and present < 8 and at == end
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _set_at(
+    p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.int
+) -> cython.Py_ssize_t:
+    """Where the set of ids is, its size before it, of a session.completed, or a message.accept, reject or release.
+
+    0 where there is none, -1 where anything is malformed.
+    """
+    found: cython.Py_ssize_t = 0
+    present: cython.int
+    at = at + 2 if index == _COMPLETED else _arguments_at(p, at, end)
+    if at < 0 or end - at < 2:
+        return -1
+    present = p[at] | p[at + 1] << 8
+    if present >> (1 if index == _ACCEPT else 3 if index == _REJECT else 2):
+        return -1
+    at += 2
+    if present & 1:
+        if end - at < 2 or _short(p, at) & 7:
+            return -1
+        found = at
+        at += 2 + _short(p, at)
+    if index == _REJECT:
+        at += present & 2  # its code, of two bytes
+        if present & 4:
+            if at >= end:
+                return -1
+            at += 1 + p[at]
+    return found if at == end else -1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _reject_code(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
+    """The code of a message.reject that is not malformed; -1 where it has none."""
+    present: cython.int = p[at + 4]
+    at += 6
+    if present & 1:
+        at += 2 + _short(p, at)
+    return _short(p, at) if present & 2 else -1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _may_be_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether the flags of the delivery-properties in a header have the bit; malformed ones may be anything."""
+    size: cython.longlong
+    while end - at >= 8:
+        size = _long(p, at)
+        if p[at + 4] == 4 and p[at + 5] == 1:
+            return p[at + 6] & 4 != 0
+        if size > end - at - 4:
+            return False
+        at += 4 + size
+    return False
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _is_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether a header says so; it is decoded only where it may."""
+    if not _may_be_redelivered(p, at, end):
+        return False
+    try:
+        properties = decode_header(bytes(p[at:end]), 0, end - at).delivery
+    except ProtocolError:
+        return False
+    return properties is not None and properties.redelivered
+
+
+@cython.cfunc
+def _method(kind: cython.int, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Any:
+    """The control or command between two places; None where it is malformed, which the broker answers."""
+    try:
+        return decode_method(kind, bytes(p[at:end]), 0, end - at)
+    except ProtocolError:
+        return None
 
 
 class Subscribed(NamedTuple):
@@ -148,41 +316,39 @@ class AttachmentMeter:
     """One attachment of a session to a channel: what is open in it, and how many transfers either peer has sent."""
 
     def __init__(self) -> None:
-        self.publishes = OpenTransfers()
-        self.deliveries = OpenTransfers()
-        self.requests: dict[int, tuple[str, float]] = {}
         self.consumers: dict[str, Subscribed] = {}
         self.published = self.delivered = 0
         self.is_transactional = False
+        self._publishes: OpenTransfers | None = None
+        self._deliveries: OpenTransfers | None = None
+        self._requests: OpenRequests | None = None
         self._client = SendingPeer()
         self._server = SendingPeer()
 
     @property
     def unconfirmed(self) -> int:
-        return self.publishes.count
+        """Publishes that are neither confirmed nor nacked yet."""
+        return 0 if self._publishes is None else self._publishes.count
 
     @property
     def unacked(self) -> int:
-        return self.deliveries.count
+        """Deliveries that the client has to settle yet."""
+        return 0 if self._deliveries is None else self._deliveries.count
 
-    @cython.cfunc
-    def ranges(self, peer: SendingPeer, ids: object) -> list:  # type: ignore[type-arg]
-        """The positions that a set means of the commands of a peer."""
-        found: list[tuple[int, int]] = []
-        first: cython.longlong
-        last: cython.longlong
-        end: cython.longlong
-        if ids is not None:
-            for first, last in ids.ranges:  # type: ignore[attr-defined]
-                end = _position_of(last, peer.last)
-                found.append((end - ((last - first) & 0xFFFF_FFFF), end))
-        return found
+    @property
+    def requests(self) -> int:
+        """The client's commands whose replies are waited for."""
+        return 0 if self._requests is None else len(self._requests)
 
 
 @cython.final
 @cython.cclass
 class AMQP010Meter:
-    """Give it all frames of both peers, and the ids of their commands. Adds to `counts`."""
+    """One connection, from its first frame on. Adds to `counts`.
+
+    It is fed whole frames that a `FrameReader` has passed, in order, and the time in seconds, of any clock that does
+    not go back. A message counts once it is complete. What all its sessions hold is bounded for the connection.
+    """
 
     def __init__(self, counts: MessageCounts) -> None:
         self._counts = counts
@@ -190,49 +356,74 @@ class AMQP010Meter:
         self._asked: dict[int, tuple[str, float]] = {}
         self._recent: AttachmentMeter | None = None
         self._recent_channel = -1
+        self._client_numbers = CommandNumbering()
+        self._server_numbers = CommandNumbering()
+        self._run_room = Budget(MAX_RUNS_OF_CONNECTION)
+        self._request_room = Budget(MAX_REQUESTS)
+        self._consumer_room = Budget(MAX_CONSUMERS)
 
     def session(self, channel: int) -> AttachmentMeter | None:
         """What is open in the session on a channel, if there is one."""
         return self._sessions.get(channel)
 
     def feed(
-        self, sender: Peer, frames: Sequence[Frame], command_ids: Sequence[int | None], now: cython.double
+        self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
     ) -> None:
-        """Take frames that came at a time, in seconds."""
-        is_server: cython.bint = sender is SERVER
+        """Take whole frames: of the server, or of the client. Where they are cut, of a body there are only the first
+        twelve bytes of its frame. `ValueError` where they are not whole.
+        """
+        length: cython.Py_ssize_t = len(data)
+        if not length:
+            return
+        p: cython.p_const_uchar
+        if cython.compiled:
+            p = cython.address(data[0])
+        else:
+            p = data  # type: ignore[assignment]
+        index_of: cython.p_const_uchar = _INDEX_OF
+        segments: cython.p_const_uchar = _SEGMENTS
         counted: cython.p_const_uchar = _COUNTED
-        frame: Frame
+        numbers: CommandNumbering = self._server_numbers if is_server else self._client_numbers
+        position: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t
+        end: cython.Py_ssize_t
         kind: cython.int
-        session: AttachmentMeter | None
-        peer: SendingPeer
-        listed: list[Frame] = frames if isinstance(frames, list) else list(frames)
-        ids: list[int | None] = command_ids if isinstance(command_ids, list) else list(command_ids)
-        place: cython.Py_ssize_t
-        if len(ids) != len(listed):
-            raise ValueError(f"{len(ids)} ids for {len(listed)} frames")
-        for place in range(len(listed)):
-            frame = listed[place]
-            kind = frame.kind
-            if kind <= _COMMAND:
-                if frame.index < 0:
-                    continue
-                if kind == _COMMAND:
-                    self._take_command(is_server, frame, ids[place], now)
-                elif counted[frame.index] and frame.flags & 3 == 3:
-                    self._take_control(is_server, frame, now)
+        flags: cython.int
+        index: cython.int
+        channel: cython.int
+        number: cython.longlong
+        while position < length:
+            end = self._take_run(is_server, p, position, length, now, is_cut)
+            if end > position:
+                position = end
                 continue
-            session = self._session(frame.channel)
-            if session is None:
+            size = _short(p, position + 2) if length - position >= _OVERHEAD else 0
+            kind = p[position + 1] if size else 0
+            end = position + (_OVERHEAD if is_cut and kind == _BODY else size)
+            if size < _OVERHEAD or end > length:
+                raise ValueError(f"frames that are not whole, {position} bytes into {length}")
+            flags = p[position]
+            channel = _short(p, position + 6)
+            if kind > _COMMAND:
+                numbers.pass_frame(channel, kind, flags)
+                self._take_content(is_server, channel, kind, flags, p, position, size, now)
+                position = end
                 continue
-            peer = session._server if is_server else session._client
-            if not peer.is_under_way:
-                continue
-            if kind == _BODY:
-                peer.size += frame.length() - _OVERHEAD
-            elif is_server:
-                peer.is_redelivered = _is_redelivered(frame)
-            if frame.flags & 5 == 5:
-                self._finish(is_server, session, peer, now)
+            index = -1
+            if flags & 2 and size >= _OVERHEAD + 2:
+                index = index_of[_short(p, position + 12)]
+                if index == 255 or segments[index] != kind:
+                    index = -1
+            if p[position + 5] == _COMMAND_TRACK:
+                number = numbers.pass_frame(channel, kind, flags)
+                if kind == _COMMAND and index >= 0:
+                    self._take_command(is_server, channel, index, flags, number, p, position + _OVERHEAD, end, now)
+            elif index >= 0:
+                if numbers.is_changed_by(index):
+                    numbers.apply(channel, index, flags, bytes(p[position + _OVERHEAD : end]))
+                if counted[index] and flags & 3 == 3:
+                    self._take_control(is_server, channel, index, p, position + _OVERHEAD, end, now)
+            position = end
 
     def close(self) -> None:
         """The connection is over."""
@@ -250,14 +441,49 @@ class AMQP010Meter:
         return self._recent
 
     @cython.cfunc
-    def _take_control(self, is_server: cython.bint, frame: Frame, now: cython.double) -> object:
-        method = _method(frame)
-        channel: cython.int = frame.channel
-        if isinstance(method, SessionCompleted):
+    def _begun(self, channel: cython.int) -> AttachmentMeter:
+        """The same; one that was attached before the first frame that is counted begins with that."""
+        session = self._session(channel)
+        return self._begin(channel) if session is None else session
+
+    @cython.cfunc
+    def _begin(self, channel: cython.int) -> AttachmentMeter:
+        self._recent_channel = -1
+        session = self._sessions[channel] = AttachmentMeter()
+        return session
+
+    def _end(self, channel: int) -> None:
+        session: AttachmentMeter | None = self._sessions.pop(channel, None)
+        self._recent_channel = -1
+        if session is None:
+            return
+        counts: MessageCounts = self._counts
+        counts._values[_UNCONFIRMED] -= session.unconfirmed
+        counts._values[_UNACKED] -= session.unacked
+        counts._values[_CONSUMERS] -= len(session.consumers)
+        self._consumer_room.give(len(session.consumers))
+        for opened in (session._publishes, session._deliveries, session._requests):
+            if opened is not None:
+                opened.clear()
+
+    @cython.cfunc
+    def _take_control(
+        self,
+        is_server: cython.bint,
+        channel: cython.int,
+        index: cython.int,
+        p: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        now: cython.double,
+    ) -> object:
+        if index == _COMPLETED:
             session = self._session(channel)
-            if session is not None and is_server:
-                self._complete(session, method.commands, now)
-        elif isinstance(method, SessionAttach | ConnectionOpen):
+            if is_server and session is not None:
+                self._complete(session, p, _set_at(p, at, end, index), now)
+            return None
+        method = _method(_CONTROL, p, at, end)
+        if isinstance(method, SessionAttach | ConnectionOpen):
             if not is_server and len(self._asked) < MAX_REQUESTS:
                 self._asked[channel] = method.name, now
         elif isinstance(method, SessionAttached | ConnectionOpenOk):
@@ -271,58 +497,212 @@ class AMQP010Meter:
             self._end(channel)
         return None
 
-    @cython.cfunc
-    def _begin(self, channel: cython.int) -> AttachmentMeter:
-        self._recent_channel = -1
-        session = self._sessions[channel] = AttachmentMeter()
-        return session
-
-    def _end(self, channel: int) -> None:
-        session: AttachmentMeter | None = self._sessions.pop(channel, None)
-        self._recent_channel = -1
-        if session is not None:
-            values = self._counts.values
-            values[Count.UNCONFIRMED] -= session.publishes.count
-            values[Count.UNACKED] -= session.deliveries.count
-            values[Count.CONSUMERS] -= len(session.consumers)
-
-    # --- transfers
+    # --- messages that are whole in one read, one after another on one channel: nearly all there are
 
     @cython.cfunc
-    def _take_command(self, is_server: cython.bint, frame: Frame, command_id: object, now: cython.double) -> object:
-        session: AttachmentMeter | None = self._session(frame.channel)
-        if session is None:  # one that was attached before the first frame that is counted begins with that
-            session = self._begin(frame.channel)
+    @cython.exceptval(-1, check=False)
+    def _take_run(
+        self,
+        is_server: cython.bint,
+        p: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+        now: cython.double,
+        is_cut: cython.bint,
+    ) -> cython.Py_ssize_t:
+        """Take the transfers that begin at a place, those of a server with the same arguments; the place behind them.
+
+        Each has a header, in one frame, and at most one frame of body. None of them has come before.
+        """
+        start: cython.Py_ssize_t = at
+        header: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        count: cython.longlong = 0
+        size: cython.longlong
+        last_size: cython.longlong = 0
+        alike: cython.longlong = 0
+        sizes: Distribution = self._counts.delivered_bytes if is_server else self._counts.published_bytes
+        while (
+            length - at >= _OVERHEAD + 2
+            and p[at] == 0x0B
+            and p[at + 1] == _COMMAND
+            and p[at + 12] == 0x04
+            and p[at + 13] == 0x01
+            and p[at + 5] == _COMMAND_TRACK
+        ):
+            header = at + _short(p, at + 2)
+            if header < at + _OVERHEAD + 2 or length - header < _OVERHEAD or p[header + 1] != _HEADER:
+                break
+            end = header + _short(p, header + 2)
+            if end < header + _OVERHEAD or end > length or not _are_alike(p, start + 6, header + 6, 2):
+                break
+            if is_server and _may_be_redelivered(p, header + _OVERHEAD, end):
+                break
+            size = 0
+            if p[header] == 3:
+                if length - end < _OVERHEAD or p[end] != 7 or p[end + 1] != _BODY:
+                    break
+                size = _short(p, end + 2) - _OVERHEAD
+                if size < 0 or not _are_alike(p, start + 6, end + 6, 2):
+                    break
+                end += _OVERHEAD if is_cut else _OVERHEAD + size
+                if end > length:
+                    break
+            elif p[header] != 7:
+                break
+            # Their channel, and with a server, all that follows.
+            if count and not _are_alike(p, start + 6, at + 6, 2):
+                break
+            if count and is_server and not _is_same_transfer(p, start, at, header):
+                break
+            if size != last_size and alike:
+                sizes.observe(last_size, alike)
+                alike = 0
+            last_size = size
+            alike += 1
+            count += 1
+            at = end
+        if count == 0:
+            return at
+        sizes.observe(last_size, alike)
+        header = start + _short(p, start + 2)
+        self._note_transfers(
+            is_server,
+            _short(p, start + 6),
+            count,
+            is_server and _is_accepted(p, start + _OVERHEAD, header),
+            now,
+        )
+        return at
+
+    @cython.cfunc
+    def _note_transfers(
+        self,
+        is_server: cython.bint,
+        channel: cython.int,
+        count: cython.longlong,
+        is_accepted: cython.bint,
+        now: cython.double,
+    ) -> object:
+        """So many messages have come, each whole."""
+        session: AttachmentMeter = self._begun(channel)
         peer: SendingPeer = session._server if is_server else session._client
-        always_sent: cython.p_const_uchar = _ALWAYS_SENT
-        position: cython.longlong = peer.last + 1
-        number: cython.longlong
-        peer.has_position = command_id is not None
-        if command_id is not None:
-            number = command_id  # type: ignore[assignment]
-            if position & 0xFFFF_FFFF != number:
-                position = _position_of(number, position)
-            peer.last = peer.position = position
-        if frame.index == _TRANSFER:
+        numbers: CommandNumbering = self._server_numbers if is_server else self._client_numbers
+        first: cython.longlong = peer.passed(numbers.pass_commands(channel, count), count)
+        peer.is_under_way = False
+        self._note(is_server, session, is_accepted, peer.has_position, first, count, now)
+        return None
+
+    @cython.cfunc
+    def _note(
+        self,
+        is_server: cython.bint,
+        session: AttachmentMeter,
+        is_accepted: cython.bint,
+        has_position: cython.bint,
+        first: cython.longlong,
+        count: cython.longlong,
+        now: cython.double,
+    ) -> object:
+        """Count messages, and have them open, from a position on."""
+        counts: MessageCounts = self._counts
+        opened: OpenTransfers | None
+        before: cython.longlong
+        if not is_server:
+            session.published += count
+            counts._values[_PUBLISHED] += count
+            if not has_position or session.is_transactional:
+                return None
+            opened = session._publishes
+            if opened is None:
+                opened = session._publishes = OpenTransfers(self._run_room)
+            before = opened.count
+            opened.add(first, now, count)
+            counts._values[_UNCONFIRMED] += opened.count - before
+            return None
+        session.delivered += count
+        counts._values[_DELIVERED] += count
+        if is_accepted:
+            counts._values[_AUTO_ACKED] += count
+        elif has_position:
+            opened = session._deliveries
+            if opened is None:
+                opened = session._deliveries = OpenTransfers(self._run_room)
+            before = opened.count
+            opened.add(first, now, count)
+            counts._values[_UNACKED] += opened.count - before
+        return None
+
+    # --- commands as their frames come
+
+    @cython.cfunc
+    def _take_content(
+        self,
+        is_server: cython.bint,
+        channel: cython.int,
+        kind: cython.int,
+        flags: cython.int,
+        p: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+        now: cython.double,
+    ) -> object:
+        """Take the header, or the body, that begins at a place, or a piece of it."""
+        session = self._session(channel)
+        peer: SendingPeer
+        if session is None:
+            return None
+        peer = session._server if is_server else session._client
+        if not peer.is_under_way:
+            return None
+        if kind == _BODY:
+            peer.size += size - _OVERHEAD
+        elif is_server:
+            peer.is_redelivered = flags & 3 == 3 and _is_redelivered(p, at + _OVERHEAD, at + size)
+        if flags & 5 == 5:
+            self._finish(is_server, session, peer, now)
+        return None
+
+    @cython.cfunc
+    def _take_command(
+        self,
+        is_server: cython.bint,
+        channel: cython.int,
+        index: cython.int,
+        flags: cython.int,
+        number: cython.longlong,
+        p: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        now: cython.double,
+    ) -> object:
+        """Take the command that begins at a place, or its first piece, with its id, or -1."""
+        session: AttachmentMeter = self._begun(channel)
+        peer: SendingPeer = session._server if is_server else session._client
+        settles: cython.p_const_uchar = _SETTLES
+        not_asked: cython.p_const_uchar = _NOT_ASKED
+        position: cython.longlong = peer.passed(number, 1)
+        if index == _TRANSFER:
             peer.is_under_way = True
             peer.size = 0
             peer.is_redelivered = False
-            peer.is_accepted = is_server and _is_accepted(frame)
-            if frame.flags & 5 == 5:
+            peer.is_accepted = is_server and flags & 3 == 3 and _is_accepted(p, at, end)
+            if flags & 5 == 5:
                 self._finish(is_server, session, peer, now)
             return None
         peer.is_under_way = False
-        if frame.flags & 3 != 3 or always_sent[frame.index]:
+        if flags & 3 != 3 or not_asked[index]:
             return None
-        method = _method(frame)
-        if method is None:
-            return None
-        if is_server:
-            self._take_of_server(session, method, now)
-            return None
-        self._take_of_client(session, method, now)
-        if peer.has_position and not isinstance(method, _NOT_ASKED) and len(session.requests) < MAX_REQUESTS:
-            session.requests[position] = method.name, now
+        if settles[index]:
+            self._take_settlement(is_server, session, index, p, at, end, now)
+        elif not is_server or index == _RESULT:
+            method = _method(_COMMAND, p, at, end)
+            if isinstance(method, ExecutionResult):
+                if is_server and method.command_id is not None:
+                    number = _position_of(method.command_id, session._client.last)
+                    self._answer(session, number, number, now)
+            elif method is not None:
+                self._take_request(session, method, position, now)
         return None
 
     @cython.cfunc
@@ -332,84 +712,111 @@ class AMQP010Meter:
         """A transfer is whole."""
         counts: MessageCounts = self._counts
         peer.is_under_way = False
-        if not is_server:
-            session.published += 1
-            counts._values[_PUBLISHED] += 1
+        if is_server:
+            counts.delivered_bytes.observe(peer.size)
+            counts._values[_REDELIVERED] += peer.is_redelivered
+        else:
             counts.published_bytes.observe(peer.size)
-            if peer.has_position and not session.is_transactional:
-                counts._values[_UNCONFIRMED] += 1 - session.publishes.add(peer.position, now)
-            return None
-        session.delivered += 1
-        counts._values[_DELIVERED] += 1
-        counts.delivered_bytes.observe(peer.size)
-        if peer.is_redelivered:
-            counts._values[_REDELIVERED] += 1
-        if peer.is_accepted:
-            counts._values[_AUTO_ACKED] += 1
-        elif peer.has_position:
-            counts._values[_UNACKED] += 1 - session.deliveries.add(peer.position, now)
+        self._note(is_server, session, peer.is_accepted, peer.has_position, peer.last, 1, now)
         return None
 
     # --- what becomes of them
 
     @cython.cfunc
-    def _complete(self, session: AttachmentMeter, commands: object, now: cython.double) -> object:
+    def _complete(
+        self, session: AttachmentMeter, p: cython.p_const_uchar, at: cython.Py_ssize_t, now: cython.double
+    ) -> object:
+        """The server has completed the commands in the set at a place, if there is one."""
         first: cython.longlong
         last: cython.longlong
-        for first, last in session.ranges(session._client, commands):
+        end: cython.Py_ssize_t
+        if at <= 0:
+            return None
+        end = at + 2 + _short(p, at)
+        at += 2
+        while at < end:
+            last = _position_of(_long(p, at + 4), session._client.last)
+            first = last - ((_long(p, at + 4) - _long(p, at)) & _MASK)
             self._confirm(session, _CONFIRMED, first, last, now)
-            if session.requests:
-                for position in [each for each in session.requests if first <= each <= last]:
-                    self._answer(session, position, now)
+            self._answer(session, first, last, now)
+            at += 8
         return None
 
-    def _answer(self, session: AttachmentMeter, position: int, now: float) -> None:
-        asked = session.requests.pop(position, None)
-        if asked is not None:
-            self._counts.observe_request(asked[0], now - asked[1])
-
     @cython.cfunc
-    def _take_of_server(self, session: AttachmentMeter, method: Method, now: cython.double) -> object:
+    def _take_settlement(
+        self,
+        is_server: cython.bint,
+        session: AttachmentMeter,
+        index: cython.int,
+        p: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        now: cython.double,
+    ) -> object:
+        """Take a message.accept, message.reject or message.release."""
+        peer: SendingPeer = session._client if is_server else session._server
+        place: cython.Py_ssize_t = _set_at(p, at, end, index)
+        code: cython.int = -1
+        outcome: cython.int
         first: cython.longlong
         last: cython.longlong
         count: cython.longlong
-        if isinstance(method, MessageAccept):
-            for first, last in session.ranges(session._client, method.transfers):
-                self._confirm(session, _CONFIRMED, first, last, now)
-        elif isinstance(method, MessageReject):
-            is_return = method.code in (RejectCode.UNROUTABLE, RejectCode.IMMEDIATE)
-            for first, last in session.ranges(session._client, method.transfers):
-                count = self._confirm(session, _NACKED, first, last, now)
-                if is_return:
+        if place <= 0:
+            return None
+        if is_server:
+            outcome = _CONFIRMED if index == _ACCEPT else _NACKED
+            if index == _REJECT:
+                code = _reject_code(p, at)
+        else:
+            outcome = _ACKED if index == _ACCEPT else _REJECTED if index == _REJECT else _REQUEUED
+        end = place + 2 + _short(p, place)
+        place += 2
+        while place < end:
+            last = _position_of(_long(p, place + 4), peer.last)
+            first = last - ((_long(p, place + 4) - _long(p, place)) & _MASK)
+            if is_server:
+                count = self._confirm(session, outcome, first, last, now)
+                if code == _UNROUTABLE or code == _IMMEDIATE:  # noqa: SIM109 - C has no tuples
                     self._counts._values[_RETURNED] += count
-        elif isinstance(method, MessageRelease):
-            for first, last in session.ranges(session._client, method.transfers):
-                self._confirm(session, _NACKED, first, last, now)
-        elif isinstance(method, ExecutionResult) and method.command_id is not None:
-            self._answer(session, _position_of(method.command_id, session._client.last), now)
+            else:
+                self._settle(session, outcome, first, last, now)
+            place += 8
         return None
 
     @cython.cfunc
-    def _take_of_client(self, session: AttachmentMeter, method: Method, now: cython.double) -> object:
-        if isinstance(method, MessageAccept):
-            self._settle(session, _ACKED, method.transfers, now)
-        elif isinstance(method, MessageReject):
-            self._settle(session, _REJECTED, method.transfers, now)
-        elif isinstance(method, MessageRelease):
-            self._settle(session, _REQUEUED, method.transfers, now)
-        elif isinstance(method, MessageSubscribe):
+    def _answer(
+        self, session: AttachmentMeter, first: cython.longlong, last: cython.longlong, now: cython.double
+    ) -> object:
+        """The requests in a range have their replies."""
+        if session._requests is not None and session.requests:
+            for name, asked in session._requests.settle(first, last):
+                self._counts.observe_request(name, now - asked)
+        return None
+
+    @cython.cfunc
+    def _take_request(
+        self, session: AttachmentMeter, method: Method, position: cython.longlong, now: cython.double
+    ) -> object:
+        """The client has sent a command that has a reply."""
+        counts: MessageCounts = self._counts
+        if isinstance(method, MessageSubscribe):
             destination = method.destination or ""
-            if len(session.consumers) < MAX_CONSUMERS and destination not in session.consumers:
+            if destination not in session.consumers and self._consumer_room.take(1):
                 no_ack = method.accept_mode == AcceptMode.NONE
                 session.consumers[destination] = Subscribed(method.queue or "", no_ack, method.exclusive)
-                self._counts._values[_CONSUMERS] += 1
+                counts._values[_CONSUMERS] += 1
         elif isinstance(method, MessageCancel):
             if session.consumers.pop(method.destination or "", None) is not None:
-                self._counts._values[_CONSUMERS] -= 1
+                self._consumer_room.give(1)
+                counts._values[_CONSUMERS] -= 1
         elif isinstance(method, TxSelect | DtxStart):
             session.is_transactional = True
         elif isinstance(method, DtxEnd):
             session.is_transactional = False
+        if session._client.has_position:
+            if session._requests is None:
+                session._requests = OpenRequests(self._request_room)
+            session._requests.add(position, method.name, now)
         return None
 
     @cython.cfunc
@@ -422,87 +829,52 @@ class AMQP010Meter:
         last: cython.longlong,
         now: cython.double,
     ) -> cython.longlong:
-        counts: MessageCounts = self._counts
-        total: cython.longlong = 0
-        count: cython.longlong
-        since: cython.double
-        for each in session.publishes.settle(first, last):
-            count = each[0]
-            total += count
-            if each[1] is None:
-                counts._values[_UNTIMED] += count
-            else:
-                since = each[1]
-                counts.confirm_seconds.observe(now - since, count)
-        if total:
-            counts._values[outcome] += total
-            counts._values[_UNCONFIRMED] -= total + session.publishes.forget_excess()
-        return total
+        if session._publishes is None:
+            return 0
+        return self._close(session._publishes, self._counts.confirm_seconds, outcome, _UNCONFIRMED, first, last, now)
 
     @cython.cfunc
-    def _settle(self, session: AttachmentMeter, outcome: cython.int, transfers: object, now: cython.double) -> object:
+    @cython.exceptval(-1, check=False)
+    def _settle(
+        self,
+        session: AttachmentMeter,
+        outcome: cython.int,
+        first: cython.longlong,
+        last: cython.longlong,
+        now: cython.double,
+    ) -> cython.longlong:
+        if session._deliveries is None:
+            return 0
+        return self._close(session._deliveries, self._counts.ack_seconds, outcome, _UNACKED, first, last, now)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _close(
+        self,
+        opened: OpenTransfers,
+        seconds: Distribution,
+        outcome: cython.int,
+        gauge: cython.int,
+        first: cython.longlong,
+        last: cython.longlong,
+        now: cython.double,
+    ) -> cython.longlong:
+        """Close a range of transfers: how many those were."""
         counts: MessageCounts = self._counts
-        first: cython.longlong
-        last: cython.longlong
-        count: cython.longlong
-        since: cython.double
-        for first, last in session.ranges(session._server, transfers):
-            for each in session.deliveries.settle(first, last):
-                count = each[0]
-                counts._values[outcome] += count
-                counts._values[_UNACKED] -= count
-                if each[1] is None:
-                    counts._values[_UNTIMED] += count
-                else:
-                    since = each[1]
-                    counts.ack_seconds.observe(now - since, count)
-        counts._values[_UNACKED] -= session.deliveries.forget_excess()
-        return None
-
-
-@cython.cfunc
-def _method(frame: Frame) -> Any:
-    """What the frame holds; None where that is malformed, which the broker answers, or where it holds not all of it."""
-    try:
-        return frame.method if frame.flags & 3 == 3 else None
-    except ProtocolError:
-        return None
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def _is_accepted(frame: Frame) -> cython.bint:
-    """Whether a message.transfer need not be accepted."""
-    method = _method(frame)
-    return method is not None and method.accept_mode == _ACCEPT_NONE
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def _is_redelivered(frame: Frame) -> cython.bint:
-    """Whether a header says so; it is decoded only where it may."""
-    if frame.flags & 3 != 3 or not _may_be_redelivered(frame):
-        return False
-    try:
-        properties = frame.header.delivery
-    except ProtocolError:
-        return False
-    return properties is not None and properties.redelivered
+        before: cython.longlong = opened.count
+        untimed: cython.longlong = opened.untimed
+        settled: cython.longlong = opened.settle(first, last, now, seconds)
+        counts._values[outcome] += settled
+        counts._values[_UNTIMED] += opened.untimed - untimed
+        counts._values[gauge] += opened.count - before
+        return settled
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _may_be_redelivered(frame: Frame) -> cython.bint:
-    """Whether the flags of the delivery-properties in a header have the bit; malformed ones may be anything."""
-    p: cython.p_const_uchar = frame._buffer
-    at: cython.Py_ssize_t = frame._start + _OVERHEAD
-    end: cython.Py_ssize_t = frame._end
-    size: cython.longlong
-    while end - at >= 8:
-        size = cython.cast(cython.longlong, p[at]) << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
-        if p[at + 4] == 4 and p[at + 5] == 1:
-            return p[at + 6] & 4 != 0
-        if size > end - at - 4:
-            return False
-        at += 4 + size
-    return False
+def _is_same_transfer(
+    p: cython.p_const_uchar, one: cython.Py_ssize_t, other: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.bint:
+    """Has a message.transfer the arguments of another one?"""
+    size: cython.Py_ssize_t = end - other
+    return _short(p, one + 2) == size and _are_alike(p, one + _OVERHEAD, other + _OVERHEAD, size - _OVERHEAD)

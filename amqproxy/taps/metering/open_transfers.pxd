@@ -2,6 +2,8 @@
 
 cimport cython
 
+from amqproxy.taps.metering.distribution cimport Distribution
+
 
 @cython.final
 cdef class TimedRun:
@@ -14,10 +16,11 @@ cdef class TimedRun:
 @cython.final
 cdef class OpenTransfers:
     cdef list _runs
+    cdef object _room
     cdef readonly long long count
+    cdef readonly long long untimed
 
-    cpdef Py_ssize_t add(self, long long position, double now) except -1
-    cpdef list settle(self, long long first, long long last)
+    cpdef add(self, long long first, double now, long long count=*)
+    cpdef Py_ssize_t settle(self, long long first, long long last, double now, Distribution seconds) except -1
     cdef Py_ssize_t _first_from(self, long long position) except -1
-    cpdef Py_ssize_t forget_excess(self) except -1
-    cdef long long _bound(self) except -1
+    cdef object _bound(self)

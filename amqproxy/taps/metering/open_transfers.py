@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from amqproxy.taps.metering.distribution import Distribution
+from amqproxy.taps.trace.budget import Budget
+
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
@@ -10,6 +13,10 @@ except ImportError:  # a plain run does not need Cython
 MAX_RUNS = 1024
 """Runs of one direction of a session; beyond it, the oldest two become one whose time is not known, or if there is a
 hole between them, the oldest is forgotten."""
+
+MAX_RUNS_OF_CONNECTION = 32_768
+"""Runs of all sessions of a connection, some 2 MiB; beyond it, a direction that needs one more gives up its oldest, but
+for the last that it has."""
 
 
 @cython.final
@@ -29,62 +36,88 @@ class TimedRun:
 @cython.final
 @cython.cclass
 class OpenTransfers:
-    """Positions are as in `amqp010.command_ids`: ids that do not roll over. `count` is how many are open."""
+    """Positions are as in `amqp010.command_ids`: ids that do not roll over. `count` is how many are open.
 
-    def __init__(self) -> None:
+    `room` is for the runs of all sessions of the connection; `untimed` counts those that were settled without a
+    latency.
+    """
+
+    def __init__(self, room: Budget) -> None:
         self._runs: list[TimedRun] = []
+        self._room = room
         self.count = 0
+        self.untimed = 0
 
-    def add(self, position: cython.longlong, now: cython.double) -> cython.Py_ssize_t:
-        """Open the next one, behind all others: how many had to be forgotten for it.
+    def add(self, first: cython.longlong, now: cython.double, count: cython.longlong = 1) -> None:
+        """Open so many from a position on, behind all others.
 
-        One that is not behind all others has been sent again, or under a number that was used: it is not opened.
+        Those that are not behind all others have been sent again, or under a number that was used: they are not opened.
         """
         runs: list[TimedRun] = self._runs
-        count: cython.Py_ssize_t = len(runs)
+        last: cython.longlong = first + count - 1
         run: TimedRun
-        if count:
-            run = runs[count - 1]
-            if position <= run.last:
-                return 1
-            self.count += 1
-            if run.last + 1 == position and run.is_timed and run.time == now:
-                run.last = position
-                return 0
-        else:
-            self.count += 1
-        runs.append(TimedRun(position, position, now, True))
-        return self._bound()
+        if runs:
+            run = runs[len(runs) - 1]
+            first = max(first, run.last + 1)
+            if last < first:
+                return
+            if run.last + 1 == first and run.is_timed and run.time == now:
+                run.last = last
+                self.count += last - first + 1
+                return
+        self.count += last - first + 1
+        runs.append(TimedRun(first, last, now, True))
+        self._room.give(-1)
+        self._bound()
 
-    def settle(self, first: cython.longlong, last: cython.longlong) -> list[tuple[int, float | None]]:
-        """Close those in a range: how many, since when each."""
+    def settle(
+        self, first: cython.longlong, last: cython.longlong, now: cython.double, seconds: Distribution
+    ) -> cython.Py_ssize_t:
+        """Close those in a range: how many those are. The time that each was open is observed in `seconds`."""
         runs: list[TimedRun] = self._runs
-        found: list[tuple[int, float | None]] = []
-        place: cython.Py_ssize_t = self._first_from(first)
+        place: cython.Py_ssize_t
         begin: cython.longlong
         end: cython.longlong
+        settled: cython.longlong = 0
+        has_split: cython.bint = False
         run: TimedRun
-        if last < first:
-            return found
+        if last < first or not runs:
+            return 0
+        place = self._first_from(first)
         while place < len(runs):
             run = runs[place]
             if run.first > last:
                 break
             begin = max(run.first, first)
             end = min(run.last, last)
-            found.append((end - begin + 1, run.time if run.is_timed else None))
-            self.count -= end - begin + 1
+            settled += end - begin + 1
+            if run.is_timed:
+                seconds.observe(max(0.0, now - run.time), end - begin + 1)
+            else:
+                self.untimed += end - begin + 1
             if begin == run.first and end == run.last:
                 del runs[place]
+                self._room.give(1)
                 continue
             if begin == run.first:
                 run.first = end + 1
             else:
                 if end < run.last:
                     runs.insert(place + 1, TimedRun(end + 1, run.last, run.time, run.is_timed))
+                    self._room.give(-1)
+                    has_split = True
                 run.last = begin - 1
             place += 1
-        return found
+        self.count -= settled
+        if has_split:
+            self._bound()
+        return settled
+
+    def clear(self) -> None:
+        """Their session is over."""
+        self._room.give(len(self._runs))
+        self._runs.clear()
+        self.count = 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -104,25 +137,20 @@ class OpenTransfers:
             middle = (low + high) >> 1
         return low
 
-    def forget_excess(self) -> cython.Py_ssize_t:
-        """Keep to the bound after holes were made: how many had to be forgotten."""
-        return self._bound()
-
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _bound(self) -> cython.longlong:
+    def _bound(self) -> object:
+        """Keep to the bounds, after a run was made."""
         runs: list[TimedRun] = self._runs
-        forgotten: cython.longlong = 0
         oldest: TimedRun
         other: TimedRun
-        while len(runs) > MAX_RUNS:
+        while len(runs) > MAX_RUNS or (self._room.left < 0 and len(runs) > 1):
             oldest = runs[0]
             other = runs[1]
             if oldest.last + 1 == other.first:
                 other.first = oldest.first
                 other.is_timed = False
             else:
-                forgotten += oldest.last - oldest.first + 1
+                self.count -= oldest.last - oldest.first + 1
             del runs[0]
-        self.count -= forgotten
-        return forgotten
+            self._room.give(1)
+        return None

@@ -20,8 +20,8 @@ class Counted:
     def play(self, *steps: Step) -> None:
         for sender, step in steps:
             _, data = self._reading.take_header(step) if sender is SERVER else (b"", step.removeprefix(LOGIN[0][1]))
-            frames, command_ids, _ = self._reading.read(sender, data)
-            self.meter.count(sender, frames, command_ids, 1.0)
+            frames, _, _ = self._reading.read(sender, data)
+            self.meter.count(sender, frames, self._reading.taken, 1.0)
 
     def count(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(f"amqproxy_{name}", labels) or 0

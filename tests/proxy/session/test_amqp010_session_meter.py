@@ -42,16 +42,16 @@ async def test_what_cannot_be_read_is_not_waited_for() -> None:
 
 def test_one_that_fails_counts_no_more(log: list[structlog.typing.EventDict]) -> None:
     meter = AMQP010SessionMeter(Metrics(), 7, "10.0.0.1:40000-10.0.0.2:5672")
-    meter.feed(CLIENT, [], [None])
+    meter.saw(CLIENT, b"no frame")
     assert meter.is_lost
     assert meter.attachment(1) is None
-    meter.feed(CLIENT, [], [None])
+    meter.saw(CLIENT, b"no frame")
     [line] = [each for each in log if each["log_level"] == "error"]
     assert (line["event"], line["session"], line["client"]) == ("messages not counted", 7, "10.0.0.1:40000")
 
 
 def test_messages_need_not_be_counted() -> None:
     meter = AMQP010SessionMeter(Metrics(counts_messages=False), 7, "")
-    meter.feed(CLIENT, [None], [None])
+    meter.saw(CLIENT, b"no frame")
     assert meter.is_lost
     meter.close()

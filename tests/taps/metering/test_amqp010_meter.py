@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import (
     DtxEnd,
     DtxStart,
@@ -22,7 +21,7 @@ from amqproxy.amqp010.controls import SessionCommandPoint, SessionCompleted
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.metering.amqp010_meter import AMQP010Meter
+from amqproxy.taps.metering.amqp010_meter import MAX_CONSUMERS, MAX_REQUESTS, AMQP010Meter
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from tests.proxy.amqp010_script import ATTACH, DETACH, LOGIN, MESSAGES, ids, method, transfer
 
@@ -32,12 +31,12 @@ class Metered:
         self.counts = MessageCounts()
         self.meter = AMQP010Meter(self.counts)
         self._readers = {peer: FrameReader() for peer in Peer}
-        self._numberings = {peer: CommandNumbering() for peer in Peer}
         self.now = 0.0
 
     def feed(self, sender: Peer, data: bytes) -> None:
-        frames = self._readers[sender].feed(data.removeprefix(HEADER))
-        self.meter.feed(sender, frames, [self._numberings[sender].number(each) for each in frames], self.now)
+        reader = self._readers[sender]
+        reader.feed(data.removeprefix(HEADER))
+        self.meter.feed(sender is SERVER, reader.taken, self.now)
         self.now += 1.0
 
     def play(self, *steps: tuple[Peer, bytes]) -> Metered:
@@ -148,3 +147,33 @@ def test_what_is_malformed_is_for_the_broker_to_answer() -> None:
         size = int.from_bytes(data[2:4]) - 3
         metered = Metered().play(*ATTACH, (CLIENT, data[:2] + size.to_bytes(2) + data[4:size]))
         assert "ACKED" not in metered.values
+
+
+def test_frames_that_are_not_whole() -> None:
+    meter = AMQP010Meter(MessageCounts())
+    for data in (b"no frame", transfer(b"x")[:-1], bytes(12)):
+        with pytest.raises(ValueError, match="not whole"):
+            meter.feed(False, data, 0.0)
+    meter.feed(False, b"", 0.0)
+
+
+def test_what_is_waited_for_is_bounded_for_the_connection() -> None:
+    counts = MessageCounts()
+    meter = AMQP010Meter(counts)
+    points = b"".join(method(SessionCommandPoint(0, 0), channel) for channel in range(64))
+    meter.feed(False, points, 0.0)
+    asked = b"".join(
+        method(ExecutionSync(), channel) + method(MessageSubscribe("q", f"d{number}", 0, 0), channel)
+        for channel in range(64)
+        for number in range(70)
+    )
+    meter.feed(False, asked, 0.0)
+    sessions = [session for channel in range(64) if (session := meter.session(channel)) is not None]
+    assert sum(session.requests for session in sessions) == MAX_REQUESTS
+    assert sum(len(session.consumers) for session in sessions) == counts.values[Count.CONSUMERS] == MAX_CONSUMERS
+    meter.feed(True, method(SessionCompleted(ids((0, 1000))), 3), 1.0)
+    assert sessions[3].requests == 0
+    meter.feed(False, method(ExecutionSync(), 63), 0.0)
+    assert sessions[63].requests == 1, "there is room again"
+    meter.close()
+    assert counts.values[Count.CONSUMERS] == 0

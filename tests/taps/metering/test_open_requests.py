@@ -1,0 +1,33 @@
+"""Requests of a session of 0-10 that await their replies."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqproxy.taps.metering.open_requests import OpenRequests
+from amqproxy.taps.trace.budget import Budget
+
+
+def test_what_is_answered_is_no_longer_waited_for() -> None:
+    room = Budget(3)
+    requests = OpenRequests(room)
+    for position in (5, 3, 4, 9):
+        requests.add(position, f"n{position}", float(position))
+    assert (len(requests), room.left) == (3, 0), "for the last there is no room"
+    requests.add(4, "again", 7.0)
+    assert requests.settle(4, 100) == [("again", 7.0), ("n5", 5.0)]
+    assert requests.settle(4, 100) == requests.settle(9, 2) == []
+    assert (len(requests), room.left) == (1, 2)
+    requests.clear()
+    assert (len(requests), room.left) == (0, 3)
+
+
+@given(st.lists(st.integers(-5, 20)), st.integers(-5, 20), st.integers(-5, 20))
+def test_a_range_has_all_between_its_ends(positions: list[int], first: int, last: int) -> None:
+    requests = OpenRequests(Budget(100))
+    for position in positions:
+        requests.add(position, str(position), 0.0)
+    wanted = sorted({each for each in positions if first <= each <= last})
+    assert [int(name) for name, _ in requests.settle(first, last)] == wanted
+    assert len(requests) == len(set(positions)) - len(wanted)
