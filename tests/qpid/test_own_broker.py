@@ -11,6 +11,7 @@ from tests.qpid.seen import check_counted, check_seen
 from tests.qpid.watched_port import WatchedPort
 from tests.real.own import OwnBroker
 from tests.real.ports import free_port
+from tests.real.proxy import Proxy
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -42,6 +43,10 @@ BROKEN_BY_SUITE = {
 SEEN = ("text", "large", "headers", "recover", "tx-commit", "no-queue", "dtx-commit")
 
 
+THROUGH_PROXY = ("browser", "selector", "selecting-browser", "no-queue", "tx-rollback", "recover", "dtx-rollback")
+"""All of them pass through it at Broker-J, too; these are where the two brokers do most by themselves."""
+
+
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
     broker = OwnBroker(tmp_path_factory.mktemp("own"))
@@ -69,6 +74,17 @@ def test_jms(watched: WatchedPort) -> None:
     results = run_scenarios(watched.port, vhost="/")
     assert {name: result for name, result in results.items() if result != "ok"} == {}
     assert watched.broken_rules() <= {"10.2 message.accept, acquisition"}, "a browser accepts what it has not acquired"
+
+
+@pytest.mark.once
+def test_jms_through_the_proxy(own_broker: OwnBroker, tmp_path: Path) -> None:
+    proxy = Proxy(tmp_path, own_broker.port)
+    try:
+        results = run_scenarios(proxy.port, *THROUGH_PROXY, vhost="/")
+        assert {name: result for name, result in results.items() if result != "ok"} == {}
+        assert "Traceback" not in proxy.log
+    finally:
+        proxy.kill()
 
 
 @pytest.mark.once
