@@ -40,6 +40,7 @@ from amqproxy.taps.trace.transfers import JMS_TYPE, MILLISECONDS
 if not cython.compiled:
     from amqproxy.capture.amqp010_json import put_arguments, put_map, put_properties, put_uuid, value_size_at
     from amqproxy.capture.byte_access import field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
+    from amqproxy.capture.json_text import character_size
 
 MAX_ROWS = 1 << 20
 """Rows of one batch."""
@@ -1194,40 +1195,12 @@ def _is_table(
 @cython.exceptval(check=False)
 def _is_text(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
     """Whether the bytes are UTF-8, as Python decodes it."""
-    first: cython.int
     size: cython.Py_ssize_t
-    least: cython.int
-    most: cython.int
-    i: cython.Py_ssize_t
     while end - start >= 8 and long_long_at(p, start) & _HIGH_BITS == 0:
         start += 8
     while start < end:
-        first = p[start]
-        if first < 0x80:
-            start += 1
-            continue
-        least = 0x80
-        most = 0xBF
-        if 0xC2 <= first <= 0xDF:
-            size = 2
-        elif 0xE0 <= first <= 0xEF:
-            size = 3
-            if first == 0xE0:
-                least = 0xA0  # else it would be longer than need be
-            elif first == 0xED:
-                most = 0x9F  # surrogates are no characters
-        elif 0xF0 <= first <= 0xF4:
-            size = 4
-            if first == 0xF0:
-                least = 0x90
-            elif first == 0xF4:
-                most = 0x8F  # the last character there is
-        else:
+        size = 1 if p[start] < 0x80 else character_size(p, start, end)
+        if size == 0:
             return False
-        if end - start < size or not least <= p[start + 1] <= most:
-            return False
-        for i in range(2, size):
-            if p[start + i] & 0xC0 != 0x80:
-                return False
         start += size
     return True

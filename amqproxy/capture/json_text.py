@@ -44,7 +44,7 @@ def put_text(
             at += 1
             start += 1
         elif escape == 1:
-            size = _character(p, start, end)
+            size = character_size(p, start, end)
             if size == 0:
                 return -1
             while size:
@@ -72,7 +72,7 @@ def put_text(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _character(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def character_size(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """The bytes of the character at a place, which is not ASCII; 0 where none is encoded in UTF-8 there."""
     first: cython.int = p[start]
     size: cython.Py_ssize_t
