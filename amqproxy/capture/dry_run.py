@@ -23,12 +23,13 @@ from amqproxy.capture.assembly_gatherer import AssemblyGatherer
 from amqproxy.capture.command_gatherer import CommandGatherer
 from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
 from amqproxy.conversion.command_view import view_channel
-from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.client_info import updated_amqp010_client, updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.describe import describe_verdict
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
+from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.text import clock
 
 SEED = 0
@@ -127,9 +128,8 @@ class _JudgedConnection:
             tags=verdict.tags,
         )
 
-    def _know(self, method: Method) -> None:
+    def _know(self, known: Client) -> None:
         """Know the client by what it has sent while it logged in."""
-        known = updated_client(self._evaluator.client, method)
         if known is not self._evaluator.client:
             self._evaluator.know(known)
 
@@ -167,7 +167,7 @@ class _ConnectionDryRun(_JudgedConnection):
     def _learn(self, sender: Peer, number: int, method: Method) -> None:
         """Follow what decides about later commands: who the client is, and the modes of its channels."""
         if sender is CLIENT and number == 0:
-            self._know(method)
+            self._know(updated_client(self._evaluator.client, method))
         elif isinstance(method, (ConfirmSelect, TxSelect)):
             self._modes[number] = type(method)
         elif isinstance(method, ChannelCloseOk):
@@ -212,5 +212,5 @@ class _AMQP010DryRun(_JudgedConnection):
             is_by_credit=True,
         )
         if sender is CLIENT and view.index >= 0 and not view.channel:
-            self._know(view.method)
+            self._know(updated_amqp010_client(self._evaluator.client, method, plain))
         return self._judged(sender, view, facts, passed, method.name)

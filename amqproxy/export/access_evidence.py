@@ -18,11 +18,12 @@ from amqproxy.capture.assembly_gatherer import AssemblyGatherer
 from amqproxy.capture.command_gatherer import CommandGatherer
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
 from amqproxy.export.name_family import NameFamily
-from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.client_info import updated_amqp010_client, updated_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.last_queue import LastQueues
 from amqproxy.rules.matching.generated_names import Shape, pattern_of, shape_of
 from amqproxy.rules.matching.operations import Operation, UnknownName, operations
+from amqproxy.taps.amqp010_record import plain
 
 MAX_SHAPES = 200
 """Different names, or combinations of them, to which one client may do one thing before they become any name."""
@@ -214,7 +215,8 @@ class ObservedAccess:
                 if isinstance(method, QueueDeclareOk):
                     self._last_queues.name(command.channel, method.queue)
             else:
-                self._client = updated_client(self._client, method)
+                if isinstance(decoded, DecodedFrames):
+                    self._client = updated_client(self._client, method)
                 is_about_last = self._last_queues.concerns(command)
                 written_out = self._last_queues.written_out(command) if is_about_last else command
                 if isinstance(method, QueueDeclare):
@@ -233,5 +235,7 @@ class ObservedAccess:
             return
         for amqp010_frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
             found = self._assemblies.gather(sender, amqp010_frame, command_id)
+            if found is not None and sender is CLIENT:
+                self._client = updated_amqp010_client(self._client, found.assembly.method, plain)
             if found is not None and found.view is not None:
                 yield found.view

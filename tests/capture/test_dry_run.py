@@ -103,7 +103,7 @@ def test_commands_of_0_10_are_judged_as_those_of_0_9_1() -> None:
     [[rules]]
     name = "no transactions"
     action = "refuse"
-    match = {method = "tx.*", vhost = "test"}
+    match = {method = "tx.*", vhost = "test", user = "guest"}
 
     [[rules]]
     name = "marked"

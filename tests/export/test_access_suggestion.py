@@ -31,6 +31,7 @@ from amqproxy.capture.decoded import Decoded
 from amqproxy.export import access_evidence
 from amqproxy.export.access_suggestion import AccessCheck, SuggestedAccess, as_toml, as_yaml, suggested
 from amqproxy.rules.access.access_list import Line
+from tests.amqp010 import recorded
 from tests.capture import golden, shared_captures
 from tests.export.dialogue import Dialogue
 
@@ -286,3 +287,12 @@ def test_the_list_is_the_least_whatever_clients_do(clients: list[tuple[str, list
     access = list_for(decoded)
     if access.lines:
         assert_least(access, decoded)
+
+
+def test_the_user_of_a_login_by_scram_over_0_10() -> None:
+    passed = list(read_decoded(recorded.capture("brokerj9.2__jms-010-tx"), reads_amqp010=True))
+    access = suggested(lambda: iter(passed))
+    text = as_toml(access, ["tx"])
+    assert "# user guest, vhost test" in text
+    assert 'allow user "guest" vhost "test" to publish, consume, declare queue "jms.tx"' in text
+    assert "user unknown" not in text
