@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -48,6 +49,14 @@ MARK = bytes.fromhex("f7b1d2a90c5e8346")
 """What each body begins with, and nothing else has: so messages are counted in bytes that are not decoded."""
 
 _TIME, _ID = 1_760_000_000_001, bytes.fromhex("c1a05f37e2b84d619f3c7a0e5d214b86")
+
+_RANGE = struct.Struct(">2I")
+_ONE = SequenceSet([(0, 0)])
+_COMPLETED = encode_method(CHANNEL, SessionCompleted(_ONE), FRAME_MAX)[: -_RANGE.size]
+_ACCEPT = encode_method(CHANNEL, MessageAccept(_ONE), FRAME_MAX)[: -_RANGE.size]
+"""What comes before the only range of a completion, and of an acceptance: to encode them cost more than a broker's work
+with them.
+"""
 
 _COMPLETIONS = bytes([each in (SessionCompleted, SessionDetached, ExecutionException) for each in BY_INDEX])
 
@@ -189,12 +198,11 @@ class Session:
 
     def completion(self, first: int, last: int, *, accepts: bool) -> bytes:
         """What completes transfers, and accepts them; it has to be sent."""
-        ids = SequenceSet([(first, last)])
-        data = encode_method(CHANNEL, SessionCompleted(ids), FRAME_MAX)
-        if accepts:
-            data += Assembly(CHANNEL, MessageAccept(ids), None, None).encode(FRAME_MAX)
-            self.sent += 1
-        return data
+        ids = _RANGE.pack(first, last)
+        if not accepts:
+            return _COMPLETED + ids
+        self.sent += 1
+        return _COMPLETED + ids + _ACCEPT + ids
 
 
 def transfer(queue: str, size: int, *, accepts: bool) -> bytes:

@@ -56,7 +56,7 @@ _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _WHOLE_SEGMENT = cython.declare(cython.int, WHOLE_SEGMENT)
 _HEADER = cython.declare(cython.int, HEADER)
 
-MOST = 256
+MOST = 64
 """Transfers that are known, above which all are forgotten and learnt again."""
 
 LARGEST = 512

@@ -239,7 +239,7 @@ def test_a_body_that_is_too_large_is_refused_though_its_like_is_known() -> None:
 
 
 def test_known_transfers_in_turns_and_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    for most in (2, 256):
+    for most in (2, 64):
         monkeypatch.setattr(session_publisher, "MOST", most)
         session = attached()
         for key in "ab":
