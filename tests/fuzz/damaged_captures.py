@@ -19,6 +19,7 @@ from functools import cache
 from itertools import count
 from random import Random
 
+from amqproxy.amqp010.frame import BODY, OVERHEAD
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.capture.arrow import record_batches
 from amqproxy.capture.decode import Decoder, read_decoded
@@ -28,10 +29,10 @@ from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureError
-from amqproxy.peer import CLIENT, SERVER
 from amqproxy.pump.pumps import are_available
 from amqproxy.taps.metering.amqp010_meter import AMQP010Meter
 from amqproxy.taps.metering.message_counts import MessageCounts
+from amqproxy.taps.metering.message_meter import MessageMeter
 from tests.amqp010 import recorded
 from tests.capture import golden, lines_of_records, test_text_lines
 from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump
@@ -136,7 +137,11 @@ def show(passed: list[Decoded], dice: Random) -> None:
     meter = AMQP010Meter(MessageCounts())
     for each in passed:
         if isinstance(each, DecodedAMQP010Frames):
-            meter.feed(CLIENT if each.sender == "client" else SERVER, each.frames, each.command_ids, each.ts_ns * 1e-9)
+            frames = [frame.raw for frame in each.frames if not frame.lost]
+            is_cut = dice.random() < 0.5
+            if is_cut:
+                frames = [raw[:OVERHEAD] if raw[1] == BODY else raw for raw in frames]
+            meter.feed(each.sender == "server", b"".join(frames), each.ts_ns * 1e-9, is_cut)
     meter.close()
 
 
@@ -162,14 +167,11 @@ def damaged_relay(dice: Random) -> None:
     data = [b"".join(each.data for each in events if isinstance(each, Data) and each.direction == at) for at in (0, 1)]
     is_newer = data[0].startswith(HEADER) or dice.random() < 0.3
     channels, most = dice.choice(((1, 2), (0, 1), (7,))), dice.choice((0, 1, 3, 50))
-
-    def note(is_server: bool, passed: memoryview, at: float, is_cut: bool) -> None:
-        assert len(bytes(passed)) > 0
-
+    meter = AMQP010Meter(MessageCounts()) if is_newer else MessageMeter(MessageCounts())
     wire = (
-        AMQP010Wire(amqp010_pump(most_frames=most), channels, note, frame_max=0xFFFF)
+        AMQP010Wire(amqp010_pump(most_frames=most), channels, meter.feed, frame_max=0xFFFF)
         if is_newer
-        else Wire(pump(most_frames=most), channels, note)
+        else Wire(pump(most_frames=most), channels, meter.feed)
     )
     try:
         skipped = [dice.choice((8, 8, 0, dice.randint(0, len(each)))) for each in data]
