@@ -28,6 +28,7 @@ from amqproxy.pipeline.settle import batch as settle_batch
 from amqproxy.pipeline.stamps import stamped
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings
+from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
 from tests.pipeline.settle_oracle import Oracle
 from tests.pipeline.simulation import Truth, write_capture
@@ -274,7 +275,7 @@ def _counted(rows: list[Row]) -> Counter[str]:
 
 
 def test_messages_are_those_of_decode_messages(spark: SparkSession, tmp_path: Path) -> None:
-    captures = [*golden.captures(), *shared_captures.files()]
+    captures = [*golden.captures(), *amqp010.captures(), *shared_captures.files(amqp010.NAMES)]
     tables = [_events(path, path.name) for path in captures]
     found = _tables(settle(_written(spark, tmp_path / "events.parquet", tables), age_ns=0))
     rebuilt: dict[str, Counter[str]] = defaultdict(Counter)
