@@ -34,8 +34,14 @@ IN_FRONT = "One pump, in front of RabbitMQ"
 HAPROXY, HAPROXY_TWO = "haproxy x1", "haproxy x2"
 WITHOUT, TWO = "no pump", "two pumps"
 RATE = 1000
-CONNECTIONS = {1: 5, 10: 5, 100: 5, 1000: 3, 10_000: 1}
+CONNECTIONS = {1: 3, 10: 3, 100: 3, 1000: 2}
 """How many, and in how many rounds at most: to open them takes its time."""
+
+MOST_CONNECTIONS = 10_000
+"""So many in one round, and in the first placement alone, for the same reason."""
+
+SECONDS = 1.5
+"""How long a round lasts at a fixed rate; longer where each connection would not get a message."""
 
 SPARE = 100
 """Descriptors of a proxy, in twos, that are for something else than its connections."""
@@ -80,15 +86,20 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         one = [each for each in proxies if each not in two]
         yield from _bulk(listening, proxies, rounds, scale)
 
+        beside = [each for each in one if each.name != WITHOUT]
         for placement in placements():
             placement.put(one)
-            yield from _round_trips(listening, one, placement, rounds, scale)
+            if placement == placements()[0]:
+                yield from _round_trips(listening, one, placement, min(rounds, 5), scale)
+                yield from _paced_rows(listening, beside, placement, MOST_CONNECTIONS, 1, scale)
+            else:  # what it costs without a pump has been seen
+                yield from _round_trips(listening, beside, placement, min(rounds, 5), scale)
         placements()[0].put(one)
 
         progress(f"pump: {IDLE} idle connections")
         idle = {proxy.name: [resident(listening, proxy, IDLE)] for proxy in one if proxy.pid is not None}
         yield Row(SECTION, "idle connection", "KiB", idle, goal=Goal(6.0, True), less_is_better=True)
-    yield from _in_front(min(rounds, 5), scale)
+    yield from _in_front(min(rounds, 3), scale)
 
 
 def _round_trips(
@@ -104,14 +115,22 @@ def _round_trips(
     }
     figures = added(in_turns(loop, rounds))
     yield Row(section, "closed loop, added", "µs", figures, (HAPROXY,), LESS, less_is_better=True)
-    for wanted, most in CONNECTIONS.items():
-        count = min(wanted, _most_connections() - SPARE)
-        progress(f"pump: {RATE:,} a second on {count:,} connections {placement.name}")
-        seconds = max(1.0, 2 * scale, scale * count / RATE)
-        trips, costs = paced_rounds(listening, proxies, placement, count, min(rounds, most), seconds)
-        name = f"{RATE:,}/s on {count:,}"
-        yield Row(section, f"{name}, added", "µs", added(trips), (HAPROXY,), LESS, less_is_better=True)
-        yield Row(section, f"{name}, CPU a message", "µs", costs, (HAPROXY,), NO_MORE, less_is_better=True)
+    for count, most in CONNECTIONS.items():
+        yield from _paced_rows(listening, proxies, placement, count, min(rounds, most), scale)
+
+
+def _paced_rows(
+    listening: socket.socket, proxies: list[Proxy], placement: Placement, wanted: int, rounds: int, scale: float
+) -> Iterator[Row]:
+    """At a fixed rate over so many connections, or as many as there can be."""
+    section = f"{SECTION}, round trips {placement.name}"
+    count = min(wanted, _most_connections() - SPARE)
+    progress(f"pump: {RATE:,} a second on {count:,} connections {placement.name}")
+    seconds = max(1.0, SECONDS * scale, scale * count / RATE)
+    trips, costs = paced_rounds(listening, proxies, placement, count, rounds, seconds)
+    name = f"{RATE:,}/s on {count:,}"
+    yield Row(section, f"{name}, added", "µs", added(trips), (HAPROXY,), LESS, less_is_better=True)
+    yield Row(section, f"{name}, CPU a message", "µs", costs, (HAPROXY,), NO_MORE, less_is_better=True)
 
 
 def _most_connections() -> int:

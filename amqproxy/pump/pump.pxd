@@ -20,7 +20,8 @@ cdef class Pump:
     cdef bint _is_open
     cdef int _commands[2]
     cdef int _returns[2]
-    cdef int _is_acked
+    cdef unsigned long long _recalls
+    cdef unsigned long long _answered
     cdef long long _most_frames
     cdef FrameScanner _scanner
     cdef AMQP010FrameScanner _amqp010_scanner

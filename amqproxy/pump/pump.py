@@ -130,22 +130,33 @@ class Pump:
         self._command(connection._pumped, BEGIN)
 
     def recall(self, connection: PumpedConnection) -> None:
-        """Have a connection back at once: its `returned` has been called when this returns."""
+        """Have a connection back at once: its `returned` has been called when this returns, or raises what counting has
+        raised meanwhile.
+        """
         descriptor: cython.int = self._returns[0]
+        number: cython.ulonglong
+        failure: object = None
         if not connection.is_pumped:
             return
         if not connection._has_arrived:
-            self._is_acked = False
+            self._recalls += 1
+            number = self._recalls
             self._command(connection._pumped, RECALL)
-            # The answer is waited for even if the connection comes sooner: until then, the pump may look at it.
-            while not self._is_acked:
+            # The answer is waited for even if the connection comes sooner: until then, the pump may look at it. They
+            # come in the order of the recalls.
+            while self._answered < number:
                 if self._turns_itself():
                     with cython.nogil:
                         wait_for(descriptor, 0, 1000)
                 else:
                     self._loop.turn(0)
-                self._read_returns()
+                try:
+                    self._read_returns()
+                except BaseException as error:  # noqa: BLE001 - raised below
+                    failure = error
         self._finish(connection)
+        if failure is not None:
+            raise failure
 
     def recall_all(self) -> None:
         """Have all connections back."""
@@ -157,7 +168,7 @@ class Pump:
         connection: PumpedConnection
         found: list = []
         for connection in self._connections:
-            if connection.holder is not None and connection._is_silent(now):
+            if connection._is_watched and connection._is_silent(now):
                 found.append(connection.holder)
         return found
 
@@ -197,7 +208,7 @@ class Pump:
             PumpMessage
         ):
             if message.kind == ACKNOWLEDGED:
-                self._is_acked = True
+                self._answered += 1
                 continue
             if message.kind == RETURNED:
                 connection = cython.cast(PumpedConnection, message.connection.object)

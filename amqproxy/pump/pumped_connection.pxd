@@ -100,6 +100,7 @@ cdef class PumpedConnection:
     cdef readonly object holder
     cdef readonly bint is_pumped
     cdef bint _has_arrived
+    cdef bint _is_watched
 
     cdef object _load(self, object reader, PumpedDirection *direction)
     cdef object _load_rest(self, bytes held, PumpedDirection *direction)

@@ -37,7 +37,7 @@ class PumpedConnection:
         self.returned = returned
         self.note = note
         self.holder = None
-        self.is_pumped = self._has_arrived = False
+        self.is_pumped = self._has_arrived = self._is_watched = False
         self._pumped = cython.cast(PumpedPointer, calloc(1, cython.sizeof(Pumped)))
         if self._pumped == cython.NULL:
             raise MemoryError
@@ -178,6 +178,8 @@ class PumpedConnection:
         place: cython.int
         direction: DirectionPointer
         self.holder = holder
+        # Without heartbeats, ten thousand connections are not to cost as many looks at cold memory every second.
+        self._is_watched = patience[0] > 0 or patience[1] > 0
         for place in range(2):
             direction = cython.address(self._pumped.directions[place])
             direction.patience = patience[place]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import select
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,8 +15,8 @@ import pytest
 
 from amqproxy.pump import pump as pump_module
 from amqproxy.pump.pumps import are_available
-from amqproxy.pump.return_reasons import METHOD_COMES
-from tests.pump.rig import DELIVER, PUBLISH, Running, Wire, pump, until
+from amqproxy.pump.return_reasons import METHOD_COMES, RECALLED
+from tests.pump.rig import DEADLINE, DELIVER, PUBLISH, Running, Wire, pump, until
 from tests.transcripts.words import octets
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -145,6 +146,25 @@ def test_relaying_does_not_wait_for_the_interpreter() -> None:
         process.returncode = os.waitstatus_to_exitcode(status.value)
         assert process.returncode == 0
         wire.close()
+
+
+def test_a_recall_waits_for_its_own_answer_though_counting_fails() -> None:
+    def fail(is_server: bool, data: memoryview, now: float, is_cut: bool) -> None:
+        raise MemoryError("injected")
+
+    with Running() as running:
+        for _ in range(20):
+            failing, other = Wire(running, note=fail), Wire(running)
+            leases = failing.hand_over(), other.hand_over()
+            failing.client.send(octets(PUBLISH))
+            assert select.select([failing.server], [], [], DEADLINE)[0]
+            with pytest.raises(MemoryError, match="injected"):
+                running.recall(leases[0])
+            running.recall(leases[1])
+            for wire, lease in zip((failing, other), leases, strict=True):
+                assert wire.returned == 1
+                assert lease.reason == RECALLED
+                wire.close()
 
 
 COUNT_DESCRIPTORS = """
