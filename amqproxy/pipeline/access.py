@@ -5,9 +5,6 @@ makes one name of generated ones, and leaves out each line that the others cover
 
 The trace knows less than frames in two cases: the connection.open of a client that was turned away, and what was asked
 for just before a recording was joined in the middle of a connection, are in the lists from files only.
-
-Those leave out AMQP 0-10. Here there is what its clients publish, and what they ask for by methods whose names 0-9-1
-has, too; of what they consume there is nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from amqproxy.pipeline.recorded_methods import method_of, table_of
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.operations import COPIES, operations
 
-_NAMED = ("basic.consume", "basic.get", "queue.purge", "queue.delete", "queue.unbind")
+_NAMED = ("basic.consume", "basic.get", "queue.purge", "queue.delete", "queue.bind", "queue.unbind")
 """Methods of which only the names matter, so that they are counted by these."""
 
 
@@ -92,12 +89,21 @@ def _copies() -> Column:
 def _requests(events: DataFrame) -> DataFrame:
     """What clients asked for, with the queue that they mean where they name none: the last declared on the channel."""
     argument = fn.get_json_object("arguments", "$.queue")
+    # The same in AMQP 0-10, whose bindings have no routing key: 0-9-1 has names of these for something else.
+    is_binding = fn.col("method").isin("exchange.bind", "exchange.unbind") & fn.col("routing_key").isNull()
+    method = (
+        fn.when(fn.col("method") == "message.subscribe", "basic.consume")
+        .when(is_binding, fn.regexp_replace("method", "^exchange", "queue"))
+        .otherwise(fn.col("method"))
+    )
+    key = fn.when(is_binding, fn.coalesce(fn.get_json_object("arguments", "$.binding_key"), fn.lit("")))
     is_asked = "type = 'request' AND sender = 'client' AND method IS NOT NULL OR type = 'get' AND queue IS NOT NULL"
     asked = events.where(is_asked).select(
         (fn.col("ts_ns") - fn.coalesce("latency_ns", fn.lit(0))).alias("ts_ns"),
         *_PLACE[1:],
-        *("channel", "epoch", "seq", "arguments", "exchange", "routing_key"),
-        fn.coalesce("method", fn.lit("basic.get")).alias("method"),
+        *("channel", "epoch", "seq", "arguments", "exchange"),
+        fn.coalesce(key, fn.col("routing_key")).alias("routing_key"),
+        fn.coalesce(method, fn.lit("basic.get")).alias("method"),
         fn.when(fn.col("type") == "get", fn.col("queue")).otherwise(argument).alias("queue"),
         fn.when(fn.col("method") == "queue.declare", fn.col("queue")).alias("declared"),
     )

@@ -1,6 +1,7 @@
 """Methods again, from their names and arguments as the tables have them.
 
 What JSON does not keep is lost: the second of two entries of a table with one name, and the exact types of values.
+Of AMQP 0-10, a declare is what it is in 0-9-1: its alternate exchange is an argument.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import msgspec
 
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.wire import Table
+from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, DEAD_LETTER_EXCHANGE
+
+_ALTERNATE = {"exchange.declare": ALTERNATE_EXCHANGE, "queue.declare": DEAD_LETTER_EXCHANGE}
+"""The argument that is what 0-10 has as a field."""
 
 
 @lru_cache(maxsize=4096)
@@ -22,6 +27,9 @@ def method_of(name: str, arguments: str | None) -> Method | None:
     if kind is None:
         return None
     given = msgspec.json.decode(arguments) if arguments else {}
+    alternate = given.get("alternate_exchange")
+    if alternate and name in _ALTERNATE:
+        given["arguments"] = (given.get("arguments") or {}) | {_ALTERNATE[name]: alternate}
     fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}
     return kind(**{name: _value(fields[name].default, value) for name, value in given.items() if name in fields})
 
@@ -41,6 +49,8 @@ def _entry(value: Any) -> Any:
             return _text(value)
         case dict():
             return table_of(value)
+        case int() if value >> 63 > 0:  # a uint64 of 0-10
+            return str(value)
         case list():
             return [_entry(each) for each in value]
         case _:

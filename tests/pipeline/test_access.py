@@ -17,6 +17,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.capture.decode import read_decoded
 from amqproxy.export.access_suggestion import as_toml, refused_of, suggested
 from amqproxy.pipeline.access import suggested_access
+from tests.amqp010 import recorded
 from tests.capture import golden, shared_captures
 from tests.export.dialogue import Dialogue
 from tests.pipeline.captures_by_hand import capture_of
@@ -28,8 +29,8 @@ pytestmark = pytest.mark.once
 JOINED = "consume-large.joined-midway.pcapng"
 """Here the trace does not know what was asked for, only that it was answered; a frame by itself shows it."""
 
-AMQP010 = "-010-"
-"""In the names of captures of AMQP 0-10, which the lists from files leave out."""
+TURNED_AWAY = "jms-010-errors"
+"""In the name of a capture whose client asks for a virtual host that is not there: the trace does not show that."""
 
 
 def made() -> list[Dialogue]:
@@ -48,11 +49,11 @@ def made() -> list[Dialogue]:
 
 def test_lists_from_tables_are_those_from_captures(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "made.pcapng").write_bytes(capture_of(*made()))
-    captures = [*golden.captures(), *shared_captures.files()]
-    read = (each for each in captures if each.name != JOINED and AMQP010 not in each.name)
+    captures = [*golden.captures(), *shared_captures.files(), *recorded.captures()]
+    read = (each for each in captures if each.name != JOINED and TURNED_AWAY not in each.name)
     paths = [*read, tmp_path / "made.pcapng"]
     found, commands = suggested_access(spark.createDataFrame(events_of(paths)).coalesce(1))
-    expected = suggested(lambda: chain.from_iterable(read_decoded(path) for path in paths))
+    expected = suggested(lambda: chain.from_iterable(read_decoded(path, reads_amqp010=True) for path in paths))
     assert {line.text for line in found.lines} == {line.text for line in expected.lines}
     assert refused_of(found, commands) == 0
 
