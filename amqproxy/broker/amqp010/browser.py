@@ -39,6 +39,9 @@ PAUSE = 20e-6
 MOST_CHOSEN = 64
 """Messages that a selector chooses in advance."""
 
+MOST_RANGES = 1024
+"""Ranges of positions that were looked at, above which those of messages that are gone are forgotten."""
+
 LONG = 256
 """Messages of a queue that is looked at each time that one comes: above, only at intervals."""
 
@@ -67,6 +70,7 @@ class Browser:
         self._deliveries = deliveries
         self._seen: defaultdict[int, CommandIds] = defaultdict(CommandIds)
         """Of each priority, the positions of the messages that were looked at."""
+        self._most_ranges = MOST_RANGES
         self._found: deque[PeekedMessage] = deque()
         self._to_choose_from: deque[PeekedMessage] = deque()
         """What the selector has not gone over yet: that may take many turns."""
@@ -132,11 +136,28 @@ class Browser:
         self._state = None if found else state
         for priority, position in [peeked.place for peeked in found]:
             self._seen[priority].extend(position, position + 1)
+        if sum(each.ranges for each in self._seen.values()) > self._most_ranges:
+            self._forget_gone(queue, quantum)
         if self._subscription.selector is None:
             self._found.extend(found)
             return bool(found)
         self._to_choose_from.extend(found)
         return self._choose(quantum)
+
+    def _forget_gone(self, queue: Queue, quantum: Quantum) -> None:
+        """Know of what was looked at only what another look would find: the rest grows for as long as others consume.
+
+        A message that is held just now is looked at again if it comes back.
+        """
+        for priority, left, back in queue.peeked_positions():
+            seen = self._seen[priority]
+            kept = CommandIds.of([range(position, position + 1) for position in sorted(back) if position in seen])
+            for each in seen:
+                if each.stop > left + 1:
+                    kept.extend(max(each.start, left + 1), each.stop)
+            quantum.left -= (seen.ranges + len(back)) // PEEKED
+            self._seen[priority] = kept
+        self._most_ranges = MOST_RANGES + 2 * sum(each.ranges for each in self._seen.values())
 
     def _has_more(self) -> bool:
         """Is there something in the queue that was not looked at?"""

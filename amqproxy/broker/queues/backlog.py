@@ -82,6 +82,11 @@ class Backlog:
             0 if self._paged is None else min(len(self._paged), MOST_PEEKED)
         )
 
+    @property
+    def back(self) -> list[int]:
+        """The positions of what has come back, as far as a `peek` goes over it."""
+        return [entry.position for entry in islice(self._came_back(), MOST_PEEKED)]
+
     def peek(self, seen: SeenPositions, most: int, body_bytes: int, depth: int) -> list[tuple[int, Message, float]]:
         """The first messages at other positions than those `seen`, of the first `depth`: they stay.
 

@@ -318,6 +318,11 @@ class Queue:
             depth -= len(backlog)
         return found
 
+    def peeked_positions(self) -> Iterator[tuple[int, int, list[int]]]:
+        """What a `peek` goes over: of each priority, the last position that has gone out, and those that are back."""
+        for priority, backlog in self._backlogs:
+            yield priority, backlog.left, backlog.back
+
     def place_of(self, entry: QueueEntry) -> Place:
         """Where a message was that has been taken out, as `peek` has it."""
         message = entry.message

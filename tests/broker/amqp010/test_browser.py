@@ -21,6 +21,7 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.properties import DeliveryProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
+from amqproxy.broker.amqp010 import browser
 from amqproxy.broker.amqp010.browser import AT_ONCE, INTERVAL
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import INFINITE, Client010, Session010
@@ -230,3 +231,34 @@ def test_what_comes_back_is_shown_once(session: Session010) -> None:
         queue.hold(entry, None)
         look_again(session)
     assert session.got() == [b"0"]
+
+
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_of_what_is_gone_nothing_is_known_any_more(
+    session: Session010, monkeypatch: pytest.MonkeyPatch, queue_type: str
+) -> None:
+    monkeypatch.setattr(browser, "MOST_RANGES", 8)
+    session.call(QueueDeclare("p", durable=True, arguments=Map({"x-queue-type": queue_type})))
+    session.transfer(b"back", "p")
+    queue = session.client.broker.vhosts["/"].queues["p"]
+    entry = queue.get(0.0)
+    assert entry is not None
+    queue.hold(entry, None)
+    session.subscribe("p", "b", acquire_mode=1)
+    shown: list[bytes] = []
+    for number in range(50):
+        session.subscribe("p", "d", messages=1)
+        session.transfer(b"taken", "p")
+        session.transfer(b"%d" % number, "p")
+        if number == 20:
+            queue.requeue([entry], 0.0)
+        look_again(session)
+        session.send(MessageFlow("d", 0, 1))
+        session.call(MessageCancel("d"))
+        shown += [each.body for _, each in session.take().messages if each.method.destination == "b"]
+        session.messages = []
+    others = [each for each in shown if each != b"taken"]
+    assert sorted(others) == sorted([b"back", *(b"%d" % number for number in range(50))])
+    looking = session.client.connection.sessions[1].deliveries.subscriptions["b"].browser
+    assert looking is not None
+    assert sum(each.ranges for each in looking._seen.values()) < 24

@@ -279,3 +279,19 @@ def test_a_single_active_consumer_has_no_selector_beside_it(session: Session010)
     session.call(QueueDeclare("single", arguments=Map({"x-single-active-consumer": True})))
     session.subscribe("single", "look", acquire_mode=1, **RED)
     assert session.fault(MessageSubscribe("single", "d", 0, 0, arguments=RED["arguments"]))[0] == 540
+
+
+def test_of_what_others_have_taken_nothing_is_known_any_more(
+    session: Session010, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "MOST_RANGES", 8)
+    send(session, "green")  # it waits in front of all that comes
+    session.subscribe("q", "red", **RED)
+    session.subscribe("q", "blue", arguments=Map({"x-filter-jms-selector": "color = 'blue'"}))
+    for _ in range(50):
+        send(session, "red", "blue")
+        look(session, INTERVAL)
+    assert session.got() == [b"red 0", b"blue 1"] * 50
+    for subscription in session.client.connection.sessions[1].deliveries.subscriptions.values():
+        assert subscription.browser is not None
+        assert sum(each.ranges for each in subscription.browser._seen.values()) < 24
