@@ -12,7 +12,7 @@ import msgspec
 from amqproxy.amqp010.channel import Channel
 from amqproxy.amqp010.controls import ConnectionStartOk
 from amqproxy.amqp010.domains import Track
-from amqproxy.amqp010.frame import Frame, encode_method
+from amqproxy.amqp010.frame import CONTROL, decode_method
 from amqproxy.amqp010.session import Session
 from amqproxy.amqp010.transitions import ConnectionState, SessionState
 from amqproxy.peer import Peer
@@ -28,7 +28,10 @@ class PackedSession(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AMQP010PackedLeg(msgspec.Struct, frozen=True, array_like=True, tag="0-10"):
-    """A leg; `offset`, `frames` and `received` are what had come of its peer by then, `progress` is its transport's."""
+    """A leg; `offset`, `frames` and `received` are what had come of its peer by then, `progress` is its transport's.
+
+    `start_ok` is without its frames, of which a large one has several.
+    """
 
     start_ok: bytes
     virtual_host: str
@@ -36,6 +39,7 @@ class AMQP010PackedLeg(msgspec.Struct, frozen=True, array_like=True, tag="0-10")
     frame_max: int
     heartbeat: int
     largest_frame: int
+    largest_channel: int
     channels: tuple[PackedSession, ...]
     offset: int
     frames: int
@@ -55,12 +59,13 @@ def amqp010_packed_leg(leg: AMQP010Leg) -> AMQP010PackedLeg | None:
     if len(sessions) < len(used):
         return None
     return AMQP010PackedLeg(
-        encode_method(0, connection.client),
+        connection.client.encode(),
         connection.virtual_host,
         connection.channel_max,
         connection.frame_max,
         connection.heartbeat,
         reader.frame_max,
+        reader.channel_max,
         sessions,
         reader.offset,
         reader.frames,
@@ -81,9 +86,7 @@ def unpack_amqp010_leg(packed: AMQP010PackedLeg, leg: AMQP010Leg, start_oks: dic
     connection, reader = leg.connection, leg.reader
     start_ok = start_oks.get(packed.start_ok)
     if start_ok is None:
-        method = Frame(packed.start_ok).method
-        assert isinstance(method, ConnectionStartOk)
-        start_ok = start_oks[packed.start_ok] = method
+        start_ok = start_oks[packed.start_ok] = decode_method(CONTROL, packed.start_ok, 0, len(packed.start_ok))
     connection.state = ConnectionState.OPEN
     connection.client = start_ok
     connection.virtual_host = packed.virtual_host
@@ -93,6 +96,7 @@ def unpack_amqp010_leg(packed: AMQP010PackedLeg, leg: AMQP010Leg, start_oks: dic
     for direction in connection.readers.values():
         direction.set_frame_max(packed.frame_max)
     reader.set_frame_max(packed.largest_frame)
+    reader.set_channel_max(packed.largest_channel)
     reader.skip(packed.offset)
     for each in packed.channels:
         channel = connection.channels[each.channel] = Channel(

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from amqproxy.amqp010.controls import (
+    ConnectionStartOk,
     SessionAttach,
     SessionAttached,
     SessionDetach,
@@ -17,6 +18,7 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.frame import CONTROL, encode_frame
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.transitions import ConnectionState
+from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.session.amqp010_packed_leg import AMQP010PackedLeg, amqp010_packed_leg, unpack_amqp010_leg
@@ -61,7 +63,7 @@ def state_of(leg: AMQP010Leg) -> dict[str, object]:
             name: getattr(connection, name)
             for name in ("state", "client", "virtual_host", "channel_max", "frame_max", "heartbeat", "session_count")
         },
-        "reads": (leg.reader.frame_max, leg.reader.offset),
+        "reads": (leg.reader.frame_max, leg.reader.channel_max, leg.reader.offset),
         "sessions": {
             number: [(each.name, each.state, each.timeout) for each in channel.sessions.values() if each is not None]
             for number, channel in connection.channels.items()
@@ -79,6 +81,13 @@ def test_a_leg_is_the_same_when_it_has_been_packed(peer: Peer, after: list[Step]
     assert found.takes_close
     for channel in found.connection.channels.values():
         assert channel.is_settled
+
+
+@pytest.mark.parametrize("peer", [CLIENT, SERVER])
+def test_a_client_may_say_more_of_itself_than_a_frame_has(peer: Peer) -> None:
+    large = ConnectionStartOk(Map({"product": "p" * 65_000}), "PLAIN", b"\0guest\0" + b"x" * 65_000, "en_US")
+    leg = leg_after(peer, *LOGIN[:2], (CLIENT, method(large, 0)), *LOGIN[3:])
+    assert state_of(again(leg)) == state_of(leg)
 
 
 def test_both_legs_share_what_the_client_has_said_of_itself() -> None:
