@@ -249,7 +249,8 @@ class SessionPublisher:
         is_accepted = method.accept_mode == AcceptMode.EXPLICIT
         if is_accepted:
             self.completions.accept(position, earlier)
-        if self._is_cacheable and queues and fragment is None:
+        is_users_own = message.properties.user_id in (None, self.user.name)
+        if self._is_cacheable and queues and fragment is None and is_users_own:
             self._learn(assembly, message, queues, is_accepted=is_accepted)
         return self._give(message, queues, position, now)
 
@@ -293,10 +294,10 @@ class SessionPublisher:
         if header is not self._header:
             self._header = None
             properties = properties_of(header.entries)
-            self._check(properties)
             self._content_header, self._size = ContentHeader(0, properties).encode(), 0
             self._check_size(len(self._content_header))
             self._header, self._properties = header, properties
+        self._check(self._properties)  # of each message: whose it may say that it is can change
         content_header = self._content_header_of(len(body))
         delivery = header.delivery
         key = "" if delivery is None or delivery.routing_key is None else delivery.routing_key

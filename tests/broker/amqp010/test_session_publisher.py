@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +92,20 @@ def test_a_user_that_may_not_write() -> None:
     user.permit("/", Permission(".*", "", ".*"))
     session = Client010(broker).open(user="ann", password="secret").session()
     assert session.fault(MessageTransfer("", 1, 0))[0] == 403
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_user_that_may_no_longer_say_that_it_is_another(is_own: bool) -> None:
+    session = attached()
+    user = session.client.broker.users["guest"]
+    user.set_tags(["impersonator"])
+    message_id = UUID(int=1) if is_own else None
+    header = Header((DeliveryProperties(routing_key="q"), MessageProperties(message_id=message_id, user_id=b"other")))
+    for _ in range(4):
+        session.send(MessageTransfer("", 1, 0), header, b"")
+    assert session.call(QueueQuery("q")).message_count == 4
+    user.set_tags([])
+    assert session.fault(MessageTransfer("", 1, 0), header, b"")[0] == 403
 
 
 def test_what_is_larger_than_allowed() -> None:
