@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from amqproxy.amqp010.assembly import AssemblyReader
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.errors import ProtocolError, Scope
@@ -61,6 +62,7 @@ class AMQP010PassThrough:
         self.numberings = numberings or {peer: CommandNumbering() for peer in Peer}
         self._output: dict[Peer, bytes | memoryview] = dict.fromkeys(Peer, b"")
         self._passed: dict[Peer, AMQP010Chunk | None] = dict.fromkeys(Peer)
+        self._partial: dict[tuple[Peer, int], AssemblyReader] = {}
         self._is_lost = False
         self._gate: Callable[[Peer, Frame], bool] | None = None
         self._ask_for_frames()
@@ -136,15 +138,28 @@ class AMQP010PassThrough:
             except ProtocolError as error:
                 self._is_lost = True
                 self._on_violation(sender, error)
-        if not frame.is_whole_segment or frame.index < 0:
-            return
         try:
-            method: Method = frame.method
+            method = self._method(sender, frame)
         except ProtocolError:  # the broker answers that
+            return
+        if method is None:
             return
         if sender is CLIENT:
             self.client = updated_client(self.client, method)
         self._met.append((sender, frame.channel, method))
+
+    def _method(self, sender: Peer, frame: Frame) -> Method | None:
+        """The control that a frame completes, or the command that is whole in it."""
+        if frame.is_whole_segment:
+            return frame.method if frame.index >= 0 else None
+        if frame.kind != CONTROL:
+            return None
+        place = sender, frame.channel
+        reader = self._partial.pop(place, None) or AssemblyReader()
+        if not frame.ends_assembly:
+            self._partial[place] = reader
+        assembly = reader.add(frame)
+        return None if assembly is None else assembly.method
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         output, self._output[to] = self._output[to], b""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp010.commands import QueueDeclare
 from amqproxy.amqp010.connection import ConnectionState
-from amqproxy.amqp010.controls import ConnectionStartOk, SessionDetach
+from amqproxy.amqp010.controls import ConnectionStartOk, SessionAttach, SessionDetach
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import encode_segment
 from amqproxy.amqp010.methods import Method
@@ -93,3 +93,14 @@ def test_a_control_in_several_frames() -> None:
 
     passed.play(*LOGIN[:2], (CLIENT, encode_segment(12, 0, 0, data[12:], 4096)), *LOGIN[3:])
     assert passed.legs[CLIENT].connection.state is ConnectionState.OPEN
+    assert passed.passage.client.user == "u", "a client cannot hide who it is"
+    assert [each.name for _, _, each in passed.met][1:3] == ["connection.start-ok", "connection.tune"]
+
+
+def test_controls_in_several_frames_on_two_channels_at_once() -> None:
+    passed = Passed()
+    passed.play(*LOGIN)
+    first, second = (encode_segment(12, 0, 1 + place, method(SessionAttach(b"s" * 9))[12:], 20) for place in range(2))
+    passed.met.clear()
+    passed.play(*((CLIENT, each[at : at + 20]) for at in range(0, len(first), 20) for each in (first, second)))
+    assert passed.met == [(CLIENT, channel, SessionAttach(b"s" * 9)) for channel in (1, 2)]
