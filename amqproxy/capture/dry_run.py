@@ -113,7 +113,7 @@ class _JudgedConnection:
             random=self._random,
         )
         verdict = self._evaluator.evaluate(context)
-        what = describe_verdict(verdict, command)
+        what = describe_verdict(verdict, command, is_amqp010=isinstance(passed, DecodedAMQP010Frames))
         if not what and not verdict.marks:
             return None
         return DryRunResult(

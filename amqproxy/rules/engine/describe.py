@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.rules.verdict import Answer, Verdict
+from amqproxy.amqp091.errors import Scope
+from amqproxy.conversion.error_codes import connection_code, session_code
+from amqproxy.rules.verdict import Answer, Close, Verdict
 
 _ANSWERS = {
     Answer.NOTHING: "dropped",
@@ -17,14 +19,19 @@ _ANSWERS = {
 }
 
 
-def describe_verdict(verdict: Verdict, command: Command) -> tuple[str, ...]:
-    """What a verdict does with a command, a few words for each thing; nothing where it passes as it came."""
+_AMQP010_ANSWERS = _ANSWERS | {Answer.NACK: "refused with message.reject"}
+
+
+def describe_verdict(verdict: Verdict, command: Command, *, is_amqp010: bool = False) -> tuple[str, ...]:
+    """What a verdict does with a command, a few words for each thing; nothing where it passes as it came.
+
+    With `is_amqp010` the command stands for one of AMQP 0-10, whose client is answered in its own protocol.
+    """
     if verdict.close is not None:
-        close = verdict.close
-        return (f"refused: {close.scope}.close {close.code} {close.text}",)
+        return (f"refused: {(_amqp010_end if is_amqp010 else _end)(verdict.close, command)}",)
     words: list[str] = []
     if verdict.command is None:
-        words.append(_ANSWERS[verdict.answer])
+        words.append((_AMQP010_ANSWERS if is_amqp010 else _ANSWERS)[verdict.answer])
     elif verdict.command is not command:
         words += _changes(command, verdict.command)
     if verdict.delay > 0:
@@ -48,6 +55,16 @@ def describe_verdict(verdict: Verdict, command: Command) -> tuple[str, ...]:
     for level, text in verdict.logged:
         words.append(f"logged ({level}): {text}")
     return tuple(words)
+
+
+def _end(close: Close, command: Command) -> str:
+    return f"{close.scope}.close {close.code} {close.text}"
+
+
+def _amqp010_end(close: Close, command: Command) -> str:
+    if close.scope is Scope.CONNECTION or command.channel == 0:
+        return f"connection.close {connection_code(close.code):d} {close.text}"
+    return f"execution.exception {session_code(close.code):d} {close.text}"
 
 
 def _changes(before: Command, after: Command) -> list[str]:

@@ -41,6 +41,20 @@ def test_words(verdict, words):
     assert describe_verdict(verdict, PUBLISH) == words
 
 
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Verdict(command=None, answer=Answer.NACK), "refused with message.reject"),
+        (Verdict(command=None, answer=Answer.RETURN), "returned"),
+        (Verdict(command=None, close=Close(Scope.CHANNEL, 403, "no")), "refused: execution.exception 403 no"),
+        (Verdict(command=None, close=Close(Scope.CHANNEL, 311, "no")), "refused: execution.exception 506 no"),
+        (Verdict(command=None, close=Close(Scope.CONNECTION, 403, "no")), "refused: connection.close 320 no"),
+    ],
+)
+def test_words_about_a_command_of_0_10(verdict: Verdict, words: str) -> None:
+    assert describe_verdict(verdict, PUBLISH, is_amqp010=True) == (words,)
+
+
 def test_an_impairment():
     assert (
         "towards the client"
