@@ -54,7 +54,7 @@ def mock(
     once
         End when the first client has gone: with 0 if it did what the recorded one did, with 1 if not.
     strict
-        Close the connection, and not only the channel, where the recording has no answer.
+        Close the connection, and not only the channel (of 0-10, the session), where the recording has no answer.
     user
         USER:PASSWORD that clients must log in with; the password may be in the variable AMQPROXY_PASSWORD instead. By
         default any user may, with any password.

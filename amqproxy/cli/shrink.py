@@ -42,8 +42,9 @@ def shrink(
 ) -> None:
     """Reduce captures to the smallest one that still makes an expression true when it is replayed.
 
-    Connections, then channels, then commands are left out, in ever other combinations, each replayed against a new
-    broker. The capture that is written is of the last replay that made the expression true. See docs/captures.md.
+    Connections, then channels (of 0-10, sessions), then commands are left out, in ever other combinations, each
+    replayed against a new broker. The capture that is written is of the last replay that made the expression true. See
+    docs/captures.md.
 
     Parameters
     ----------
@@ -108,6 +109,8 @@ def _read(files: CaptureFiles) -> list[Step]:
         steps = list(islice(steps_of(captures.decoded()), MAX_STEPS + 1))
     if len(steps) > MAX_STEPS:
         raise Failure(f"shrink: there are more than {MAX_STEPS} commands; take a part of it, with `export --pcapng`")
+    if not steps:
+        raise Failure("shrink: there is no connection of AMQP 0-9-1 or 0-10 in it")
     return steps
 
 

@@ -56,6 +56,14 @@ def test_what_it_cannot_do(amqproxy: Amqproxy, tmp_path: Path) -> None:
     assert not Path(small).exists()
 
 
+def test_a_capture_without_a_connection(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    capture = tmp_path / "empty.pcap"
+    capture.write_bytes(bytes.fromhex("d4c3b2a1 0200 0400 00000000 00000000 0000ffff 01000000"))
+    code, out, err = amqproxy("shrink", str(capture), "--until", "true", "-o", str(tmp_path / "small.pcapng"))
+    assert (code, out) == (FAILED, "")
+    assert err == "amqproxy: shrink: there is no connection of AMQP 0-9-1 or 0-10 in it\n"
+
+
 def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:
     small = tmp_path / "small.pcapng"
     with silent_broker() as (url, is_greeted):

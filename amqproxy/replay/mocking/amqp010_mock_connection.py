@@ -19,6 +19,7 @@ from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.results import Xid
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.amqp091.errors import cut_reply_text
 from amqproxy.broker.access.sasl import credentials
 from amqproxy.comparison.difference import Change, DifferenceKind, Place, changes
 from amqproxy.conversion.command_view import command_view
@@ -386,7 +387,7 @@ class AMQP010MockConnection:
             self._deadline = self._now + CLOSING_TIME
 
     def _close(self, code: int, text: str) -> None:
-        self.close_connection(controls.ConnectionClose(code, text[:255]))
+        self.close_connection(controls.ConnectionClose(code, cut_reply_text(text)))
 
     def hang_up(self) -> None:
         self.is_over = True

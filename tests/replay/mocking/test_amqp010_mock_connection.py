@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -147,6 +148,15 @@ def test_what_has_no_answer_ends_the_session_or_the_connection() -> None:
     assert strict.send(1, commands.QueuePurge("johs")) == ["connection.close"]
     strict.wait(CLOSING_TIME)
     assert strict.mock.is_cut
+
+
+@pytest.mark.parametrize("name", ["ü" * 120, "\udcff" * 200, "q" * 255])
+def test_a_text_that_is_too_long_is_cut(name: str) -> None:
+    """A reply text has at most 255 bytes, not characters."""
+    client = Client(speed=0, is_strict=True)
+    client.attach()
+    assert client.send(1, commands.QueuePurge(name)) == ["connection.close"]
+    assert client.last(controls.ConnectionClose).reply_text.endswith("...")
 
 
 def test_controls_of_a_session_are_answered() -> None:
