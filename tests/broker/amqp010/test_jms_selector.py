@@ -138,7 +138,7 @@ def test_what_is_no_selector(text: str) -> None:
 
 
 _LITERALS = st.one_of(
-    st.integers(0, 1 << 70).map(str),
+    st.integers(0, 1 << 63).map(str),
     st.floats(0, 1e300).map(repr),
     st.text(max_size=5).map(lambda text: "'" + text.replace("'", "''") + "'"),
     st.sampled_from(["TRUE", "FALSE", "a", "b", "c"]),
