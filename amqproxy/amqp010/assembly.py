@@ -232,6 +232,11 @@ class AssemblyReader:
         return bool(self._controls or self._commands)
 
     @property
+    def size(self) -> int:
+        """About how many bytes have come of assemblies that have begun and not ended: those of their last segments."""
+        return (self._command_size if self._commands else 0) + (self._control_size if self._controls else 0)
+
+    @property
     def partial_command(self) -> Assembly | None:
         """The command that has begun and not ended, as far as it has come."""
         return Assembly.received(self._commands) if self._commands else None

@@ -301,7 +301,7 @@ class Broker:
             for exchange in list(vhost.exchanges.values()):
                 yield QUEUE_COST + BINDING_COST * len(exchange.bindings)
         for connection in list(self.connections):
-            yield CONNECTION_COST
+            yield CONNECTION_COST + connection.bytes_arriving
             for channel in list(connection.channels.values()):
                 yield CHANNEL_COST + channel.deliveries.unacked.bytes_in_memory
         for session in list(self.sessions.values()):

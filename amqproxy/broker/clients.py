@@ -54,6 +54,10 @@ class ConnectedClient(Protocol):
     def channels(self) -> Mapping[int, ClientChannel]: ...
 
     @property
+    def bytes_arriving(self) -> int:
+        """Bytes of messages and commands that have come, and whose rest has not."""
+
+    @property
     def is_over(self) -> bool: ...
 
     @property

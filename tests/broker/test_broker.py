@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from amqproxy.amqp091.frame import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicGet, BasicPublish
+from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import CHANNEL_COST, CONNECTION_COST, Broker
@@ -176,5 +178,8 @@ def test_bytes_in_memory() -> None:
     assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST)
     client.channel(2)
     assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) + CHANNEL_COST
+    client.feed(encode_method(2, BasicPublish()) + encode_frame(2, 2, ContentHeader(3000).encode()))
+    client.feed(encode_frame(3, 2, bytes(700)) + encode_frame(3, 2, bytes(300)))
+    assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) + CHANNEL_COST + 1000
     client.connection.lose(client.now)
     assert broker.bytes_in_memory == before + 2 * (1000 + MESSAGE_COST) - CHANNEL_COST - CONNECTION_COST

@@ -177,6 +177,11 @@ class Amqp010Connection:
         return self.sessions
 
     @property
+    def bytes_arriving(self) -> int:
+        """Bytes of commands of which the rest is to come."""
+        return sum([reader.size for reader in self._assemblies.values()])
+
+    @property
     def address(self) -> str:
         """The client's address, without its port."""
         return self.name.partition(" ")[0].rpartition(":")[0]
@@ -257,6 +262,8 @@ class Amqp010Connection:
                     continue
                 assembly = reader.add(frame)
                 if assembly is None:
+                    if len(frame._buffer) > 2 * frame.length():
+                        frame._raw()  # else all that has come with it would stay until the rest is there
                     continue
                 if frame.track:
                     session: BrokerSession = self.sessions[frame.channel]

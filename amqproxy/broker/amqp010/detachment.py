@@ -27,6 +27,7 @@ class Detachment:
 
     is_over = False
     is_blocked = False
+    bytes_arriving = 0
     frame_max = MAX_FRAME
     channels: Mapping[int, ClientChannel] = {}
 

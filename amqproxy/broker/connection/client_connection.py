@@ -161,6 +161,11 @@ class ClientConnection:
         return self._user
 
     @property
+    def bytes_arriving(self) -> int:
+        """Bytes of bodies of which the rest is to come."""
+        return sum([channel.publisher.bytes_arriving for channel in self.channels.values()])
+
+    @property
     def address(self) -> str:
         """The client's address, without its port."""
         return self.name.partition(" ")[0].rpartition(":")[0]

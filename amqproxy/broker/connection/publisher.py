@@ -129,6 +129,11 @@ class Publisher:
 
     # --- a content's frames
 
+    @property
+    def bytes_arriving(self) -> int:
+        """Bytes of a body of which the rest is to come."""
+        return 0 if self._bodies is None else self._announced - self._remaining
+
     def receive(self, frame: Frame, now: float) -> None:
         """Take a basic.publish, or a header or body that belongs to one; the reader has checked their order."""
         kind = frame.kind

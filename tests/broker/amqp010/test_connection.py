@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.commands import ExecutionSync, MessageAccept, MessageFlow, MessageSubscribe
+from amqproxy.amqp010.commands import ExecutionSync, MessageAccept, MessageFlow, MessageSubscribe, MessageTransfer
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -16,7 +18,17 @@ from amqproxy.amqp010.controls import (
     SessionDetached,
     SessionGap,
 )
-from amqproxy.amqp010.frame import encode_frame, encode_method
+from amqproxy.amqp010.frame import (
+    BODY,
+    COMMAND,
+    FIRST_FRAME,
+    FIRST_SEGMENT,
+    LAST_FRAME,
+    LAST_SEGMENT,
+    WHOLE_SEGMENT,
+    encode_frame,
+    encode_method,
+)
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
@@ -170,6 +182,26 @@ def test_a_user_has_so_many_sessions() -> None:
     client.session(1, b"two")
     client.send(2, SessionAttach(b"three"))
     assert closed(client).reply_text == "connection-forced: the user 'guest' may have 2 sessions"
+
+
+def test_what_has_come_of_a_command_counts_and_nothing_else_stays_with_it() -> None:
+    broker = Broker()
+    client = Client010(broker).open()
+    client.session().call(ExecutionSync())
+    before = broker.bytes_in_memory
+    begun = encode_frame(FIRST_SEGMENT | WHOLE_SEGMENT, COMMAND, 1, MessageTransfer("", 1, 0).encode())
+    begun += encode_frame(LAST_SEGMENT | FIRST_FRAME, BODY, 1, bytes(1000))
+    others = encode_method(0, ConnectionHeartbeat()) * 1000
+    data = begun + others
+    references = sys.getrefcount(data)
+    client.feed(data)
+    client.feed(others)
+    assert sys.getrefcount(data) == references
+    client.receive()
+    assert broker.bytes_in_memory == before + 1000
+    client.feed(encode_frame(LAST_SEGMENT | LAST_FRAME, BODY, 1, b"the rest"))
+    client.receive()
+    assert broker.bytes_in_memory == before
 
 
 def test_heartbeats() -> None:
