@@ -223,6 +223,8 @@ class Session:
     @property
     def holder(self) -> Interceptor | AMQP010Interceptor | None:
         """What has the commands that wait, of either protocol."""
+        if self.is_parked:  # nothing waits: all sessions are asked at once, and parts of each would take long
+            return None
         rules = None if self.amqp010 is None else self.amqp010.rules
         return self.interceptor if rules is None else rules.interceptor
 

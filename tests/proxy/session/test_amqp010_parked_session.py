@@ -99,6 +99,18 @@ async def test_what_can_be_seen_of_it_is_the_same_and_is_not_kept(autojump_clock
         assert stage.count("messages_published_total") == 3
 
 
+async def test_no_parts_are_made_to_see_that_nothing_waits(autojump_clock: MockClock) -> None:
+    with without_collector():
+        async with staged() as stage:
+            await play(stage, [*LOGIN, *ATTACH])
+            await become_idle(stage)
+            before = kept()
+            assert stage.session.holder is None
+            assert stage.session.paused_channels == []
+            assert not stage.session.is_paused
+            assert kept() == before
+
+
 async def test_it_goes_on_where_it_was(autojump_clock: MockClock) -> None:
     tap = Audience()
     async with staged() as stage:
