@@ -7,7 +7,46 @@ import msgspec
 from amqproxy.amqp091.properties import NO_PROPERTIES, PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.wire import Field, Table
 
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy import _cython as cython
+
 PERSISTENT = 2
+
+# Property flags, as C sees them: those of the delivery mode, and of what may be before it.
+_CONTENT_TYPE = cython.declare(cython.int, 0x8000)
+_CONTENT_ENCODING = cython.declare(cython.int, 0x4000)
+_HEADERS = cython.declare(cython.int, 0x2000)
+_DELIVERY_MODE = cython.declare(cython.int, 0x1000)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _delivery_mode(header: bytes) -> cython.int:
+    """That in the payload of a content header, 0 where there is none; -1 where one should be, and is not there."""
+    p: cython.p_const_uchar = header
+    end: cython.Py_ssize_t = len(header)
+    at: cython.Py_ssize_t = 14
+    size: cython.Py_ssize_t = 0
+    flags: cython.int
+    i: cython.int
+    if end < at:
+        return -1
+    flags = p[12] << 8 | p[13]
+    if not flags & _DELIVERY_MODE:
+        return 0
+    if flags & _CONTENT_TYPE and at < end:
+        at += 1 + p[at]
+    if flags & _CONTENT_ENCODING and at < end:
+        at += 1 + p[at]
+    if flags & _HEADERS:
+        if end - at < 4:
+            return -1
+        for i in range(4):
+            size = size << 8 | p[at + i]
+        at += 4 + size
+    return p[at] if at < end else -1
 
 
 class Message:
@@ -63,7 +102,12 @@ class Message:
 
     @property
     def is_persistent(self) -> bool:
-        return self.has_properties and self.properties.delivery_mode == PERSISTENT
+        """Needs no decoding either, unless the header is malformed."""
+        if self._properties is None:
+            mode = _delivery_mode(self.header)
+            if mode >= 0:
+                return mode == PERSISTENT
+        return self.properties.delivery_mode == PERSISTENT
 
     @property
     def size(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -41,6 +42,25 @@ def test_what_the_bytes_of_the_header_show(
         assert (message.has_properties, message.is_persistent) == (has_properties, is_persistent)
         assert message.properties == Properties(**properties)
         assert (message.exchange, message.routing_key, message.more_keys, message.size) == ("x", "k", (), 4)
+
+
+@given(strategies.properties)
+def test_whether_it_is_persistent_can_be_found_in_the_bytes(properties: Properties) -> None:
+    header = ContentHeader(4, properties).encode()
+    message = Message("x", "k", header, b"body")
+    assert message.is_persistent == (properties.delivery_mode == 2)
+    for size in range(14, len(header)):
+        cut = Message("x", "k", header[:size], b"body")
+        with suppress(ProtocolError):
+            assert cut.is_persistent == message.is_persistent
+
+
+def test_whether_it_is_persistent_needs_no_decoding() -> None:
+    header = BARE[:12] + b"\x10\x80\x02\x05abc"  # a message-id of five bytes, three of which are there
+    message = Message("x", "k", header, b"body")
+    assert message.is_persistent
+    with pytest.raises(ProtocolError):
+        _ = message.properties
 
 
 @given(strategies.properties)
