@@ -145,7 +145,7 @@ class AMQP010PassThrough:
         if method is None:
             return
         if sender is CLIENT:
-            self.client = updated_client(self.client, method)
+            self.client = updated_client(self.client, method, self._legs[CLIENT].connection.client)
         self._met.append((sender, frame.channel, method))
 
     def _method(self, sender: Peer, frame: Frame) -> Method | None:

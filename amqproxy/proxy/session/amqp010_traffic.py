@@ -296,9 +296,18 @@ class AMQP010Traffic:
     @property
     def first_known(self) -> Client | None:
         """What is known of the client, from which all that its first controls say can be known again; None where more
-        is to be kept: while there is an interceptor, or a session is ending."""
+        is to be kept: while there is an interceptor, or a session is ending, or where the client has said only later
+        who it is."""
         passage = self.passage
-        return passage.client if isinstance(passage, AMQP010PassThrough) and not self._ends.are_awaited else None
+        if not isinstance(passage, AMQP010PassThrough) or self._ends.are_awaited:
+            return None
+        return passage.client if self._known_again(passage.client).user == passage.client.user else None
+
+    def _known_again(self, known: Client) -> Client:
+        """What is known of the client by its first controls."""
+        connection = self.legs[CLIENT].connection
+        assert connection.client is not None
+        return updated_client(updated_client(known, connection.client), ConnectionOpen(connection.virtual_host))
 
     @property
     def numberings(self) -> tuple[CommandNumbering, CommandNumbering] | None:
@@ -316,13 +325,10 @@ class AMQP010Traffic:
         """Be as the traffic of an open connection that was parked, whose legs have been made again."""
         assert isinstance(metered, AMQP010SessionMeter)
         assert numberings is not None
-        connection = self.legs[CLIENT].connection
-        assert connection.client is not None
-        for said in (connection.client, ConnectionOpen(connection.virtual_host)):
-            known = updated_client(known, said)
         self.metered = metered
         self._is_login = False
-        self.passage = self._new_pass_through(known, dict(zip((CLIENT, SERVER), numberings, strict=True)))
+        by_sender = dict(zip((CLIENT, SERVER), numberings, strict=True))
+        self.passage = self._new_pass_through(self._known_again(known), by_sender)
 
     # --- rules
 

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp010.commands import ExecutionSync
-from amqproxy.amqp010.controls import ConnectionHeartbeat
+from amqproxy.amqp010.controls import ConnectionHeartbeat, ConnectionSecure, ConnectionSecureOk, ConnectionStartOk
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
@@ -219,6 +219,22 @@ async def test_rules_for_other_clients_leave_it_parked_once_they_are_known(autoj
         await play(stage, BEATS)
         await become_idle(stage)
         assert stage.count("messages_published_total") == 3
+
+
+@pytest.mark.parametrize("rules", [None, OTHERS])
+async def test_who_has_said_only_when_challenged_who_it_is_stays_known(
+    rules: RuleSet | None, autojump_clock: MockClock
+) -> None:
+    challenged = [
+        (CLIENT, method(ConnectionStartOk(mechanism="PLAIN"), 0)),
+        (SERVER, method(ConnectionSecure(b""), 0)),
+        (CLIENT, method(ConnectionSecureOk(b"\0guest\0hidden"), 0)),
+    ]
+    async with staged(rules=rules) as stage:
+        await play(stage, [*LOGIN[:2], *challenged, *LOGIN[3:], *ATTACH])
+        await trio.sleep(100)
+        await play(stage, BEATS)
+        assert stage.session.known.user == "guest"
 
 
 async def test_a_peer_that_hangs_up(autojump_clock: MockClock) -> None:
