@@ -194,7 +194,7 @@ class SessionPublisher:
         return self._give(message, cached.queues, position, now)
 
     def _learn(self, assembly: Assembly, message: Message, queues: Queues, *, is_accepted: bool) -> None:
-        """Know a transfer again; one that has something of its own, from the second of its kind on."""
+        """Know a transfer again, from the second of its kind on: what comes once would only take memory."""
         frames = assembly.frames
         key = self._key(frames[0], frames[1]) if len(frames) > 1 else None
         if key is None:
@@ -203,7 +203,7 @@ class SessionPublisher:
         places = header_places(data)
         if len(self._known) >= MOST:
             self._known.clear()
-        if places.is_own and key not in self._known:
+        if key not in self._known:
             self._known[key] = None
             return
         known, made = self._known.get(key), message.header

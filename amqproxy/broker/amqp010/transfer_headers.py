@@ -39,7 +39,7 @@ class TransferHeaders:
     def of(self, message: Message, content_header: bytes, expires_at: float, is_redelivered: cython.bint) -> bytes:
         """The header of a message with a content header that may be another than its own.
 
-        Where it is as the last one, it is the same object.
+        Where it is as the last one, and known, it is the same object.
         """
         shape = self._shape
         if not (
@@ -69,9 +69,7 @@ class TransferHeaders:
         return found if found is not None and found.matches(content_header, 0, len(content_header)) else None
 
     def _translate(self, message: Message, content_header: bytes, expires_at: float, is_redelivered: bool) -> bytes:
-        """The header of one that is not known, but is from here on: from the second of its kind, where each has
-        something of its own.
-        """
+        """The header of one that is not known, but is from the second of its kind on."""
 
         def made(content_header: bytes) -> bytes:
             return self._made(message, content_header, expires_at, is_redelivered)[0]
@@ -83,7 +81,7 @@ class TransferHeaders:
         places = content_header_places(content_header)
         if len(self._known) >= MOST:
             self._known.clear()
-        if places.is_own and key not in self._known:
+        if key not in self._known:
             self._known[key] = None
             return whole
         shape = self._known[key] = learnt(content_header, places, whole, header_places(whole), made)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from uuid import UUID
 
 import pytest
@@ -15,6 +17,7 @@ from amqproxy.amqp010.commands import (
     MessageTransfer,
     QueueDeclare,
     QueueDelete,
+    QueuePurge,
     QueueQuery,
 )
 from amqproxy.amqp010.domains import RejectCode
@@ -272,3 +275,20 @@ def test_known_transfers_in_turns_and_only_so_many(monkeypatch: pytest.MonkeyPat
                 assert entry is not None
                 assert entry.message.header == content_header_of(header_of_jms(number, key).encode(), 1)
                 assert entry.message.body == key.encode()
+
+
+def test_what_comes_once_is_not_kept() -> None:
+    """Where all headers are different, as with a number of the client's in each, little is known of each."""
+    session = attached()
+    tracemalloc.start()
+    try:
+        for number in range(64):
+            names = Map({f"{number:04}{place}" * 3: "value" for place in range(16)})
+            session.transfer(b"", message=MessageProperties(application_headers=names))
+            if not number:
+                before = tracemalloc.get_traced_memory()[0]
+        session.call(QueuePurge("q"))
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 64 * 4096
+    finally:
+        tracemalloc.stop()

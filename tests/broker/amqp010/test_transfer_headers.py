@@ -42,6 +42,7 @@ def test_each_message_has_its_own(kinds: int, monkeypatch: pytest.MonkeyPatch) -
 
 def test_one_as_the_last_is_the_same_object() -> None:
     headers, one = TransferHeaders(), message(3, app_id="a")
+    headers.of(one, one.header, math.inf, False)
     first = headers.of(one, one.header, math.inf, False)
     same = message(3, app_id="a")
     assert headers.of(same, same.header, math.inf, False) is first
