@@ -17,6 +17,7 @@ from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, Method
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.amqp091.wire import Array, Table
+from amqproxy.conversion.method_views import DEFAULT_VHOST
 from amqproxy.rules.context import Client
 
 
@@ -51,7 +52,7 @@ def updated_amqp010_client(client: Client, method: AMQP010Method, plain: Callabl
             user = amqp010_user_of(method, client.tls_subject)
             return msgspec.structs.replace(client, user=user, properties=properties)
         case controls.ConnectionOpen():
-            return msgspec.structs.replace(client, vhost=method.virtual_host or "")
+            return msgspec.structs.replace(client, vhost=method.virtual_host or DEFAULT_VHOST)
         case _:
             return client
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqproxy.amqp010.controls import ConnectionOpen as AMQP010Open
 from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.client_info import readable_property, updated_client
+from amqproxy.rules.client_info import readable_property, updated_amqp010_client, updated_client
 from amqproxy.rules.context import Client
 
 AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
@@ -85,3 +86,8 @@ def test_step_by_step() -> None:
     assert updated_client(known, ConnectionOpen("shop")).vhost == "shop"
     assert updated_client(known, ConnectionOpen("shop")).user == "orders"
     assert client == Client(session=3, address="10.0.0.7")
+
+
+@pytest.mark.parametrize(("opened", "vhost"), [("shop", "shop"), ("", "/"), (None, "/")])
+def test_the_virtual_host_of_0_10_is_the_one_that_rules_of_a_proxy_see(opened: str | None, vhost: str) -> None:
+    assert updated_amqp010_client(Client(), AMQP010Open(opened), dict).vhost == vhost
