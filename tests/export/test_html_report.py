@@ -131,8 +131,7 @@ def test_a_mark_stands_where_its_value_is(seconds: float) -> None:
 def test_chromium_shows_the_report_and_runs_nothing_in_it(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(hostile())
     command = [
-        require("chromium"),
-        "--headless",
+        require("chromium-headless-shell"),
         "--no-sandbox",
         "--disable-gpu",
         f"--user-data-dir={tmp_path}/profile",
