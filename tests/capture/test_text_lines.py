@@ -19,26 +19,11 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, records_of
-from amqproxy.capture.text_lines import TextLines
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
-from amqproxy.taps.text import line
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
-
-
-def by_records(passed: list[Decoded], body: int, *, has_both_legs: bool = False) -> str:
-    records = [record for each in passed for record in records_of(each, body=body, has_both_legs=has_both_legs)]
-    return "".join([f"{line(record)}\n" for record in records])
-
-
-def written(passed: list[Decoded], body: int, *, has_both_legs: bool = False) -> str:
-    lines = TextLines(body, has_both_legs=has_both_legs)
-    counts = [lines.add(each) for each in passed]
-    taken = lines.take()
-    assert taken.count(b"\n") == sum(counts)
-    assert (lines.take(), lines.size) == (b"", 0)
-    return taken.decode()
+from tests.capture.text_of_records import by_records, written
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)

@@ -34,7 +34,7 @@ from amqproxy.taps.metering.amqp010_meter import AMQP010Meter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from tests.amqp010 import recorded
-from tests.capture import golden, lines_of_records, test_text_lines
+from tests.capture import golden, lines_of_records, text_of_records
 from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump
 from tests.pump.rig import Wire, pump
 
@@ -129,7 +129,7 @@ def show(passed: list[Decoded], dice: Random) -> None:
     assert lines_of_records.written(passed, body, has_both_legs=both) == lines_of_records.by_records(
         passed, body, has_both_legs=both
     )
-    assert test_text_lines.written(passed, body, has_both_legs=both) == test_text_lines.by_records(
+    assert text_of_records.written(passed, body, has_both_legs=both) == text_of_records.by_records(
         passed, body, has_both_legs=both
     )
     for batch in record_batches(passed, rows=dice.choice((3, 65_536)), body=body, arguments=dice.random() < 0.5):

@@ -16,7 +16,7 @@ from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metering.message_run import RUN, MessageRun
 from tests.pump.rig import Wire, pump
-from tests.taps.metering.test_message_meter import frames_of
+from tests.taps.trace.traced import frames_of
 
 
 def messages(dice: Random, is_server: bool) -> bytes:
