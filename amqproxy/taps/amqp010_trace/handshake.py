@@ -13,6 +13,7 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.methods import Control
 from amqproxy.amqp010.wire import Map
+from amqproxy.conversion.method_views import DEFAULT_VHOST
 from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.trace.events import ConnectionOpened
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
@@ -53,7 +54,7 @@ class AMQP010Handshake:
                 self._tuned = control
             case ConnectionOpen():
                 self.answered = control.name
-                facts.virtual_host = control.virtual_host or ""
+                facts.virtual_host = control.virtual_host or DEFAULT_VHOST
             case _:
                 pass
 
