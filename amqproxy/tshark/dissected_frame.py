@@ -20,7 +20,7 @@ class DissectedFrame(msgspec.Struct, frozen=True, kw_only=True):
     """One frame, in the terms of `Record`; `packet` is the number of the packet that completes it.
 
     Of a method, `method` is its class and its number, and of a protocol header its version is in `fields`; `flags` are
-    those of 0-10. It `is_given_up` if tshark finds something malformed in it, and reads no more of it.
+    those of 0-10. `is_given_up`: tshark finds something malformed in it, and reads no more of it.
     """
 
     packet: int

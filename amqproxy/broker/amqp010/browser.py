@@ -93,9 +93,8 @@ class Browser:
         vhost.timed.set(self, now + max(INTERVAL, PAUSE * len(queue.lookers) * (1 + queue.peek_cost)))
         if self.is_behind and not self._is_listed:
             self._is_listed = True
-            vhost.work.add_of(
-                self._session.user, self._go_on
-            )  # in line with all other work, and not before what is timed
+            # In line with all other work, and not before what is timed.
+            vhost.work.add_of(self._session.user, self._go_on)
 
     def _go_on(self, now: float) -> bool:
         self._is_listed = False

@@ -66,6 +66,7 @@ from amqproxy.broker.connection.output import OutputBuffer
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Steps
 from amqproxy.conversion.header_tables import map_of
+from amqproxy.conversion.method_views import DEFAULT_VHOST
 
 try:
     import cython
@@ -86,8 +87,6 @@ MECHANISMS = ("PLAIN", "EXTERNAL")
 
 FEATURES = Map({"qpid.features": ["qpid.jms-selector"]})
 """The server properties from which Qpid's clients know what they need not do themselves."""
-
-DEFAULT_VHOST = "/"
 
 
 class Stage(Enum):

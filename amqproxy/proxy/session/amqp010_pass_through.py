@@ -13,11 +13,12 @@ from amqproxy.amqp010.frame import CONTROL, Frame, chosen
 from amqproxy.amqp010.frame_reader import EVERY_METHOD
 from amqproxy.amqp010.methods import Method
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010_client_info import updated_client
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.stateful import AMQP010_STATEFUL
+from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.note import NOTHING, Note
 
 
@@ -145,7 +146,7 @@ class AMQP010PassThrough:
         if method is None:
             return
         if sender is CLIENT:
-            self.client = updated_client(self.client, method, self._legs[CLIENT].connection.client)
+            self.client = updated_amqp010_client(self.client, method, plain, self._legs[CLIENT].connection.client)
         self._met.append((sender, frame.channel, method))
 
     def _method(self, sender: Peer, frame: Frame) -> Method | None:

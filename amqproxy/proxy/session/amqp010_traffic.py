@@ -26,7 +26,6 @@ from amqproxy.amqp010.protocol_header import HEADER, NAME
 from amqproxy.amqp010.transitions import SessionState as SessionPhase
 from amqproxy.amqp091.errors import Scope
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010_client_info import updated_client
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.memory_budget import MemoryShare
@@ -46,10 +45,12 @@ from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.traffic import end_soon
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.pump.pumps import AnyPumped
+from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken
+from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.amqp010_session_ends import SessionEnds
 
 _HEARTBEAT = encode_method(0, ConnectionHeartbeat())
@@ -307,7 +308,8 @@ class AMQP010Traffic:
         """What is known of the client by its first controls."""
         connection = self.legs[CLIENT].connection
         assert connection.client is not None
-        return updated_client(updated_client(known, connection.client), ConnectionOpen(connection.virtual_host))
+        known = updated_amqp010_client(known, connection.client, plain)
+        return updated_amqp010_client(known, ConnectionOpen(connection.virtual_host), plain)
 
     @property
     def numberings(self) -> tuple[CommandNumbering, CommandNumbering] | None:
