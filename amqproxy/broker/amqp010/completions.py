@@ -122,11 +122,12 @@ class Completions:
         """A transfer is to be accepted once it is complete, and with it `earlier` ones, parts of the same message."""
         if self._accepts_next >= 0:
             self._to_accept.extend(self._accepts_next, self._accepts_next + 1)
-        self._accepts_next = position
         if earlier:
-            self._to_accept.extend(position, position + 1)
             self._accepts_next = -1
+            self._to_accept.extend(position, position + 1)
             self._accepted_along[position] = earlier
+        else:
+            self._accepts_next = position
 
     def known(self, ids: Iterable[range]) -> None:
         """The client knows that these of its commands are complete."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any
 
@@ -23,12 +23,7 @@ from amqproxy.amqp010.controls import (
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
-    SessionAttach,
-    SessionAttached,
-    SessionCommandPoint,
     SessionCompleted,
-    SessionDetach,
-    SessionDetached,
 )
 from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.errors import (
@@ -54,8 +49,8 @@ from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.broker.access.limits import limit
 from amqproxy.broker.access.users import LoginRefused, User
+from amqproxy.broker.amqp010.attachments import Attachments
 from amqproxy.broker.amqp010.exceptions import translated
 from amqproxy.broker.amqp010.owners import SessionOfJob
 from amqproxy.broker.amqp010.session import BrokerSession
@@ -127,7 +122,8 @@ class Amqp010Connection:
         self.heartbeat = 0
         self.channel_max = broker.channel_max
         self.frame_max = MAX_FRAME
-        self.sessions: dict[int, BrokerSession] = {}
+        self._attachments = Attachments(self)
+        self.sessions = self._attachments.sessions
         self.vhost: VirtualHost | None = None
         self.output = OutputBuffer(MAX_FRAME, wake, broker.waiting)
         self.client_properties: Mapping[str, Any] = Map()
@@ -154,8 +150,7 @@ class Amqp010Connection:
         self._quantum = broker.work.quantum
         self._turns: dict[SessionOfJob, None] = {}
         self._is_in_turn = False
-        self._detaching: set[int] = set()
-        self._assemblies: dict[int, AssemblyReader] = {}
+        self._assemblies = self._attachments.readers
         self._ends_at: float | None = None
         self._received_at = self._sent_at = 0.0 if now is None else now
         self._reader = FrameReader()
@@ -303,6 +298,11 @@ class Amqp010Connection:
         """Let a session report what is complete at the end of this turn."""
         self._turns[session] = None
 
+    def forget(self, session: SessionOfJob) -> None:
+        """A session is not attached any more."""
+        self._turns.pop(session, None)
+        self._failures.pop(session, None)
+
     def _end_turns(self) -> None:
         while self._turns:
             turns, self._turns = self._turns, {}
@@ -429,7 +429,7 @@ class Amqp010Connection:
             return
         if frame.track and channel not in self.sessions:
             if frame.ends_assembly:
-                self._refuse_command(channel)
+                self._attachments.refuse(channel)
             return
         reader = self._assemblies.get(channel)
         if reader is None:
@@ -459,7 +459,7 @@ class Amqp010Connection:
                 raise FramingError(f"{control.name} on channel {channel}", channel=channel)
             self._handle(control, now)
         elif self._stage is Stage.OPEN:
-            self._handle_session(channel, control, now)
+            self._attachments.take(channel, control, now)
         elif self._stage is not Stage.CLOSING:
             raise FramingError(f"{control.name} before connection.open-ok", channel=channel)
 
@@ -545,7 +545,7 @@ class Amqp010Connection:
         self._set_timer(now)
         product = _text(self.client_properties, "product")
         self.log("info", "connection open", product=product, heartbeat=self.heartbeat or None, protocol="0-10")
-        self._report("connection.created", self)
+        self.report("connection.created", self)
 
     def _close_for_client(self, close: ConnectionClose, now: float) -> None:
         if self._stage is Stage.CLOSING:  # both have closed
@@ -557,125 +557,21 @@ class Amqp010Connection:
         self._stage = Stage.CLOSING
         self.do(self._closed_by_client(now), now)
 
-    def _report(self, name: str, subject: object) -> None:
+    def report(self, name: str, subject: object) -> None:
+        """Report to observers what has become of this connection, or of a session."""
         events = self.broker.events
         if events.observers and self.vhost is not None:
             events.report(name, self.vhost.name, subject, connection=self)
 
-    # --- sessions
-
-    def _handle_session(self, channel: int, control: Control, now: float) -> None:
-        session = self.sessions.get(channel)
-        match control:
-            case SessionAttach():
-                self.is_costly()
-                self._attach(channel, (control.name_ or b""), is_forced=control.force, now=now)
-            case SessionDetached():
-                self._detaching.discard(channel)
-                if session is not None:
-                    self.end_session(session, now)
-            case SessionDetach():
-                self.is_costly()
-                name = control.name_ or b""
-                if session is None or session.name != name:
-                    # Both sides detach at once where we have ended it by an exception.
-                    code = DetachCode.NORMAL if channel in self._detaching else DetachCode.NOT_ATTACHED
-                    self.send_method(channel, SessionDetached(name, code))
-                else:
-                    self.do(self._detaching_session(session, now), now)
-            case _ if session is not None:
-                self.is_costly()
-                before = session.next_position
-                session.control(control, now)
-                if session.next_position != before or type(control) is SessionCommandPoint:
-                    self._assemblies.pop(channel, None)  # of a command that had begun, no more comes
-            case _ if channel not in self._detaching:
-                self._refuse_command(channel)
-
-    def _attach(self, channel: int, name: bytes, *, is_forced: bool, now: float) -> None:
-        assert self.vhost is not None
-        attached = self.sessions.get(channel)
-        if attached is not None:
-            if attached.name != name:
-                self.send_method(channel, SessionDetached(name, DetachCode.TRANSPORT_BUSY))
-            else:
-                self.send_method(channel, SessionAttached(name))
-            return
-        self._check_session_limits()
-        registry = self.broker.sessions
-        key = self.vhost.name, self.user.name, name
-        other = registry.get(key)
-        if isinstance(other, BrokerSession) and other.is_detached and other.vhost is self.vhost:
-            self._detaching.discard(channel)
-            self.sessions[channel] = other
-            self.send_method(channel, SessionAttached(name))
-            other.resume(self, channel, now)
-            self._report("channel.created", other)
-            return
-        if other is not None:
-            if not is_forced:
-                self.send_method(channel, SessionDetached(name, DetachCode.SESSION_BUSY))
-                return
-            other.take_over(now)
-            registry.pop(key, None)
-        self._detaching.discard(channel)
-        session = self.sessions[channel] = BrokerSession(name, channel, self, self.vhost)
-        registry[key] = session
-        self.send_method(channel, SessionAttached(name))
-        self._report("channel.created", session)
-
-    def _check_session_limits(self) -> None:
-        """`ProtocolError` where there is no room for a further session."""
-        if len(self.sessions) >= self.channel_max:
-            raise FramingError(f"more than {self.channel_max} sessions, which were agreed")
-        allowed = limit(self.user.limits, "max-channels")
-        if allowed is None:
-            return
-        if sum(len(each.channels) for each in self.broker.connections if each.is_of(self.user)) >= allowed:
-            raise ConnectionForced(f"the user '{self.user.name}' may have {allowed} sessions")
+    # --- what its sessions ask of it
 
     def detached(self, session: SessionOfJob, code: DetachCode, now: float) -> None:
         """Detach a session, for a reason that is no exception."""
-        self.send_method(session.number, SessionDetached(session.name, code))
-        self.end_session(session, now)
-
-    def _refuse_command(self, channel: int) -> None:
-        """Something is for a session that is not attached: that is answered once."""
-        if channel not in self._detaching:
-            self._detaching.add(channel)
-            self.send_method(channel, SessionDetached(b"", DetachCode.NOT_ATTACHED))
+        self._attachments.detached(session, code, now)
 
     def end_session(self, session: SessionOfJob, now: float) -> None:
-        """Let a session end, whose last control is sent: what still comes for it is ignored."""
-        self._detaching.add(session.number)
-        self.do(self._losing_session(session, now), now)
-
-    def _detaching_session(self, session: BrokerSession, now: float) -> Job:
-        session.end_turn()
-        yield from self._losing_session(session, now, may_come_back=True)
-        self.send_method(session.number, SessionDetached(session.name, DetachCode.NORMAL))
-
-    def _losing_session(
-        self, session: SessionOfJob, now: float, *, may_come_back: bool = False
-    ) -> Generator[None, float, float]:
-        number = session.number
-        ended = self.sessions.get(number)
-        if ended is not None and ended is session:
-            del self.sessions[number]
-            reader = self._assemblies.pop(number, None)
-            self._turns.pop(session, None)
-            self._failures.pop(session, None)
-            assert self.vhost is not None
-            if may_come_back and ended.detach(now):
-                return now
-            if reader is not None:
-                ended.publisher.interrupted(reader.partial_command)
-            key = self.vhost.name, self.user.name, session.name
-            if self.broker.sessions.get(key) is session:
-                del self.broker.sessions[key]
-            now = yield from ended.closing(now)
-            self._report("channel.closed", ended)
-        return now
+        """Let a session end, whose last control is sent."""
+        self._attachments.end(session, now)
 
     def fail_session_soon(self, session: SessionOfJob, error: ProtocolError) -> None:
         """End a session with an exception at the next tick: what has failed did so in the middle of something else."""
@@ -762,7 +658,7 @@ class Amqp010Connection:
         self.do(self._closing(error, now), now)
 
     def _closing(self, error: ProtocolError, now: float) -> Job:
-        now = yield from self._losing_sessions(now, may_come_back=False)
+        now = yield from self._attachments.losing_all(now, may_come_back=False)
         if not self.is_over:
             self._send_close(error, now + closing_time(self.heartbeat))
 
@@ -774,7 +670,7 @@ class Amqp010Connection:
         self._end_by(ends_at)
 
     def _closed_by_client(self, now: float) -> Job:
-        yield from self._losing_sessions(now)
+        yield from self._attachments.losing_all(now)
         self.send_method(0, ConnectionCloseOk())
         self._end(SocketClosing.CLOSED, closing_time(self.heartbeat))
 
@@ -801,19 +697,12 @@ class Amqp010Connection:
         self.do(self._losing(now), now)
 
     def _losing(self, now: float) -> Job:
-        yield from self._losing_sessions(now)
+        yield from self._attachments.losing_all(now)
         if self.broker.connections.pop(self, self) is None:
-            self._report("connection.closed", self)
+            self.report("connection.closed", self)
         self._unread = []
         self.output.close()
         self._wake = _do_nothing
-
-    def _losing_sessions(self, now: float, *, may_come_back: bool = True) -> Generator[None, float, float]:
-        self.output.has_room = False  # what one session gives back is not for another
-        for session in list(self.sessions.values()):
-            with self.broker.events.contained("a session's end failed", client=self.name, channel=session.number):
-                now = yield from self._losing_session(session, now, may_come_back=may_come_back)
-        return now
 
     # --- the log
 

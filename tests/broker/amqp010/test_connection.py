@@ -15,7 +15,6 @@ from amqproxy.amqp010.controls import (
     ConnectionOpen,
     ConnectionTuneOk,
     SessionAttach,
-    SessionDetached,
     SessionGap,
 )
 from amqproxy.amqp010.frame import (
@@ -130,58 +129,12 @@ def test_a_malformed_command_ends_the_session_alone() -> None:
     other.declare("q")
 
 
-def test_sessions_attach_by_their_names() -> None:
-    client = Client010(Broker()).open()
-    client.session(1, b"one")
-    client.send(2, SessionAttach(b"one"))
-    assert client.receive()[0].method == SessionDetached(b"one", 1)
-    client.send(1, SessionAttach(b"two"))
-    assert client.receive()[0].method == SessionDetached(b"two", 2)
-    other = Client010(client.broker).open()
-    other.send(1, SessionAttach(b"one", True))
-    assert other.names() == ["session.attached"]
-    assert client.names() == ["session.detached"]
-
-
-def test_commands_need_a_session_and_a_command_point() -> None:
-    client = Client010(Broker()).open()
-    client.send(5, ExecutionSync())
-    client.send(5, ExecutionSync())
-    assert [each.method.code for each in client.receive()] == [3]
-    client.send(6, SessionAttach(b"s"))
-    client.send(6, ExecutionSync())
-    assert [type(each.method).__name__ for each in client.receive()] == ["SessionAttached", "SessionDetached"]
-
-
-def test_sessions_of_one_connection_are_bounded() -> None:
-    client = Client010(Broker())
-    client.feed(HEADER)
-    client.send(0, client.start_ok())
-    client.send(0, ConnectionTuneOk(2, 65_535, 0))
-    client.send(0, ConnectionOpen("/"))
-    client.receive()
-    client.session(1, b"one")
-    client.session(2, b"two")
-    client.send(0, SessionAttach(b"three"))
-    assert closed(client).reply_text == "framing-error: more than 2 sessions, which were agreed"
-
-
 def test_what_was_not_offered_cannot_be_agreed() -> None:
     client = Client010(Broker(channel_max=10))
     client.feed(HEADER)
     client.send(0, client.start_ok())
     client.send(0, ConnectionTuneOk(11, 65_535, 0))
     assert closed(client).reply_text == "framing-error: a channel-max of 11, where 10 was offered"
-
-
-def test_a_user_has_so_many_sessions() -> None:
-    broker = Broker()
-    broker.users["guest"].set_limits({"max-channels": 2})
-    Client010(broker).open().session(1, b"one")
-    client = Client010(broker).open()
-    client.session(1, b"two")
-    client.send(2, SessionAttach(b"three"))
-    assert closed(client).reply_text == "connection-forced: the user 'guest' may have 2 sessions"
 
 
 def test_what_has_come_of_a_command_counts_and_nothing_else_stays_with_it() -> None:

@@ -1,0 +1,176 @@
+"""The sessions attached to one connection's channels: how each comes, ends, and is resumed. Sections 3.3 and 9.2."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Protocol
+
+from amqproxy.amqp010.assembly import AssemblyReader
+from amqproxy.amqp010.controls import (
+    SessionAttach,
+    SessionAttached,
+    SessionCommandPoint,
+    SessionDetach,
+    SessionDetached,
+)
+from amqproxy.amqp010.domains import DetachCode
+from amqproxy.amqp010.errors import ConnectionForced, FramingError
+from amqproxy.amqp010.methods import Control
+from amqproxy.broker.access.limits import limit
+from amqproxy.broker.amqp010.owners import OwningConnection, SessionOfJob
+from amqproxy.broker.amqp010.session import BrokerSession
+from amqproxy.broker.work import Job
+
+
+class AttachingConnection(OwningConnection, Protocol):
+    """The connection whose sessions they are; `connection` has what its methods do."""
+
+    @property
+    def channel_max(self) -> int: ...
+
+    def do(self, job: Job, now: float, session: SessionOfJob | None = None, position: int = 0, /) -> None: ...
+
+    def report(self, name: str, subject: object, /) -> None: ...
+
+    def forget(self, session: SessionOfJob, /) -> None: ...
+
+
+class Attachments:
+    """Of one connection. `sessions` and `readers` (of what has come of their commands) are by channel."""
+
+    def __init__(self, connection: AttachingConnection) -> None:
+        self.sessions: dict[int, BrokerSession] = {}
+        self.readers: dict[int, AssemblyReader] = {}
+        self._connection = connection
+        self._detaching: set[int] = set()
+        """Channels whose last control is sent: what still comes for them is ignored."""
+
+    def take(self, channel: int, control: Control, now: float) -> None:
+        """Take a control of a session."""
+        connection, session = self._connection, self.sessions.get(channel)
+        match control:
+            case SessionAttach():
+                connection.is_costly()
+                self._attach(channel, (control.name_ or b""), is_forced=control.force, now=now)
+            case SessionDetached():
+                self._detaching.discard(channel)
+                if session is not None:
+                    self.end(session, now)
+            case SessionDetach():
+                connection.is_costly()
+                name = control.name_ or b""
+                if session is None or session.name != name:
+                    # Both sides detach at once where we have ended it by an exception.
+                    code = DetachCode.NORMAL if channel in self._detaching else DetachCode.NOT_ATTACHED
+                    connection.send_method(channel, SessionDetached(name, code))
+                else:
+                    connection.do(self._detaching_session(session, now), now)
+            case _ if session is not None:
+                connection.is_costly()
+                before = session.next_position
+                session.control(control, now)
+                if session.next_position != before or type(control) is SessionCommandPoint:
+                    self.readers.pop(channel, None)  # of a command that had begun, no more comes
+            case _:
+                self.refuse(channel)
+
+    def refuse(self, channel: int) -> None:
+        """Something is for a session that is not attached: that is answered once."""
+        if channel not in self._detaching:
+            self._detaching.add(channel)
+            self._connection.send_method(channel, SessionDetached(b"", DetachCode.NOT_ATTACHED))
+
+    # --- they come
+
+    def _attach(self, channel: int, name: bytes, *, is_forced: bool, now: float) -> None:
+        connection, attached = self._connection, self.sessions.get(channel)
+        vhost = connection.vhost
+        assert vhost is not None
+        if attached is not None:
+            if attached.name != name:
+                connection.send_method(channel, SessionDetached(name, DetachCode.TRANSPORT_BUSY))
+            else:
+                connection.send_method(channel, SessionAttached(name))
+            return
+        self._check_limits()
+        registry = connection.broker.sessions
+        key = vhost.name, connection.user.name, name
+        other = registry.get(key)
+        if isinstance(other, BrokerSession) and other.is_detached and other.vhost is vhost:
+            self._detaching.discard(channel)
+            self.sessions[channel] = other
+            connection.send_method(channel, SessionAttached(name))
+            other.resume(connection, channel, now)
+            connection.report("channel.created", other)
+            return
+        if other is not None:
+            if not is_forced:
+                connection.send_method(channel, SessionDetached(name, DetachCode.SESSION_BUSY))
+                return
+            other.take_over(now)
+            registry.pop(key, None)
+        self._detaching.discard(channel)
+        session = self.sessions[channel] = BrokerSession(name, channel, connection, vhost)
+        registry[key] = session
+        connection.send_method(channel, SessionAttached(name))
+        connection.report("channel.created", session)
+
+    def _check_limits(self) -> None:
+        """`ProtocolError` where there is no room for a further session."""
+        connection = self._connection
+        if len(self.sessions) >= connection.channel_max:
+            raise FramingError(f"more than {connection.channel_max} sessions, which were agreed")
+        user = connection.user
+        allowed = limit(user.limits, "max-channels")
+        if allowed is None:
+            return
+        if sum(len(each.channels) for each in connection.broker.connections if each.is_of(user)) >= allowed:
+            raise ConnectionForced(f"the user '{user.name}' may have {allowed} sessions")
+
+    # --- they end
+
+    def detached(self, session: SessionOfJob, code: DetachCode, now: float) -> None:
+        """Detach a session, for a reason that is no exception."""
+        self._connection.send_method(session.number, SessionDetached(session.name, code))
+        self.end(session, now)
+
+    def end(self, session: SessionOfJob, now: float) -> None:
+        """Let a session end, whose last control is sent: what still comes for it is ignored."""
+        self._detaching.add(session.number)
+        self._connection.do(self._losing(session, now), now)
+
+    def _detaching_session(self, session: BrokerSession, now: float) -> Job:
+        session.end_turn()
+        yield from self._losing(session, now, may_come_back=True)
+        self._connection.send_method(session.number, SessionDetached(session.name, DetachCode.NORMAL))
+
+    def losing_all(self, now: float, *, may_come_back: bool = True) -> Generator[None, float, float]:
+        """The connection is over, and with it all of them, as far as they may not be resumed; in steps."""
+        connection = self._connection
+        connection.output.has_room = False  # what one session gives back is not for another
+        contained = connection.broker.events.contained
+        for session in list(self.sessions.values()):
+            with contained("a session's end failed", client=connection.name, channel=session.number):
+                now = yield from self._losing(session, now, may_come_back=may_come_back)
+        return now
+
+    def _losing(
+        self, session: SessionOfJob, now: float, *, may_come_back: bool = False
+    ) -> Generator[None, float, float]:
+        connection, number = self._connection, session.number
+        ended = self.sessions.get(number)
+        if ended is not None and ended is session:
+            del self.sessions[number]
+            reader = self.readers.pop(number, None)
+            connection.forget(session)
+            assert connection.vhost is not None
+            if may_come_back and ended.detach(now):
+                return now
+            if reader is not None:
+                ended.publisher.interrupted(reader.partial_command)
+            registry, key = connection.broker.sessions, (connection.vhost.name, connection.user.name, session.name)
+            if registry.get(key) is session:
+                del registry[key]
+            now = yield from ended.closing(now)
+            connection.report("channel.closed", ended)
+        return now
