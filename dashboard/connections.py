@@ -11,7 +11,9 @@ import msgspec
 from amqproxy.amqp010.controls import ConnectionOpen, ConnectionStartOk
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
 from amqproxy.rules.client_info import learned_client, updated_amqp010_client
@@ -51,7 +53,10 @@ class ConnectionEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeenConnection(msgspec.Struct, kw_only=True):
-    """One connection. `handshake` is what both peers said and agreed on, None where its beginning was not seen."""
+    """One connection. `protocol` is None until there is a frame of it.
+
+    `handshake` is what both peers said and agreed on, None where its beginning was not seen.
+    """
 
     stream: int
     connection: str
@@ -59,6 +64,7 @@ class SeenConnection(msgspec.Struct, kw_only=True):
     last_ns: int
     first_seq: int
     last_seq: int
+    protocol: str | None = None
     frames: int = 0
     bytes: dict[str, int] = msgspec.field(default_factory=lambda: {str(CLIENT): 0, str(SERVER): 0})
     handshake: dict[str, Any] | None = None
@@ -99,6 +105,7 @@ class Connections:
             return
         seen.last_seq = seq + count - 1
         if isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
+            seen.protocol = AMQP010 if isinstance(decoded, DecodedAMQP010Frames) else AMQP091
             seen.frames += count
             seen.bytes[decoded.sender] += size_of(decoded.frames)
 

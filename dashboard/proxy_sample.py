@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 from amqproxy.taps.metrics import LATENCY_BUCKETS
 from amqproxy.top.samples import Sample, Window
 
 _MESSAGES = ("published", "confirmed", "nacked", "returned", "delivered", "acked", "rejected", "requeued")
+
+_METHOD_FRAMES = ("method", "control", "command")
+"""Types of frames that begin with a method: of 0-9-1, and of 0-10 the other two."""
 
 _GAUGES = {
     "connections": "amqproxy_connections",
@@ -23,6 +27,9 @@ _GAUGES = {
 def proxy_sample(before: Sample, after: Sample) -> dict[str, Any]:
     """What a proxy did between two looks."""
     window = Window(before, after)
+    methods: Counter[str] = Counter()
+    for kind in _METHOD_FRAMES:
+        methods.update(window.rates("amqproxy_frames_total", "method", type=kind))
     sizes = window.rates("amqproxy_frame_bytes_total", "sender")
     errors = window.rate("amqproxy_protocol_errors_total") or 0.0
     for name in ("amqproxy_channel_closes_total", "amqproxy_connection_closes_total"):
@@ -31,7 +38,7 @@ def proxy_sample(before: Sample, after: Sample) -> dict[str, Any]:
         "ts": before.time,
         "seconds": after.time - before.time,
         "frames": window.rate("amqproxy_frames_total"),
-        "methods": window.rates("amqproxy_frames_total", "method", type="method"),
+        "methods": methods,
         "bytes": {peer: sizes.get(peer, 0.0) for peer in ("client", "server")},
         "messages": {name: window.rate(f"amqproxy_messages_{name}_total") for name in _MESSAGES},
         "opened": window.rate("amqproxy_connections_opened_total"),

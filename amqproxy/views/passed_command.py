@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,6 +29,21 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import MessageProperties, Method
 from amqproxy.taps.trace.transfers import TransferProperties
+
+_Place = tuple[str, int, int, str]
+"""Where a command is sent: sender, channel, track (0 in 0-9-1), and the leg of its note."""
+
+_LEGS = ("", "client", "upstream")
+
+_Content = TypeVar("_Content")
+
+
+class _Partial(NamedTuple, Generic[_Content]):
+    """A command that is not complete: when the latest of it came, its note, and what there is of it."""
+
+    ts_ns: int
+    note: Note
+    content: _Content
 
 
 class PassedKind(StrEnum):
@@ -103,9 +119,8 @@ class _Assembler:
         self._leg = ""
         self._note = NOTHING
         self._is_closed = False
-        self._partial: dict[tuple[str, int], tuple[int, PartialContent]] = {}
-        self._commands: dict[tuple[str, int, int], tuple[int, PartialCommand]] = {}
-        """Of 0-10: by sender, channel and track."""
+        self._partial: dict[_Place, _Partial[PartialContent]] = {}
+        self._commands: dict[_Place, _Partial[PartialCommand]] = {}
 
     def feed(self, decoded: Decoded) -> Iterator[PassedCommand]:
         self._leg = decoded.leg
@@ -116,6 +131,7 @@ class _Assembler:
                 for frame in decoded.frames:
                     yield from self._take(decoded.sender, frame, decoded.ts_ns)
             case DecodedAMQP010Frames():
+                self._note = decoded.note
                 for each, number in zip(decoded.frames, decoded.command_ids, strict=True):
                     yield from self._take_amqp010(decoded.sender, each, number, decoded.ts_ns)
             case DecodedProtocolHeader():
@@ -137,53 +153,66 @@ class _Assembler:
         tracks = [place for place in self._commands if sender in (None, place[0])]
         return [self._cut(place) for place in places] + [each for place in tracks for each in self._cut_command(place)]
 
+    def _open(self, partial: Mapping[_Place, Any], sender: str, channel: int, track: int = 0) -> list[_Place]:
+        """The commands that the next frame may be of: where it passed on both legs, one for each of these."""
+        leg = self._note.leg
+        places = [(sender, channel, track, each) for each in (("", leg) if leg else _LEGS)]
+        return [place for place in places if place in partial]
+
     def _take(self, sender: str, frame: Frame, ts_ns: int) -> Iterator[PassedCommand]:
         channel, kind = frame.channel, frame.kind
         if kind == HEARTBEAT:
             yield self._new(PassedKind.HEARTBEAT, ts_ns, sender, channel)
             return
-        place = (sender, channel)
-        if kind == METHOD and place in self._partial:
-            yield self._cut(place)
-        try:
-            taken = self._taken(place, frame, ts_ns)
-        except ProtocolError as error:
-            if place in self._partial:
-                yield self._cut(place)
-            text = f"{error.code} {error.reply_text}, {frame.size} bytes lost"
-            taken = self._new(PassedKind.ERROR, ts_ns, sender, channel, text=text)
-        if taken is not None:
-            yield taken
+        places = self._open(self._partial, sender, channel)
+        if kind == METHOD:
+            yield from map(self._cut, places)
+            places = [(sender, channel, 0, self._note.leg)]
+        elif not places:
+            yield self._stray(ts_ns, sender, frame)
+        for place in places:
+            try:
+                taken = self._taken(place, frame, ts_ns)
+            except ProtocolError as error:
+                if place in self._partial:
+                    yield self._cut(place)
+                text = f"{error.code} {error.reply_text}, {frame.size} bytes lost"
+                taken = self._new(PassedKind.ERROR, ts_ns, sender, channel, text=text)
+            if taken is not None:
+                yield taken
 
-    def _taken(self, place: tuple[str, int], frame: Frame, ts_ns: int) -> PassedCommand | None:
+    def _taken(self, place: _Place, frame: Frame, ts_ns: int) -> PassedCommand | None:
         """What a frame completes; `ProtocolError` where it cannot be decoded."""
+        sender, channel, *_ = place
         if frame.kind == METHOD:
             method: AMQP091Method = frame.method
             self._is_closed = self._is_closed or isinstance(method, ConnectionCloseOk)
             if not method.carries_content:
-                return self._new(PassedKind.COMMAND, ts_ns, *place, method=method)
-            self._partial[place] = (ts_ns, PartialContent(method, self._body))
+                return self._new(PassedKind.COMMAND, ts_ns, sender, channel, method=method)
+            self._partial[place] = _Partial(ts_ns, self._note, PartialContent(method, self._body))
             return None
-        _, content = self._partial.get(place, (0, None))
-        if content is None or content.has_header is (frame.kind == HEADER):
-            part = "header" if frame.kind == HEADER else "body"
-            return self._new(PassedKind.STRAY_CONTENT, ts_ns, *place, size=frame.size, text=part)
+        partial = self._partial[place]._replace(ts_ns=ts_ns)
+        content = partial.content
+        if content.has_header is (frame.kind == HEADER):
+            return self._stray(ts_ns, sender, frame)
         if frame.kind == HEADER:
             header: ContentHeader = frame.header
             is_complete = content.add_header(header.body_size, header.properties)
         else:
             is_complete = content.add_body(frame.size, frame.known_payload if content.wants_body else None)
-        if not is_complete:
-            self._partial[place] = (ts_ns, content)
-            return None
-        del self._partial[place]
-        return self._with(PassedKind.COMMAND, ts_ns, place, content)
+        self._partial[place] = partial
+        return self._finished(PassedKind.COMMAND, place) if is_complete else None
 
-    def _cut(self, place: tuple[str, int]) -> PassedCommand:
-        ts_ns, content = self._partial.pop(place)
-        return self._with(PassedKind.CUT_COMMAND, ts_ns, place, content)
+    def _stray(self, ts_ns: int, sender: str, frame: Frame) -> PassedCommand:
+        part = "header" if frame.kind == HEADER else "body"
+        return self._new(PassedKind.STRAY_CONTENT, ts_ns, sender, frame.channel, size=frame.size, text=part)
 
-    def _with(self, kind: PassedKind, ts_ns: int, place: tuple[str, int], content: PartialContent) -> PassedCommand:
+    def _cut(self, place: _Place) -> PassedCommand:
+        return self._finished(PassedKind.CUT_COMMAND, place)
+
+    def _finished(self, kind: PassedKind, place: _Place) -> PassedCommand:
+        """A command of 0-9-1 with what there is of its content, which is forgotten."""
+        ts_ns, note, content = self._partial.pop(place)
         return PassedCommand(
             kind=kind,
             ts_ns=ts_ns,
@@ -192,7 +221,7 @@ class _Assembler:
             sender=place[0],
             channel=place[1],
             leg=self._leg,
-            note=self._note,
+            note=note,
             method=content.method,
             properties=content.properties,
             size=content.size if content.has_header else None,
@@ -204,35 +233,38 @@ class _Assembler:
     def _take_amqp010(
         self, sender: str, frame: AMQP010Frame, number: int | None, ts_ns: int
     ) -> Iterator[PassedCommand]:
-        place = (sender, frame.channel, frame.track)
+        channel, track = frame.channel, frame.track
+        places = self._open(self._commands, sender, channel, track)
         if frame.begins_assembly:
-            yield from self._cut_command(place)
-            self._commands[place] = (ts_ns, PartialCommand(number, self._body, is_digested=False))
-        _, command = self._commands.get(place, (0, None))
-        if command is None:
+            for place in places:
+                yield from self._cut_command(place)
+            places = [(sender, channel, track, self._note.leg)]
+            command = PartialCommand(number, self._body, is_digested=False)
+            self._commands[places[0]] = _Partial(ts_ns, self._note, command)
+        elif not places:
             text = "body" if frame.is_last_segment else "header"
-            yield self._new(PassedKind.STRAY_CONTENT, ts_ns, sender, frame.channel, size=frame.size, text=text)
-            return
-        self._commands[place] = (ts_ns, command)
-        try:
-            is_complete = command.add(frame)
-        except AMQP010Error as error:
-            yield from self._cut_command(place)
-            text = f"{int(error.code)} {error.reply_text}, {frame.size} bytes lost"
-            yield self._new(PassedKind.ERROR, ts_ns, sender, frame.channel, text=text)
-            return
-        if is_complete:
+            yield self._new(PassedKind.STRAY_CONTENT, ts_ns, sender, channel, size=frame.size, text=text)
+        for place in places:
+            self._commands[place] = partial = self._commands[place]._replace(ts_ns=ts_ns)
+            try:
+                is_complete = partial.content.add(frame)
+            except AMQP010Error as error:
+                yield from self._cut_command(place)
+                text = f"{int(error.code)} {error.reply_text}, {frame.size} bytes lost"
+                yield self._new(PassedKind.ERROR, ts_ns, sender, channel, text=text)
+                continue
+            if is_complete:
+                yield self._completed(PassedKind.COMMAND, place)
+
+    def _cut_command(self, place: _Place) -> Iterator[PassedCommand]:
+        if self._commands[place].content.method is None:
             del self._commands[place]
-            yield self._completed(PassedKind.COMMAND, ts_ns, place, command)
+        else:
+            yield self._completed(PassedKind.CUT_COMMAND, place)
 
-    def _cut_command(self, place: tuple[str, int, int]) -> Iterator[PassedCommand]:
-        ts_ns, command = self._commands.pop(place, (0, None))
-        if command is not None and command.method is not None:
-            yield self._completed(PassedKind.CUT_COMMAND, ts_ns, place, command)
-
-    def _completed(
-        self, kind: PassedKind, ts_ns: int, place: tuple[str, int, int], command: PartialCommand
-    ) -> PassedCommand:
+    def _completed(self, kind: PassedKind, place: _Place) -> PassedCommand:
+        """A command of 0-10 with what there is of it, which is forgotten."""
+        ts_ns, note, command = self._commands.pop(place)
         method = command.method
         self._is_closed = self._is_closed or isinstance(method, controls.ConnectionCloseOk)
         if isinstance(method, controls.ConnectionHeartbeat):
@@ -245,7 +277,7 @@ class _Assembler:
             sender=place[0],
             channel=place[1],
             leg=self._leg,
-            note=self._note,
+            note=note,
             method=method,
             properties=TransferProperties(command.header),
             command_id=command.position,

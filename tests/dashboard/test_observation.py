@@ -33,6 +33,7 @@ def test_messages_of_0_10_are_those_of_their_trace() -> None:
         each.pop("body", None)
     assert shown == plain
     (seen,) = source.observed.connections.seen.values()
+    assert seen.protocol == "0-10"
     assert seen.frames == sum(
         len(each.frames) for each in read_decoded(path, reads_amqp010=True) if hasattr(each, "frames")
     )

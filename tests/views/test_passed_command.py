@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from amqproxy.amqp010.assembly import Assembly as AMQP010Assembly
@@ -21,6 +22,7 @@ from amqproxy.capture.decoded import (
     StreamEnded,
     records_of,
 )
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
@@ -85,6 +87,30 @@ def test_what_is_cut_is_said() -> None:
     assert kinds([frames(*start[1:])]) == [(stray, start[1].size), *((stray, each.size) for each in start[2:])]
 
 
+CHANGED = {leg: Note(("tag",), (), "changed", leg) for leg in ("client", "upstream")}
+
+
+def test_a_rewritten_command_is_one_on_each_leg_though_its_body_is_shown_once() -> None:
+    method, header, body = publish(b"12")
+    shown = [(each, CHANGED[leg]) for leg in CHANGED for each in (method, header)] + [(body, Note(verdict="changed"))]
+    passed = [msgspec.structs.replace(frames(each), note=note) for each, note in shown]
+    found = list(commands_of(passed))
+    assert [(each.kind, each.size, each.note.leg) for each in found] == [
+        (PassedKind.COMMAND, 2, "client"),
+        (PassedKind.COMMAND, 2, "upstream"),
+    ]
+
+
+def test_what_was_refused_before_its_body_keeps_its_note() -> None:
+    refused = Note(("no",), (), "refused", "client")
+    passed = [msgspec.structs.replace(frames(*publish(b"12")[:1]), note=refused), frames(*publish(b"3"))]
+    found = list(commands_of(passed))
+    assert [(each.kind, each.note) for each in found] == [
+        (PassedKind.CUT_COMMAND, refused),
+        (PassedKind.COMMAND, NOTHING),
+    ]
+
+
 def test_what_is_no_command() -> None:
     broken = Frame(encode_frame(2, 1, b"\0\x3c\0\0\0\0\0\0\0\0\0\x05\xff\xff"))
     found: list[PassedCommand] = list(commands_of([frames(Frame(HEARTBEAT_FRAME), *publish(b"")[:1], broken)]))
@@ -118,6 +144,15 @@ def test_each_control_and_command_of_0_10_is_one(name: str) -> None:
     assert Counter(ids) == Counter((each.sender, each.command_id) for each in everything if each.type == "command")
     assert sum(each.size or 0 for each in commands) == sum(each.size or 0 for each in everything if each.type == "body")
     assert all(each.kind is PassedKind.COMMAND for each in commands)
+
+
+def test_a_rewritten_transfer_is_one_on_each_leg() -> None:
+    transfer = AMQP010Frame(AMQP010Assembly(1, MessageTransfer(accept_mode=0, acquire_mode=0)).encode())
+    passed = [DecodedAMQP010Frames(1, 0, "a:1-b:2", "client", [transfer], [5], note=note) for note in CHANGED.values()]
+    assert [(each.kind, each.note.leg) for each in commands_of(passed)] == [
+        (PassedKind.COMMAND, "client"),
+        (PassedKind.COMMAND, "upstream"),
+    ]
 
 
 def test_a_transfer_that_is_cut_is_shown_as_such() -> None:

@@ -82,6 +82,20 @@ def test_the_ladder_has_the_ids_of_commands(stage: Stage, page: WatchedPage) -> 
     expect(section).to_contain_text("session.completed")
 
 
+def test_connections_have_their_protocol_and_sessions_their_names(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(stage.url + "connections")
+    connections = page.page.get_by_role("group", name="Connections")
+    expect(connections.get_by_role("row").filter(has_text="0-10")).to_have_count(1)
+    connections.get_by_role("link", name="#1").click()
+    sessions = page.page.get_by_role("group", name="Sessions").get_by_role("table")
+    expect(sessions.get_by_role("row").nth(1)).to_contain_text("session")
+    expect(sessions).not_to_contain_text("no limit")
+    sessions.get_by_role("button", name="Close …").click()
+    expect(page.page.get_by_role("dialog")).to_contain_text("execution.exception")
+
+
 def test_a_message_becomes_a_rule_that_the_proxy_takes(stage: Stage, page: WatchedPage, tmp_path: Path) -> None:
     from playwright.sync_api import expect
 

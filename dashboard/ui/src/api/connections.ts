@@ -1,4 +1,4 @@
-import type { Channel, Connection, Table } from './types'
+import type { Channel, Connection, Table, Value } from './types'
 
 /** What a capture, or the ring, knows of a connection beyond what the proxy says. */
 export interface Ended {
@@ -41,6 +41,7 @@ export interface ShownConnection {
   state: string
   user: string
   vhost: string
+  protocol: string
   product: string
   name: string
   channels: number | null
@@ -51,6 +52,14 @@ export interface ShownConnection {
   end: Ended | null
   ended: string
   raw: SeenConnection
+}
+
+/** Client properties with a version and with a name: of 0-9-1, and of the clients of Qpid. */
+const VERSIONS = ['version', 'qpid.client_version']
+const NAMES = ['connection_name', 'clientName', 'qpid.client_process']
+
+function first(properties: Table, names: string[]): Value | undefined {
+  return names.map((name) => properties[name]).find(Boolean)
 }
 
 function text(value: unknown): string {
@@ -81,8 +90,9 @@ export function shownConnection(known: KnownConnection): ShownConnection {
     state: raw.blocked || raw.is_blocked ? `${state}, blocked` : state,
     user: text(raw.user ?? handshake.user),
     vhost: text(raw.vhost ?? handshake.virtual_host),
-    product: [raw.product ?? properties.product, raw.product_version ?? properties.version].filter(Boolean).join(' '),
-    name: text(raw.name ?? properties.connection_name),
+    protocol: text(raw.protocol),
+    product: [raw.product ?? properties.product, raw.product_version ?? first(properties, VERSIONS)].filter(Boolean).join(' '),
+    name: text(raw.name ?? first(properties, NAMES)),
     channels: raw.channels ?? null,
     consumers: raw.consumers ?? null,
     fromClient: raw.bytes?.client ?? null,

@@ -131,6 +131,7 @@ export interface Connection {
   session: number
   connection: string
   connected_at?: number | null
+  protocol?: string | null
   state: string
   blocked?: boolean
   user?: string | null
@@ -157,6 +158,8 @@ export interface Channel {
   session: number
   connection: string
   channel: number
+  /** Of 0-10, where a session is shown as the channel that it is on. */
+  session_name?: string
   state: string
   mode: string
   prefetch: number
