@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.amqp010.controls import ConnectionOpen, ConnectionStartOk
+from amqproxy.amqp010.controls import ConnectionOpen, ConnectionSecureOk, ConnectionStartOk
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
@@ -35,7 +35,7 @@ from amqproxy.taps.trace.events import (
 )
 from dashboard.shortening import shortened
 
-_INTRODUCING = frozenset({ConnectionStartOk.index, ConnectionOpen.index})
+_INTRODUCING = frozenset({ConnectionStartOk.index, ConnectionSecureOk.index, ConnectionOpen.index})
 
 MAX_CONNECTIONS = 20_000
 """Connections that are known; those that ended first are forgotten."""

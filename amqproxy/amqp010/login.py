@@ -1,24 +1,23 @@
-"""Who logs in, according to the client's connection.start-ok. Section 9.1."""
+"""Who logs in, according to the client's connection.start-ok or secure-ok. Section 9.1."""
 
 from __future__ import annotations
-
-from amqproxy.amqp010.controls import ConnectionStartOk
 
 NAME_PROPERTIES = ("clientName", "qpid.client_process")
 """The client properties in which Qpid's clients say how they are called, the more telling one first."""
 
 
-def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
+def user_of(mechanism: str | None, response: bytes | None, tls_subject: str = "") -> str:
     """The name that a client logs in with by PLAIN, or by SCRAM for itself and no other; "" if there is none.
 
+    `response` is that of start-ok, or of secure-ok: PLAIN may answer only when it is asked again.
     With EXTERNAL, the user is the one that its certificate names, not the one in its response.
     """
-    if start.mechanism == "PLAIN":
-        parts = (start.response or b"").split(b"\0")
+    if mechanism == "PLAIN":
+        parts = (response or b"").split(b"\0")
         return parts[1].decode("utf-8", "surrogateescape") if len(parts) == 3 else ""
-    if (start.mechanism or "").startswith("SCRAM-"):
-        return _user_of_scram(start.response or b"")
-    return tls_subject if start.mechanism == "EXTERNAL" else ""
+    if (mechanism or "").startswith("SCRAM-"):
+        return _user_of_scram(response or b"")
+    return tls_subject if mechanism == "EXTERNAL" else ""
 
 
 def _user_of_scram(first_message: bytes) -> str:

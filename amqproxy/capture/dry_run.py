@@ -112,8 +112,9 @@ class _JudgedConnection:
             time=seconds,
             random=self._random,
         )
-        verdict = self._evaluator.evaluate(context)
-        what = describe_verdict(verdict, command, is_amqp010=isinstance(passed, DecodedAMQP010Frames))
+        verdict = self._evaluator.evaluate(context).naming(name)
+        is_amqp010 = isinstance(passed, DecodedAMQP010Frames)
+        what = describe_verdict(verdict, command, is_confirming=facts.is_confirming, is_amqp010=is_amqp010)
         if not what and not verdict.marks:
             return None
         return DryRunResult(

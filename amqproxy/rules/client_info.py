@@ -48,20 +48,17 @@ def updated_amqp010_client(
     client: Client,
     method: AMQP010Method,
     plain: Callable[[Any], Any],
-    start: controls.ConnectionStartOk | None = None,
 ) -> Client:
-    """The same after a control of 0-10; `plain` makes of properties what rules may look into.
-
-    `start` is what the client has begun its login with, by the time that it answers a challenge.
-    """
+    """The same after a control of 0-10; `plain` makes of properties what rules may look into."""
     match method:
         case controls.ConnectionStartOk():
             properties = plain(method.client_properties or Map())
-            user = amqp010_user_of(method, client.tls_subject)
-            return msgspec.structs.replace(client, user=user, properties=properties)
-        case controls.ConnectionSecureOk() if start is not None:  # PLAIN may answer only when it is asked again
-            answered = msgspec.structs.replace(start, response=method.response)
-            return msgspec.structs.replace(client, user=amqp010_user_of(answered, client.tls_subject) or client.user)
+            mechanism = method.mechanism or ""
+            user = amqp010_user_of(mechanism, method.response, client.tls_subject)
+            return msgspec.structs.replace(client, user=user, mechanism=mechanism, properties=properties)
+        case controls.ConnectionSecureOk():
+            user = amqp010_user_of(client.mechanism, method.response, client.tls_subject)
+            return msgspec.structs.replace(client, user=user or client.user)
         case controls.ConnectionOpen():
             return msgspec.structs.replace(client, vhost=method.virtual_host or DEFAULT_VHOST)
         case _:

@@ -15,7 +15,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one session. `user` is "" before start-ok, `vhost` before open.
 
     `address` is the client's, without its port; `listener` and `upstream` are HOST:PORT; `properties` are the client's
-    own, tables as dictionaries; `tls_subject` is its certificate's, `sni` the server name that it asked for.
+    own, tables as dictionaries; `tls_subject` is its certificate's, `sni` the server name that it asked for. Of
+    0-10, `mechanism` is that of SASL: its later answers may name the user.
     """
 
     session: int = 0
@@ -26,6 +27,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     tls_subject: str = ""
     sni: str = ""
     user: str = ""
+    mechanism: str = ""
     vhost: str = ""
     properties: Mapping[str, Any] = {}
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.errors import Scope, cut_reply_text
 from amqproxy.amqp091.transitions import Peer
 
 
@@ -43,7 +43,7 @@ class Close(msgspec.Struct, frozen=True):
     """The channel or the connection of the command is closed: for one side with this, for the other in good order.
 
     The client receives this, whichever peer sent the command, unless `receiver` is the broker. `farewell` is the text
-    for the other one, where it is not the usual one.
+    for the other one, where it is not the usual one. `named` is the method that `text` names, if it names one.
     """
 
     scope: Scope
@@ -51,6 +51,7 @@ class Close(msgspec.Struct, frozen=True):
     text: str
     receiver: Peer | None = None
     farewell: str = ""
+    named: str = ""
 
 
 class Insertion(msgspec.Struct, frozen=True):
@@ -131,6 +132,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Level and text of what is to be logged."""
     damage: tuple[tuple[int, int], ...] = ()
     is_final: bool = False
+
+    def naming(self, name: str) -> Verdict:
+        """The same on the control or command of AMQP 0-10 with this name, for which its method stands."""
+        close = self.close
+        if close is None or not close.named:
+            return self
+        text = cut_reply_text(close.text.replace(close.named, name, 1))
+        return replace(self, close=replace(close, text=text, named=name))
 
     def then(self, later: Verdict) -> Verdict:
         """Both joined, where `later` was decided on what this one sends on."""

@@ -2,7 +2,6 @@
 
 import pytest
 
-from amqproxy.amqp010.controls import ConnectionStartOk
 from amqproxy.amqp010.login import user_of
 
 
@@ -25,5 +24,4 @@ from amqproxy.amqp010.login import user_of
     ],
 )
 def test_user(mechanism: str | None, response: bytes | None, user: str) -> None:
-    start = ConnectionStartOk(mechanism=mechanism, response=response)
-    assert user_of(start, "from its certificate") == user
+    assert user_of(mechanism, response, "from its certificate") == user

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from amqproxy.amqp010.controls import ConnectionOpen, ConnectionSecureOk, ConnectionStartOk
+from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
 from amqproxy.capture.dry_run import DryRun, DryRunResult
@@ -141,3 +143,12 @@ def test_a_session_that_is_over_is_forgotten() -> None:
     _, rehearsal = rehearsed(rules, str(AMQP010))
     _, whole = rehearsed(rules.replace("channel.is_transactional", "true"), str(AMQP010))
     assert rehearsal.rules.counts()["within"].hits < whole.rules.counts()["within"].hits
+
+
+def test_a_user_of_0_10_that_is_named_in_answer_to_a_challenge() -> None:
+    text = '[[rules]]\nname = "r"\naction = "refuse"\nmatch = {method = "connection.open", user = "me"}\n'
+    login = (ConnectionStartOk(mechanism="PLAIN"), ConnectionSecureOk(b"\0me\0secret"), ConnectionOpen("v"))
+    frames = tuple(Frame(encode_method(0, control)) for control in login)
+    passed = DecodedAMQP010Frames(1, 0, "a:1-b:2", "client", frames, (None, None, None))
+    (result,) = DryRun(parse(text, Path("rules.toml")).rules).play(passed)
+    assert result.method == "connection.open"

@@ -55,7 +55,7 @@ def test_rules_that_could_be_walked_around_are_warned_of(tmp_path: Path, amqprox
 
 
 CLOSED = (
-    "refused: execution.exception 403 ACCESS_REFUSED - basic.publish to exchange '' in vhost 'test' "
+    "refused: execution.exception 403 ACCESS_REFUSED - message.transfer to exchange '' in vhost 'test' "
     "refused for user 'guest' by rule 'none'"
 )
 

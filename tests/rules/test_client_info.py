@@ -99,8 +99,8 @@ def test_the_virtual_host_of_0_10_is_the_one_that_rules_of_a_proxy_see(opened: s
     assert updated_amqp010_client(Client(), AMQP010Open(opened), dict).vhost == vhost
 
 
-def updated_0_10(client: Client, method: AMQP010Method, start: AMQP010StartOk | None = None) -> Client:
-    return updated_amqp010_client(client, method, plain, start)
+def updated_0_10(client: Client, method: AMQP010Method) -> Client:
+    return updated_amqp010_client(client, method, plain)
 
 
 def test_user_properties_and_virtual_host_of_0_10() -> None:
@@ -119,6 +119,6 @@ def test_a_user_that_is_named_in_answer_to_a_challenge() -> None:
     start = AMQP010StartOk(mechanism="PLAIN")
     client = updated_0_10(Client(), start)
     assert client.user == ""
-    client = updated_0_10(client, ConnectionSecureOk(b"\0me\0secret"), start)
+    client = updated_0_10(client, ConnectionSecureOk(b"\0me\0secret"))
     assert client.user == "me"
-    assert updated_0_10(client, ConnectionSecureOk(b"more"), start).user == "me"
+    assert updated_0_10(client, ConnectionSecureOk(b"more")).user == "me"

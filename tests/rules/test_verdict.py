@@ -56,6 +56,22 @@ SECOND = Verdict(
     is_final=False,
 )
 
+
+def test_the_command_of_0_10_that_a_text_is_about() -> None:
+    text = "ACCESS_REFUSED - basic.publish to exchange 'basic.publish'"
+    close = Close(Scope.CHANNEL, 403, text, named="basic.publish")
+    named = Verdict(command=None, close=close).naming("message.transfer")
+    assert named.close is not None
+    assert named.close.text == "ACCESS_REFUSED - message.transfer to exchange 'basic.publish'"
+    long = Verdict(command=None, close=msgspec.structs.replace(close, text="basic.publish " + "x" * 241))
+    renamed = long.naming("message.transfer").close
+    assert renamed is not None
+    assert renamed.text.startswith("message.transfer xxx")
+    assert len(renamed.text) <= 255
+    for same in (NOTHING, FIRST):  # it passes; its text is the rule's own
+        assert same.naming("message.transfer") is same
+
+
 LATER = frozenset({"command", "answer", "returned", "is_final"})
 """What is always the later verdict's."""
 

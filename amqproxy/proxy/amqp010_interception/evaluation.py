@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import ConnectionHeartbeat
 from amqproxy.amqp010.domains import AcceptMode
-from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.amqp010.methods import Method as Method010
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ConnectionSecureOk, Method
+from amqproxy.amqp091.methods import BasicDeliver, BasicPublish
 from amqproxy.conversion.method_views import SHAPES
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.session_rules import SessionRules
-from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Stage, Verdict
+from amqproxy.taps.amqp010_record import plain
 
 
 class Evaluation:
@@ -63,13 +61,9 @@ class Evaluation:
         """May a rule have something to do with a control or command with this index? It has one."""
         return self._wanted[sender][index] == 1
 
-    def learn(self, method: Method) -> None:
+    def learn(self, control: Method010) -> None:
         """Update what is known of the client from the handshake."""
-        known = updated_client(self.client, method)
-        start = self._leg.client
-        if isinstance(method, ConnectionSecureOk) and start is not None:  # PLAIN may answer only when it is asked again
-            user = user_of(replace(start, response=method.response), self.client.tls_subject)
-            known = replace(known, user=user or known.user)
+        known = updated_amqp010_client(self.client, control, plain)
         if known is not self.client:
             self.client = known
             self.evaluator.know(known)
@@ -95,7 +89,7 @@ class Evaluation:
         )
         if verdict.failures:
             self.failed += [rule for rule, _ in verdict.failures]
-        return verdict
+        return verdict.naming(assembly.method.name)
 
     def covered(self, sender: Peer, view: Command) -> Command | None:
         """A command as taps may see it; None: not at all."""

@@ -17,13 +17,9 @@ from amqproxy.amqp010.controls import (
     SessionDetached,
 )
 from amqproxy.amqp010.domains import AcceptMode
-from amqproxy.amqp010.errors import (
-    FramingError,
-)
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import BY_INDEX, Command, Method
 from amqproxy.amqp091.commands import Command as View
-from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.errors import Scope as Scope091
 from amqproxy.amqp091.errors import reply_text
 from amqproxy.conversion.command_view import changed_assembly, command_view
@@ -122,10 +118,7 @@ class VerdictExecutor:
             pending = self._with_offered_limits(pending, assembly.method, self._tune)
             assembly, view = pending.assembly, pending.view
         if view.frames[0].channel == 0 and view.index >= 0 and sender is CLIENT:
-            try:
-                self._evaluation.learn(view.method)
-            except ProtocolError091:
-                raise FramingError("what the client sends of itself cannot be read") from None
+            self._evaluation.learn(assembly.method)
         if not self._evaluation.wants(sender, assembly.index):
             stage = Stage.NOTHING
         if stage is None:

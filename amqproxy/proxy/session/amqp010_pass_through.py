@@ -146,7 +146,7 @@ class AMQP010PassThrough:
         if method is None:
             return
         if sender is CLIENT:
-            self.client = updated_amqp010_client(self.client, method, plain, self._legs[CLIENT].connection.client)
+            self.client = updated_amqp010_client(self.client, method, plain)
         self._met.append((sender, frame.channel, method))
 
     def _method(self, sender: Peer, frame: Frame) -> Method | None:

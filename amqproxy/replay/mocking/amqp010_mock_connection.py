@@ -223,7 +223,7 @@ class AMQP010MockConnection:
     # --- the handshake
 
     def _log_in(self, method: controls.ConnectionStartOk) -> None:
-        self.user = user_of(method)
+        self.user = user_of(method.mechanism, method.response)
         properties: Map = method.client_properties or Map()
         names = [properties.get(name) for name in NAME_PROPERTIES]
         self.client_name = next((each for each in names if isinstance(each, str)), "")

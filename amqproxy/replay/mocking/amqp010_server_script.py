@@ -201,7 +201,10 @@ class _Reading:
                 properties = method.client_properties or Map()
                 names = [properties.get(name) for name in NAME_PROPERTIES]
                 script.client_name = next((each for each in names if isinstance(each, str)), "")
-                script.user, script.mechanism = user_of(method), method.mechanism or ""
+                script.mechanism = method.mechanism or ""
+                script.user = user_of(script.mechanism, method.response)
+            case controls.ConnectionSecureOk():
+                script.user = user_of(script.mechanism, method.response) or script.user
             case controls.ConnectionOpen():
                 script.virtual_host = method.virtual_host or ""
             case controls.ConnectionClose() | controls.ConnectionCloseOk():

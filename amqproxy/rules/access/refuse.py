@@ -127,7 +127,8 @@ class Refuse(Rule, Cacheable, frozen=True, tag="refuse"):
         if context.command.channel == 0:
             scope = Scope.CONNECTION
         text = self._text(code, context, self._what(context))
-        return Close(scope, code, text, CLIENT if context.sender is SERVER else None)
+        receiver = CLIENT if context.sender is SERVER else None
+        return Close(scope, code, text, receiver, named=name if self.text is None else "")
 
     def _text(self, code: int, context: CommandContext, usual: str = "") -> str:
         """The rule's own text; if it has none, the usual one for the code."""

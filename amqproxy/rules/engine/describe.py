@@ -5,33 +5,49 @@ from __future__ import annotations
 from typing import Any
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.errors import AccessRefused, Scope
+from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.conversion.error_codes import connection_code, session_code
 from amqproxy.rules.verdict import Answer, Close, Verdict
 
 _ANSWERS = {
     Answer.NOTHING: "dropped",
-    Answer.ACK: "dropped, and confirmed",
+    Answer.ACK: "dropped, and acknowledged",
     Answer.NACK: "refused with basic.nack",
     Answer.RETURN: "returned",
     Answer.REJECT: "rejected",
     Answer.REQUEUE: "put back",
 }
 
+_AMQP010_ANSWERS = {
+    Answer.NOTHING: "dropped",
+    Answer.ACK: "dropped, and accepted",
+    Answer.NACK: "refused with message.reject",
+    Answer.RETURN: "returned: message.reject, unroutable",
+    Answer.REJECT: "rejected",
+    Answer.REQUEUE: "released",
+}
 
-_AMQP010_ANSWERS = _ANSWERS | {Answer.NACK: "refused with message.reject"}
+_REFUSED = "refused by a rule of the proxy"
 
 
-def describe_verdict(verdict: Verdict, command: Command, *, is_amqp010: bool = False) -> tuple[str, ...]:
+def describe_verdict(
+    verdict: Verdict, command: Command, *, is_confirming: bool = False, is_amqp010: bool = False
+) -> tuple[str, ...]:
     """What a verdict does with a command, a few words for each thing; nothing where it passes as it came.
 
-    With `is_amqp010` the command stands for one of AMQP 0-10, whose client is answered in its own protocol.
+    `is_confirming` as in `ChannelInfo`. With `is_amqp010` the command stands for one of AMQP 0-10, whose client is
+    answered in its own protocol.
     """
-    if verdict.close is not None:
-        return (f"refused: {(_amqp010_end if is_amqp010 else _end)(verdict.close, command)}",)
+    close = verdict.close
+    is_publish = command.index == BasicPublish.index
+    if verdict.command is None and verdict.answer is Answer.NACK and is_publish and not is_confirming:
+        close = Close(Scope.CHANNEL, AccessRefused.code, AccessRefused(_REFUSED).reply_text)
+    if close is not None:
+        return (f"refused: {(_amqp010_end if is_amqp010 else _end)(close, command)}",)
     words: list[str] = []
     if verdict.command is None:
-        words.append((_AMQP010_ANSWERS if is_amqp010 else _ANSWERS)[verdict.answer])
+        words.append(_answer(verdict.answer, command, is_confirming=is_confirming, is_amqp010=is_amqp010))
     elif verdict.command is not command:
         words += _changes(command, verdict.command)
     if verdict.delay > 0:
@@ -55,6 +71,15 @@ def describe_verdict(verdict: Verdict, command: Command, *, is_amqp010: bool = F
     for level, text in verdict.logged:
         words.append(f"logged ({level}): {text}")
     return tuple(words)
+
+
+def _answer(answer: Answer, command: Command, *, is_confirming: bool, is_amqp010: bool) -> str:
+    """What the sender of a message is answered that goes no further, or that it is not."""
+    if is_amqp010:
+        return _AMQP010_ANSWERS[answer if is_confirming else Answer.NOTHING]
+    if answer is Answer.ACK and command.index == BasicPublish.index:
+        return "dropped, and confirmed" if is_confirming else "dropped"
+    return _ANSWERS[answer]
 
 
 def _end(close: Close, command: Command) -> str:

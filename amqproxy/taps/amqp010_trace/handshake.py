@@ -45,9 +45,11 @@ class AMQP010Handshake:
             case ConnectionStartOk():
                 self.answered = control.name
                 facts.client_properties = plain(control.client_properties or Map())
-                facts.mechanism, facts.user = control.mechanism, user_of(control) or None
+                facts.mechanism = control.mechanism
+                facts.user = user_of(control.mechanism, control.response) or None
             case ConnectionSecureOk():
                 self.answered = control.name
+                facts.user = user_of(facts.mechanism, control.response) or facts.user
             case ConnectionTune():
                 self._offered = control
             case ConnectionTuneOk():

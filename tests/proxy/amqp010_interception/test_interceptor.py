@@ -112,7 +112,8 @@ def test_a_message_that_rules_have_looked_at_leaves_as_it_came(
 def test_a_refused_publish_ends_its_session_and_no_other() -> None:
     stage = AMQP010Stage(REFUSE)
     stage.say(ATTACHING.replace(" 1 session", " 2 session").replace("name_=s", "name_=t"))
-    refused = "ACCESS_REFUSED - basic.publish to exchange 'orders' in vhost 'test' refused for user 'guest' by rule 'r'"
+    what = "message.transfer to exchange 'orders' in vhost 'test'"
+    refused = f"ACCESS_REFUSED - {what} refused for user 'guest' by rule 'r'"
     assert stage.feed(CLIENT, transfer(routing_key="k")) == closed(403, refused)
     assert stage.feed(CLIENT, transfer()) == []
     assert stage.say("<< 1 session.completed commands=0") == []
@@ -184,7 +185,7 @@ def test_a_session_that_may_not_be_attached() -> None:
         "<= 1 session.attached name_=s",
         "<= 1 session.command-point command_id=0 command_offset=0",
         "<= 1 execution.exception error_code=403 failing_class_code=2 failing_command_code=1 description=ACCESS_REFUSED"
-        " - channel.open in vhost 'test' refused for user 'guest' by rule 'r'",
+        " - session.attach in vhost 'test' refused for user 'guest' by rule 'r'",
         "<= 1 session.detach name_=s",
     ]
     assert stage.say(">> 1 session.detached name_=s code=0") == []
@@ -311,6 +312,13 @@ def test_a_login_with_plain_in_secure_ok() -> None:
         OPENING.replace(response, "", 1).replace("<< connection.tune", asked, 1).partition("<< connection.open-ok")
     )
     stage = AMQP010Stage('action = "refuse"\nmatch.user = "guest"\n', opening=opening[0])
+    assert stage.interceptor.client.user == "guest"
+    assert "connection.close" in stage.opening[-1]
+
+
+def test_a_login_by_scram() -> None:
+    scram = OPENING.replace("PLAIN", "SCRAM-SHA-256").replace("\0guest\0guest", "n,,n=guest,r=1")
+    stage = AMQP010Stage('action = "refuse"\nmatch.user = "guest"\n', opening=scram.partition("<< connection.tune")[0])
     assert stage.interceptor.client.user == "guest"
     assert "connection.close" in stage.opening[-1]
 

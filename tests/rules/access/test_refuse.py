@@ -69,7 +69,8 @@ HERE = f"in vhost '/' {ENDING}"
 )  # fmt: skip
 def test_a_request_is_refused_by_closing(method: Method, scope: Scope, code: int, text: str) -> None:
     verdict = decided(rule('action = "refuse"'), from_client(method, stage=Stage.METHOD))
-    assert (verdict.command, verdict.close, verdict.is_final) == (None, Close(scope, code, text), True)
+    close = Close(scope, code, text, named=method.name)
+    assert (verdict.command, verdict.close, verdict.is_final) == (None, close, True)
 
 
 def test_what_is_not_known_yet_is_left_out_of_the_text() -> None:
@@ -199,7 +200,8 @@ def test_every_request_can_be_refused() -> None:
     ],
 )  # fmt: skip
 def test_any_code_and_text(keys: dict[str, Any], method: Method, close: tuple[Scope, int, str]) -> None:
-    assert decided(rule('action = "refuse"', **keys), from_client(method)).close == Close(*close)
+    expected = Close(*close, named="" if "text" in keys else method.name)
+    assert decided(rule('action = "refuse"', **keys), from_client(method)).close == expected
 
 
 def test_a_long_name_does_not_overflow_the_text() -> None:

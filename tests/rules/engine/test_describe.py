@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
-from amqproxy.amqp091.methods import BasicPublish, ConnectionBlocked, ConnectionStartOk
+from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ConnectionBlocked, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.engine.describe import describe_verdict
@@ -19,7 +19,6 @@ PUBLISH = Command(1, BasicPublish(exchange="a"), Properties(priority=1), b"body"
     ("verdict", "words"),
     [
         (Verdict(command=PUBLISH), ()),
-        (Verdict(command=None, answer=Answer.NACK), ("refused with basic.nack",)),
         (Verdict(command=None, close=Close(Scope.CHANNEL, 403, "no")), ("refused: channel.close 403 no",)),
         (Verdict(command=PUBLISH.altered(method=BasicPublish(exchange="b"))), ("exchange: 'a' → 'b'",)),
         (Verdict(command=PUBLISH.altered(properties=Properties(priority=2))), ("priority: 1 → 2",)),
@@ -41,11 +40,50 @@ def test_words(verdict, words):
     assert describe_verdict(verdict, PUBLISH) == words
 
 
+ENDED = "403 ACCESS_REFUSED - refused by a rule of the proxy"
+
+
+@pytest.mark.parametrize(
+    ("answer", "confirmed", "unconfirmed"),
+    [
+        (Answer.NOTHING, "dropped", "dropped"),
+        (Answer.ACK, "dropped, and confirmed", "dropped"),
+        (Answer.NACK, "refused with basic.nack", f"refused: channel.close {ENDED}"),
+        (Answer.RETURN, "returned", "returned"),
+    ],
+)
+def test_what_a_publish_is_answered(answer: Answer, confirmed: str, unconfirmed: str) -> None:
+    verdict = Verdict(command=None, answer=answer)
+    assert describe_verdict(verdict, PUBLISH, is_confirming=True) == (confirmed,)
+    assert describe_verdict(verdict, PUBLISH) == (unconfirmed,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(Answer.ACK, "dropped, and acknowledged"), (Answer.REJECT, "rejected"), (Answer.REQUEUE, "put back")],
+)
+def test_what_becomes_of_a_delivery(answer: Answer, words: str) -> None:
+    assert describe_verdict(Verdict(command=None, answer=answer), Command(1, BasicDeliver())) == (words,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "awaited", "not_awaited"),
+    [
+        (Answer.NOTHING, "dropped", "dropped"),
+        (Answer.ACK, "dropped, and accepted", "dropped"),
+        (Answer.NACK, "refused with message.reject", f"refused: execution.exception {ENDED}"),
+        (Answer.RETURN, "returned: message.reject, unroutable", "dropped"),
+    ],
+)
+def test_what_a_transfer_is_answered(answer: Answer, awaited: str, not_awaited: str) -> None:
+    verdict = Verdict(command=None, answer=answer)
+    assert describe_verdict(verdict, PUBLISH, is_confirming=True, is_amqp010=True) == (awaited,)
+    assert describe_verdict(verdict, PUBLISH, is_amqp010=True) == (not_awaited,)
+
+
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        (Verdict(command=None, answer=Answer.NACK), "refused with message.reject"),
-        (Verdict(command=None, answer=Answer.RETURN), "returned"),
         (Verdict(command=None, close=Close(Scope.CHANNEL, 403, "no")), "refused: execution.exception 403 no"),
         (Verdict(command=None, close=Close(Scope.CHANNEL, 311, "no")), "refused: execution.exception 506 no"),
         (Verdict(command=None, close=Close(Scope.CONNECTION, 403, "no")), "refused: connection.close 320 no"),

@@ -1,6 +1,6 @@
 """What the peers agree on."""
 
-from amqproxy.amqp010.controls import ConnectionSecureOk, ConnectionTune, ConnectionTuneOk
+from amqproxy.amqp010.controls import ConnectionSecureOk, ConnectionStartOk, ConnectionTune, ConnectionTuneOk
 from amqproxy.amqp010.wire import Map
 from amqproxy.taps.amqp010_trace.handshake import AMQP010Handshake
 from tests.taps.amqp010_trace.traced import START
@@ -27,3 +27,12 @@ def test_the_last_answer_of_the_client_is_known() -> None:
     handshake.learn(ConnectionSecureOk(response=b"secret"))
     assert handshake.answered == "connection.secure-ok"
     assert handshake.opened(0).client_properties == dict(Map())
+
+
+def test_a_user_that_is_named_in_answer_to_a_challenge() -> None:
+    handshake = AMQP010Handshake()
+    handshake.learn(ConnectionStartOk(mechanism="PLAIN"))
+    assert handshake.facts.user is None
+    handshake.learn(ConnectionSecureOk(b"\0me\0secret"))
+    handshake.learn(ConnectionSecureOk(b"more"))
+    assert handshake.opened(5).user == "me"
