@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -264,11 +263,13 @@ def _beginning(file: Path) -> bytes:
 
 def _check_picture(file: Path) -> None:
     """Before a long capture is read: `Failure` where a picture cannot be written, or would replace something else."""
+    from amqproxy.export.output_file import FileExists, OutputFile
+
     try:
         if file.is_file() and _beginning(file) not in (b"", _SVG):
             raise Failure(f"decode: --svg {file} is there already, and no picture of this command")
-        file.parent.stat()
-        if not os.access(file.parent, os.W_OK) and not file.exists():
-            raise Failure(f"decode: --svg {file}: Permission denied")
+        OutputFile(file, replaces=True)
+    except FileExists as error:
+        raise Failure(f"decode: --svg: {error}") from None
     except OSError as error:
         raise Failure(f"decode: --svg {file}: {error.strerror}") from None

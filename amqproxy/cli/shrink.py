@@ -19,6 +19,7 @@ from amqproxy.cli.progress import ERASE, is_terminal
 from amqproxy.cli.target_url import target_of
 
 if TYPE_CHECKING:
+    from amqproxy.export.output_file import OutputFile
     from amqproxy.replay.outcome import OutcomeFilter, ReplayOutcome
     from amqproxy.replay.replayer import Dial
     from amqproxy.replay.shrinking import Shrunk
@@ -73,6 +74,7 @@ def shrink(
 
     from amqproxy import log
     from amqproxy.config import LogConfig
+    from amqproxy.export.output_file import FileExists, OutputFile
     from amqproxy.replay.outcome import OutcomeFilter
     from amqproxy.replay.replayer import DialFailed
     from amqproxy.replay.shrinking import NotTrue
@@ -86,6 +88,10 @@ def shrink(
     except ValueError as error:
         raise Failure(f"shrink: --until: {error}", MISUSED) from None
     target = None if to is None else target_of(to, "shrink: --to")
+    try:
+        file = OutputFile(output, replaces=True)
+    except (FileExists, OSError) as error:
+        raise _not_written(output, error) from None
     steps = _read(captures)
     with log.started(LogConfig(level="error")):
         try:
@@ -98,7 +104,10 @@ def shrink(
             if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt) is None:
                 raise
             raise Failure("shrink: interrupted; nothing was written", INTERRUPTED) from None
-    _write(output, shrunk)
+    try:
+        _write(file, shrunk)
+    except (FileExists, OSError) as error:
+        raise _not_written(output, error) from None
     _print(output, shrunk, json=json)
 
 
@@ -182,17 +191,19 @@ async def _broker(target: Target | None, timeout: float, vhosts: Iterable[str]) 
         await server.close(0)
 
 
-def _write(output: Path, shrunk: Shrunk) -> None:
+def _write(output: OutputFile, shrunk: Shrunk) -> None:
     from amqproxy import __version__
     from amqproxy.replay.traffic_capture import pcapng_of
 
     comment = f"{shrunk.commands} of {shrunk.commands_before} commands, found in {shrunk.replays} replays"
-    try:
-        with output.open("wb") as file:
-            for piece in pcapng_of(shrunk.outcome.traffic, program=f"amqproxy shrink {__version__}", comment=comment):
-                file.write(piece)
-    except OSError as error:
-        raise Failure(f"shrink: {output} cannot be written: {error.strerror}") from None
+    with output as file:
+        for piece in pcapng_of(shrunk.outcome.traffic, program=f"amqproxy shrink {__version__}", comment=comment):
+            file.write(piece)
+
+
+def _not_written(output: Path, error: Exception) -> Failure:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return Failure(f"shrink: {output} cannot be written: {reason}")
 
 
 def _print(output: Path, shrunk: Shrunk, *, json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +19,9 @@ class FileExists(Exception):
 class OutputFile:
     """A file that is written beside its place, and put there when it is complete; what fails leaves nothing.
 
-    Unless it `replaces` what is there, that is a `FileExists`. `OSError` where it cannot be written. A link leads to
-    the file; a device or a pipe is neither replaced nor in the way: it is written to as the data comes.
+    Unless it `replaces` what is there, that is a `FileExists`. `OSError` where it cannot be written: where its
+    directory is what is wrong, as soon as it is named. A link leads to the file; a device or a pipe is neither replaced
+    nor in the way: it is written to as the data comes.
     """
 
     def __init__(self, path: Path, *, replaces: bool = False) -> None:
@@ -28,6 +30,10 @@ class OutputFile:
         self._path = path if self._is_special else path.resolve()
         self._replaces = replaces
         self._check()
+        if not self._is_special:
+            os.stat(os.path.join(self._path.parent, ""))  # noqa: PTH116, PTH118 - of a file in its place, too
+            if not os.access(self._path.parent, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         self._partial = self._path.with_name(f".{os.getpid()}.{self._path.name}"[:_MOST_CHARACTERS] + ".partial")
         self._file: BinaryIO | None = None
 

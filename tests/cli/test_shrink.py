@@ -50,10 +50,14 @@ def test_what_it_cannot_do(amqproxy: Amqproxy, tmp_path: Path) -> None:
         FAILED,
         'amqproxy: shrink: replaying all of it does not make this true: method == "tx.select"\n',
     )
-    code, _, err = amqproxy("shrink", ERROR, "--until", CLOSED, "-o", str(tmp_path / "none" / "small.pcapng"))
-    assert code == FAILED
-    assert "cannot be written" in err
     assert not Path(small).exists()
+
+
+def test_a_file_that_cannot_be_written_is_found_before_any_replay(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "none" / "small.pcapng")
+    for path, reason in ((nowhere, "No such file or directory"), (str(tmp_path), f"{tmp_path} is a directory")):
+        code, _, err = amqproxy("shrink", str(tmp_path / "no.pcap"), "--until", CLOSED, "-o", path)
+        assert (code, err) == (FAILED, f"amqproxy: shrink: {path} cannot be written: {reason}\n")
 
 
 def test_a_capture_without_a_connection(amqproxy: Amqproxy, tmp_path: Path) -> None:

@@ -92,3 +92,10 @@ def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), OutputFile(tmp_path / "none" / "out.csv"):
         pass
+
+
+def test_where_no_file_can_be_is_known_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "none" / "out.csv", tmp_path / "file" / "out.csv"):
+        with pytest.raises(OSError, match=r"No such file|Not a directory"):
+            OutputFile(path)

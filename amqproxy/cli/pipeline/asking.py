@@ -163,8 +163,17 @@ def report(
     master
         Where Spark runs, such as local[*] or spark://HOST:PORT; without it, this process answers, without Spark.
     """
+    from amqproxy.export.output_file import FileExists, OutputFile
     from amqproxy.pipeline.questions.question import DAY
 
+    def not_written(error: Exception) -> Failure:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return Failure(f"pipeline report: --to {to}: {reason}")
+
+    try:
+        file = None if str(to) == "-" else OutputFile(to, replaces=True)
+    except (FileExists, OSError) as error:
+        raise not_written(error) from None
     with _answers("report", tables, master, None) as (reader, answers):
         from amqproxy.pipeline.report import report_page
 
@@ -173,19 +182,16 @@ def report(
             page = list(report_page(answers(asked), asked, tables))
         except ImportError as error:
             raise Failure(f"pipeline report: {error}", MISUSED) from None
-    if str(to) == "-":
+    if file is None:
         sys.stdout.write("".join(page))
         sys.stdout.flush()
         return
-    from amqproxy.export.output_file import FileExists, OutputFile
-
     try:
-        with OutputFile(to, replaces=True) as output:
+        with file as output:
             for piece in page:
                 output.write(piece.encode())
     except (FileExists, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise Failure(f"pipeline report: --to {to}: {reason}") from None
+        raise not_written(error) from None
     print(f"{to}: {_described(asked)}", file=sys.stderr)
 
 
