@@ -2,9 +2,11 @@
 
 import json
 import signal
+import socket
 from pathlib import Path
 
 from amqproxy.amqp010.commands import TxSelect
+from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.cli.failure import FAILED, MISUSED
 from tests.amqp010.recorded import FOLDER
 from tests.cli.outcome import Amqproxy
@@ -43,6 +45,16 @@ def test_until_a_signal_ends_it() -> None:
     assert process.returncode == 0
     assert "(guest) played #0 127.0.0.1:" in out
     assert "queue.declare  (missing)" in out
+
+
+def test_a_client_of_the_other_protocol_is_named() -> None:
+    process = start("mock", CONFIRMS, "--listen", "127.0.0.1:0")
+    with socket.create_connection(("127.0.0.1", port_in(until(process, "listening"))), DEADLINE) as client:
+        client.sendall(HEADER)
+        line = until(process, "refused")
+    assert "the client does not speak AMQP 0-9-1, which is what the recording has" in line
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=DEADLINE)
 
 
 def test_misuse(amqproxy: Amqproxy) -> None:

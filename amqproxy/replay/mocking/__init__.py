@@ -10,6 +10,7 @@
 - `mock_channel`, `mock_connection`: one live client: sans-IO, bytes and the time in, bytes out.
 - `amqp010_server_script`, `amqp010_mock_session`, `amqp010_mock_connection`: the same of 0-10; `scripts` has those of
   either protocol.
+- `later_tasks`: what a connection does at its time, and its deadline.
 - `mock_notes`, `mock_report`: what a client did that differed.
 - `mock_server`: the trio shell.
 

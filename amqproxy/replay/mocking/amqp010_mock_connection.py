@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-from itertools import count
-from typing import NamedTuple
-
 from amqproxy.amqp010 import controls
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
 from amqproxy.amqp010.commands import MessageTransfer
@@ -37,12 +33,12 @@ from amqproxy.replay.mocking.amqp010_server_script import (
     key_of,
 )
 from amqproxy.replay.mocking.cast import Cast, chosen
+from amqproxy.replay.mocking.later_tasks import LaterTasks
 from amqproxy.replay.mocking.live_contents import LiveContents
 from amqproxy.replay.mocking.mock_connection import (
     CLOSING_TIME,
     HANDSHAKE_TIME,
     MAX_HELD,
-    MAX_LATER,
     MockSettings,
 )
 from amqproxy.replay.mocking.mock_notes import MockNotes, is_of_the_run
@@ -61,14 +57,6 @@ NOT_COMPARED = frozenset({"properties.timestamp", "xid"})
 """What each run has its own of."""
 
 
-class _Later(NamedTuple):
-    when: float
-    order: int
-    number: int
-    session: AMQP010MockSession
-    task: Task
-
-
 class AMQP010MockConnection:
     """The server's side of one connection; as `MockConnection`, whose attributes and methods it has."""
 
@@ -80,7 +68,7 @@ class AMQP010MockConnection:
         self.xids: dict[Xid, Xid] = {}
         self.script: AMQP010ServerScript | None = None
         self.output = bytearray()
-        self.is_over = self.is_cut = False
+        self.is_over = self.is_cut = self.is_foreign = False
         self.user = self.client_name = ""
         self.notes = MockNotes()
         self._cast = cast
@@ -91,7 +79,7 @@ class AMQP010MockConnection:
         self._readers: dict[int, AssemblyReader] = {}
         self._held: dict[int, int] = {}
         self._held_size = 0
-        self._deadline: float | None = now + HANDSHAKE_TIME
+        self._later: LaterTasks[Task] = LaterTasks(now + HANDSHAKE_TIME)
         self._now = self._heard_at = self._sent_at = now
         self._heartbeat = 0
         self._has_started = self._is_logged_in = self._is_open = self._is_closing = self._is_finished = False
@@ -100,30 +88,21 @@ class AMQP010MockConnection:
         self._candidates: list[AMQP010ServerScript] = []
         self._sessions: dict[int, AMQP010MockSession] = {}
         self._left: list[SessionScript] = []
-        self._later: list[_Later] = []
-        self._numbers = count()
 
     # --- time
 
     @property
     def wake_at(self) -> float:
-        times = [] if self._deadline is None else [self._deadline]
-        if self._later:
-            times.append(self._later[0].when)
-        if self._heartbeat:
-            times.append(self._now + self._heartbeat / 4)
-        return min(times, default=float("inf"))
+        return self._later.wake_at(self._now, self._heartbeat)
 
     def tick(self, now: float) -> None:
         """Do what is to be done by now."""
         self._now = now
-        if self._deadline is not None and now >= self._deadline:
+        if self._later.is_late(now):
             self._cut()
             return
-        while self._later and self._later[0].when <= now and not self.is_over:
-            due = heapq.heappop(self._later)
-            if not due.session.is_over:
-                due.session.perform(due.task, now)
+        while not self.is_over and self._later.perform_next(now):
+            pass
         for session in self._sessions.values():
             if session.has_news and not session.is_over:
                 session.announce()
@@ -134,9 +113,7 @@ class AMQP010MockConnection:
                 self._send_control(controls.ConnectionHeartbeat())
 
     def later(self, when: float, order: int, session: AMQP010MockSession, task: Task) -> None:
-        if when <= self._now or len(self._later) >= MAX_LATER:
-            when = self._now
-        heapq.heappush(self._later, _Later(when, order, next(self._numbers), session, task))
+        self._later.add(when, order, session, task, self._now)
 
     def take_output(self) -> bytes:
         """What is to be sent now."""
@@ -169,6 +146,10 @@ class AMQP010MockConnection:
     def _greet(self, data: bytes) -> bytes:
         """Take the protocol header; what is behind it."""
         self._header += data
+        if not HEADER.startswith(self._header[: len(HEADER)]):
+            self.output += HEADER
+            self.is_over = self.is_foreign = True
+            return b""
         if len(self._header) < len(HEADER):
             return b""
         self._has_started = True
@@ -212,7 +193,7 @@ class AMQP010MockConnection:
             case controls.ConnectionClose():
                 self._is_closing = True
                 self._send_control(controls.ConnectionCloseOk())
-                self._deadline = self._now + CLOSING_TIME
+                self._later.deadline = self._now + CLOSING_TIME
             case controls.ConnectionCloseOk():
                 self.is_over = True
             case controls.ConnectionHeartbeat():
@@ -266,7 +247,7 @@ class AMQP010MockConnection:
             self._adopt(first)
             self.close_connection(first.refused)
             return
-        self._deadline = None
+        self._later.deadline = None
         self._is_open = True
         self._send_control(controls.ConnectionOpenOk())
         if len(self._candidates) == 1:
@@ -384,7 +365,7 @@ class AMQP010MockConnection:
             self._is_closing = True
             self._later.clear()
             self._send_control(close)
-            self._deadline = self._now + CLOSING_TIME
+            self._later.deadline = self._now + CLOSING_TIME
 
     def _close(self, code: int, text: str) -> None:
         self.close_connection(controls.ConnectionClose(code, cut_reply_text(text)))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
-from itertools import count
 from typing import NamedTuple
 
 from amqproxy.amqp091.commands import Command, CommandReader
@@ -43,6 +41,7 @@ from amqproxy.broker.access.sasl import credentials
 from amqproxy.comparison.difference import Change, DifferenceKind, Place
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.mocking.cast import Cast, chosen
+from amqproxy.replay.mocking.later_tasks import LaterTasks
 from amqproxy.replay.mocking.live_contents import LiveContents
 from amqproxy.replay.mocking.mock_channel import MockChannel, Task
 from amqproxy.replay.mocking.mock_notes import MockNotes, is_of_the_run
@@ -63,9 +62,6 @@ HANDSHAKE_TIME = 10.0
 CLOSING_TIME = 5.0
 """Seconds that a client has to answer a close, and to close the socket then."""
 
-MAX_LATER = 100_000
-"""Answers of one connection that wait for their time; those beyond are sent at once."""
-
 MAX_HELD = 64 << 20
 """Bytes of contents that have not come whole, of one connection; beyond it, 506 closes the connection."""
 
@@ -85,20 +81,12 @@ class MockSettings(NamedTuple):
     is_strict: bool = False
 
 
-class _Later(NamedTuple):
-    when: float
-    order: int
-    number: int
-    channel: MockChannel
-    task: Task
-
-
 class MockConnection:
     """The server's side of one connection.
 
     What is to be sent is in `output`, until it is taken; `wake_at` is when `tick` is to be called, at the latest. The
     socket is to be closed once `is_over`, after all output unless `is_cut`. `notes` are what the client did otherwise
-    than the recorded one.
+    than the recorded one. A client that `is_foreign` speaks another protocol: it gets the header of this one.
     """
 
     def __init__(self, cast: Cast[ServerScript], shared: SharedNames, settings: MockSettings, now: float) -> None:
@@ -106,14 +94,14 @@ class MockConnection:
         self.contents = LiveContents()
         self.script: ServerScript | None = None
         self.output = bytearray()
-        self.is_over = self.is_cut = False
+        self.is_over = self.is_cut = self.is_foreign = False
         self.user = self.client_name = ""
         self.notes = MockNotes()
         self._cast = cast
         self._settings = settings
         self._protocol = Connection()
         self._header = b""
-        self._deadline: float | None = now + HANDSHAKE_TIME
+        self._later: LaterTasks[Task] = LaterTasks(now + HANDSHAKE_TIME)
         self._now = now
         self._readers: dict[int, CommandReader] = {}
         self._held: dict[int, int] = {}
@@ -125,33 +113,23 @@ class MockConnection:
         self._root = MockChannel(0, self, settings.speed)
         self._channels: dict[int, MockChannel] = {}
         self._left: list[ChannelScript] = []
-        self._later: list[_Later] = []
-        self._numbers = count()
         self._is_finished = False
 
     # --- time
 
     @property
     def wake_at(self) -> float:
-        times = [] if self._deadline is None else [self._deadline]
-        if self._later:
-            times.append(self._later[0].when)
-        heartbeat = self._protocol.heartbeat
-        if heartbeat:
-            times.append(self._now + heartbeat / 4)
-        return min(times, default=float("inf"))
+        return self._later.wake_at(self._now, self._protocol.heartbeat)
 
     def tick(self, now: float) -> None:
         """Do what is to be done by now."""
         self._now = now
         protocol = self._protocol
-        if self._deadline is not None and now >= self._deadline:
+        if self._later.is_late(now):
             self._cut()
             return
-        while self._later and self._later[0].when <= now and not self.is_over:
-            due = heapq.heappop(self._later)
-            if not due.channel.is_over:
-                due.channel.perform(due.task, now)
+        while not self.is_over and self._later.perform_next(now):
+            pass
         if protocol.state in HAS_CHANNELS and protocol.heartbeat:
             if protocol.is_silent(CLIENT, now):
                 self._cut()
@@ -159,9 +137,7 @@ class MockConnection:
                 self._write(HEARTBEAT_FRAME)
 
     def later(self, when: float, order: int, channel: MockChannel, task: Task) -> None:
-        if when <= self._now or len(self._later) >= MAX_LATER:
-            when = self._now
-        heapq.heappush(self._later, _Later(when, order, next(self._numbers), channel, task))
+        self._later.add(when, order, channel, task, self._now)
 
     def take_output(self) -> bytes:
         """What is to be sent now."""
@@ -204,7 +180,7 @@ class MockConnection:
         self._header += data
         if not HEADER.startswith(self._header[: len(HEADER)]):
             self.output += HEADER
-            self.is_over = True
+            self.is_over = self.is_foreign = True
             return b""
         if len(self._header) < len(HEADER):
             return b""
@@ -266,7 +242,7 @@ class MockConnection:
                 self._open(method)
             case ConnectionClose():
                 self._send_method(0, ConnectionCloseOk())
-                self._deadline = self._now + CLOSING_TIME
+                self._later.deadline = self._now + CLOSING_TIME
             case ConnectionCloseOk():
                 self.is_over = True
             case _:
@@ -319,7 +295,7 @@ class MockConnection:
             self._adopt(first)
             self._close_with(first.refused)
             return
-        self._deadline = None
+        self._later.deadline = None
         self._send_method(0, ConnectionOpenOk())
         if len(self._candidates) == 1:
             self._adopt(first)
@@ -471,7 +447,7 @@ class MockConnection:
             return
         self._later.clear()
         self._send_method(0, close)
-        self._deadline = self._now + CLOSING_TIME
+        self._later.deadline = self._now + CLOSING_TIME
 
     def hang_up(self) -> None:
         self.is_over = True

@@ -10,6 +10,8 @@ from typing import TypeAlias
 import trio
 
 from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
+from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.config import join_address
 from amqproxy.log import logger
 from amqproxy.replay.mocking.amqp010_mock_connection import AMQP010MockConnection
@@ -48,7 +50,8 @@ AnyMock: TypeAlias = MockConnection | AMQP010MockConnection
 class MockServer:
     """All clients of a mock. `report` is given what each of them did that differed from the recording, at its end.
 
-    The header that a client sends decides which protocol it speaks: an unknown one is answered as by a server of 0-9-1.
+    The header that a client sends decides which protocol it speaks. One that the recording does not have is answered
+    with the header of one that it has, and the connection closed.
     With `is_loop`, the scripts are played any number of times. With `is_once`, the server ends when its first client,
     which got as far as to open a connection, has gone.
     """
@@ -64,6 +67,7 @@ class MockServer:
     ) -> None:
         self._cast = Cast([each for each in scripts if isinstance(each, ServerScript)], is_loop=is_loop)
         self._amqp010_cast = Cast([each for each in scripts if isinstance(each, AMQP010ServerScript)], is_loop=is_loop)
+        self.protocols = {AMQP010 if isinstance(each, AMQP010ServerScript) else AMQP091 for each in scripts}
         self._settings = settings
         self._report = report
         self._is_once = is_once
@@ -122,7 +126,7 @@ class MockServer:
 
     def new_connection(self, header: bytes = b"") -> AnyMock:
         """The server's side for a client that has come, and then sent a protocol header."""
-        if header.startswith(HEADER):
+        if AMQP010 in self.protocols and (header.startswith(HEADER) or AMQP091 not in self.protocols):
             return AMQP010MockConnection(self._amqp010_cast, self._names, self._settings, trio.current_time())
         return MockConnection(self._cast, self._names, self._settings, trio.current_time())
 
@@ -189,11 +193,14 @@ class _Client:
         if data and len(self._header) < len(HEADER) and HEADER.startswith(self._header):
             return None
         header, self._header = self._header, None
-        if header.startswith(HEADER):
-            self._connection = self._server.new_connection(header)
+        self._connection = self._server.new_connection(header)
         return header
 
     def _log_unanswered(self) -> None:
+        if self._connection.is_foreign:
+            known = " or ".join(sorted(self._server.protocols))
+            reason = f"the client does not speak AMQP {known}, which is what the recording has"
+            logger().warning("refused", client=self._name, reason=reason)
         for text in self._connection.notes.unanswered[self._logged :]:
             logger().warning("no answer", client=self._name, reason=text)
         self._logged = len(self._connection.notes.unanswered)

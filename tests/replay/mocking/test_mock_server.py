@@ -7,17 +7,20 @@ import ssl
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pika
 import pika.exceptions
 import pytest
 import trustme
 
+from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, QueueDeclare
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.replay.mocking import mock_server
 from amqproxy.replay.mocking.mock_connection import MockSettings
+from tests.amqp010.recorded import FOLDER
 from tests.real.poll import until
 from tests.replay.mocking.local_mock import LocalMock, local_mock
 from tests.replay.playing import CAPTURES, played, steps_in, texts
@@ -25,6 +28,7 @@ from tests.replay.playing import CAPTURES, played, steps_in, texts
 PLAYED = ["blocked", "channel-error", "confirms", "consume-large", "heartbeats", "kombu-table", "login-refused"]
 PLAYED += ["publish-get-ack", "transactions", "every-type"]
 CONFIRMS = CAPTURES / "confirms.pcapng"
+AMQP010_TX = FOLDER / "brokerj9.2__jms-010-tx.pcapng.gz"
 DEADLINE = 10.0
 
 
@@ -127,11 +131,23 @@ def test_what_was_published_now_is_delivered() -> None:
 # --- hostile clients
 
 
-def test_a_client_that_speaks_something_else() -> None:
-    with local_mock(CONFIRMS) as mock, socket.create_connection(("127.0.0.1", mock.port), DEADLINE) as client:
-        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert client.recv(100) == HEADER
+@pytest.mark.parametrize(
+    ("recordings", "sent", "answer"),
+    [
+        ([CONFIRMS], b"GET / HTTP/1.1\r\n\r\n", HEADER),
+        ([CONFIRMS], AMQP010_HEADER, HEADER),
+        ([AMQP010_TX], HEADER, AMQP010_HEADER),
+        ([AMQP010_TX], b"AMQP\x00\x01\x00\x00", AMQP010_HEADER),
+        ([AMQP010_TX, CONFIRMS], b"AMQP\x00\x01\x00\x00", HEADER),
+    ],
+    ids=["HTTP", "0-10", "0-9-1", "1.0", "1.0 for both"],
+)
+def test_a_client_that_speaks_something_else(recordings: list[Path], sent: bytes, answer: bytes) -> None:
+    with local_mock(*recordings) as mock, socket.create_connection(("127.0.0.1", mock.port), DEADLINE) as client:
+        client.sendall(sent)
+        assert client.recv(100) == answer
         assert client.recv(100) == b""
+    assert mock.reports == []
 
 
 @pytest.mark.parametrize(
