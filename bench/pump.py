@@ -76,7 +76,7 @@ CONFIRMED = Exchange(MESSAGE, [talk.ack()], _connect, partial(talk.answer, confi
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows for bulk, for round trips, for the CPU time of one, and for an idle connection; then before RabbitMQ."""
+    """Rows for an idle connection, for bulk, for round trips, and for the CPU time of one; then before RabbitMQ."""
     with ExitStack() as stack:
         listening = stack.enter_context(peers.listener())
         port = listening.getsockname()[1]
@@ -84,6 +84,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         yield from missing
         two = [each for each in proxies if each.name in (HAPROXY_TWO, TWO)]
         one = [each for each in proxies if each not in two]
+        yield _idle(listening, one)  # before all else: what many connections have used is free for these
         yield from _bulk(listening, proxies, rounds, scale)
 
         beside = [each for each in one if each.name != WITHOUT]
@@ -94,12 +95,14 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
                 yield from _paced_rows(listening, beside, placement, MOST_CONNECTIONS, 1, scale)
             else:  # what it costs without a pump has been seen
                 yield from _round_trips(listening, beside, placement, min(rounds, 5), scale)
-        placements()[0].put(one)
-
-        progress(f"pump: {IDLE} idle connections")
-        idle = {proxy.name: [resident(listening, proxy, IDLE)] for proxy in one if proxy.pid is not None}
-        yield Row(SECTION, "idle connection", "KiB", idle, goal=Goal(6.0, True), less_is_better=True)
     yield from _in_front(min(rounds, 3), scale)
+
+
+def _idle(listening: socket.socket, proxies: list[Proxy]) -> Row:
+    """Memory of a connection, with processes that have had none yet."""
+    progress(f"pump: {IDLE} idle connections")
+    figures = {proxy.name: [resident(listening, proxy, IDLE)] for proxy in proxies if proxy.pid is not None}
+    return Row(SECTION, "idle connection", "KiB", figures, goal=Goal(6.0, True), less_is_better=True)
 
 
 def _round_trips(
