@@ -29,6 +29,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # Every module that may be compiled, in pure Python mode.
 COMPILED = (
+    "amqproxy/byte_access.py",
     "amqproxy/decode_cache.py",
     "amqproxy/struct_slots.py",
     "amqproxy/amqp010/sequence.py",
@@ -72,7 +73,6 @@ COMPILED = (
     "amqproxy/broker/unsent_bytes.py",
     "amqproxy/broker/vhost.py",
     "amqproxy/broker/work.py",
-    "amqproxy/capture/byte_access.py",
     "amqproxy/capture/frame_cuts.py",
     "amqproxy/capture/decode.py",
     "amqproxy/capture/frame_resync.py",
@@ -110,6 +110,7 @@ COMPILED = (
     "amqproxy/taps/metering/message_run.py",
     "amqproxy/taps/metering/message_meter.py",
     "amqproxy/taps/metering/open_transfers.py",
+    "amqproxy/taps/metering/amqp010_message_run.py",
     "amqproxy/taps/metering/amqp010_meter.py",
 )
 

@@ -40,8 +40,8 @@ output, `preflight` looks before a start at what a config needs, `reload` applie
 up in one nursery, and `cli` is the command.
 
 `malloc_trim` gives free memory back to the system, `exception_frames` has kept exceptions keep nothing else;
-`decode_cache` knows again what was decoded before, and `struct_slots` where the fields of structs are, for `amqp091`
-and `amqp010`.
+`decode_cache` knows again what was decoded before, `struct_slots` where the fields of structs are, for `amqp091` and
+`amqp010`, and `byte_access` reads and writes numbers in bytes, for all that is compiled.
 
 `_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
 """

@@ -4,6 +4,7 @@ cimport cython
 from libc.string cimport memcmp
 
 from amqproxy.amqp091.wire cimport StructDecoder
+from amqproxy.byte_access cimport long_long_at
 from amqproxy.decode_cache cimport DecodeCache
 
 

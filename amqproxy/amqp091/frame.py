@@ -19,6 +19,9 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
+if not cython.compiled:
+    from amqproxy.byte_access import long_long_at
+
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE
 OVERHEAD = 8
@@ -66,25 +69,6 @@ def encode_method(channel: int, method: Method) -> bytes:
 
 
 HEARTBEAT_FRAME = encode_frame(HEARTBEAT, 0, b"")
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """The unsigned number in eight bytes: compilers make one load of it."""
-    if not cython.compiled:
-        return int.from_bytes(p[at : at + 8])
-    return (
-        cython.cast(cython.ulonglong, p[at]) << 56
-        | cython.cast(cython.ulonglong, p[at + 1]) << 48
-        | cython.cast(cython.ulonglong, p[at + 2]) << 40
-        | cython.cast(cython.ulonglong, p[at + 3]) << 32
-        | cython.cast(cython.ulonglong, p[at + 4]) << 24
-        | cython.cast(cython.ulonglong, p[at + 5]) << 16
-        | cython.cast(cython.ulonglong, p[at + 6]) << 8
-        | cython.cast(cython.ulonglong, p[at + 7])
-    )
 
 
 @cython.cfunc
@@ -189,7 +173,7 @@ class Frame:
     def long_long_at(self, place: cython.Py_ssize_t) -> cython.ulonglong:
         """The unsigned number in the eight bytes at `place`, which must be there."""
         p: cython.p_const_uchar = self._buffer
-        return _long_long(p, self._start + place)
+        return long_long_at(p, self._start + place)
 
     def byte_at(self, place: cython.Py_ssize_t) -> cython.int:
         """The byte at `place`, which must be there."""
@@ -235,7 +219,7 @@ class Frame:
         if self._end - self._start < 19 + 1:
             return 0
         p: cython.p_const_uchar = self._buffer
-        return _long_long(p, self._start + 11)
+        return long_long_at(p, self._start + 11)
 
     @cython.cfunc
     def _decode_method(self) -> object:
@@ -277,7 +261,7 @@ class Frame:
             self._place(error)
             raise
         self._decoded = _CONTENT_HEADER._of_four(
-            _long_long(p, start + 11),
+            long_long_at(p, start + 11),
             properties,
             p[start + 7] << 8 | p[start + 8],
             p[start + 9] << 8 | p[start + 10],

@@ -21,6 +21,9 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
+if not cython.compiled:
+    from amqproxy.byte_access import long_at, long_long_at
+
 MAX_FRAME = 512 * 1024 * 1024
 """The largest frame taken where peers agreed on no limit: no broker takes a larger message."""
 
@@ -58,40 +61,6 @@ _TRAITS = cython.declare(bytes, bytes([cls.carries_content + _TURNS.get(cls.name
 _INDEX_OF = cython.declare(bytes, index_table())
 
 _NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEARTBEAT: "heartbeat"}
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.longlong:
-    """The unsigned number in four bytes: compilers make one load of it."""
-    if not cython.compiled:
-        return int.from_bytes(p[at : at + 4])
-    return (
-        cython.cast(cython.ulonglong, p[at]) << 24
-        | cython.cast(cython.ulonglong, p[at + 1]) << 16
-        | cython.cast(cython.ulonglong, p[at + 2]) << 8
-        | cython.cast(cython.ulonglong, p[at + 3])
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """The unsigned number in eight bytes, as in `frame`: C inlines only what is in the same module."""
-    if not cython.compiled:
-        return int.from_bytes(p[at : at + 8])
-    return (
-        cython.cast(cython.ulonglong, p[at]) << 56
-        | cython.cast(cython.ulonglong, p[at + 1]) << 48
-        | cython.cast(cython.ulonglong, p[at + 2]) << 40
-        | cython.cast(cython.ulonglong, p[at + 3]) << 32
-        | cython.cast(cython.ulonglong, p[at + 4]) << 24
-        | cython.cast(cython.ulonglong, p[at + 5]) << 16
-        | cython.cast(cython.ulonglong, p[at + 6]) << 8
-        | cython.cast(cython.ulonglong, p[at + 7])
-    )
 
 
 @cython.final
@@ -156,7 +125,7 @@ class ContentState:
                 return 2
             if p[position + 7] | (p[position + 8] ^ 60) | p[position + 9] | p[position + 10]:
                 return 3
-            self.remaining = _long_long(p, position + 11)
+            self.remaining = long_long_at(p, position + 11)
             self.expects = _BODY if self.remaining > 0 else _METHOD
             return 0
         if self.expects != _BODY:
@@ -203,7 +172,7 @@ def _is_plain_header(
     i: cython.Py_ssize_t
     if length - at < 7 + 14 + 1 or p[at] != _HEADER or p[at + 1] != p[method + 1] or p[at + 2] != p[method + 2]:
         return False
-    size = _long(p, at + 3)
+    size = long_at(p, at + 3)
     if size < 14 or length - at < size + 8 or p[at + 19] & _HAS_REPLY_TO:
         return False
     if p[at + 19] & _HAS_HEADERS:
@@ -530,7 +499,7 @@ class FrameReader:
                 return position
             kind = p[position]
             channel = (p[position + 1] << 8) | p[position + 2]
-            size = _long(p, position + 3)
+            size = long_at(p, position + 3)
             if size > self._payload_max or (kind != _HEARTBEAT and not 1 <= kind <= 3):
                 self._refuse_head(kind, size, base + position)
                 return position

@@ -19,7 +19,7 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.capture.byte_access import (
+    from amqproxy.byte_access import (
         long_at,
         long_long_at,
         put_bytes,

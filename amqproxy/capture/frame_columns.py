@@ -38,8 +38,8 @@ from amqproxy.taps.record import TYPES, Record, encoded
 from amqproxy.taps.trace.transfers import JMS_TYPE, MILLISECONDS
 
 if not cython.compiled:
+    from amqproxy.byte_access import field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
     from amqproxy.capture.amqp010_json import put_arguments, put_map, put_properties, put_uuid, value_size_at
-    from amqproxy.capture.byte_access import field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
     from amqproxy.capture.json_text import character_size
 
 MAX_ROWS = 1 << 20

@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 
 from amqproxy.amqp010.frame cimport Frame as AMQP010Frame
 from amqproxy.capture.amqp010_json cimport put_arguments, put_properties
-from amqproxy.capture.byte_access cimport (
+from amqproxy.byte_access cimport (
     field_size_at,
     long_at,
     long_long_at,

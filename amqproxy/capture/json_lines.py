@@ -31,8 +31,7 @@ from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt
 
 if not cython.compiled:
-    from amqproxy.capture.amqp010_json import put_arguments, put_properties
-    from amqproxy.capture.byte_access import (
+    from amqproxy.byte_access import (
         field_size_at,
         long_at,
         long_long_at,
@@ -41,6 +40,7 @@ if not cython.compiled:
         put_signed,
         signed_long_long_at,
     )
+    from amqproxy.capture.amqp010_json import put_arguments, put_properties
     from amqproxy.capture.json_text import put_text
 
 MAX_PAYLOAD = 1024 * 1024

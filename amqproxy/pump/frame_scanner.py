@@ -27,27 +27,6 @@ _LARGE = cython.declare(cython.int, LARGE)
 _WRONG = cython.declare(cython.int, WRONG)
 
 
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(p: ConstBytePointer, at: cython.Py_ssize_t) -> cython.longlong:
-    return (
-        cython.cast(cython.ulonglong, p[at]) << 24
-        | cython.cast(cython.ulonglong, p[at + 1]) << 16
-        | cython.cast(cython.ulonglong, p[at + 2]) << 8
-        | cython.cast(cython.ulonglong, p[at + 3])
-    )
-
-
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long_long(p: ConstBytePointer, at: cython.Py_ssize_t) -> cython.ulonglong:
-    return cython.cast(cython.ulonglong, _long(p, at)) << 32 | cython.cast(cython.ulonglong, _long(p, at + 4))
-
-
 @cython.final
 @cython.cclass
 class FrameScanner:
@@ -100,7 +79,7 @@ class FrameScanner:
         bytes_seen: CounterPointer = self._counts.sizes + direction.place * _SLOTS
         while length - position >= 7:
             kind = p[position]
-            size = _long(p, position + 3)
+            size = long_at(p, position + 3)
             whole = size + 8
             if size > direction.payload_max:
                 why = _WRONG
@@ -153,7 +132,7 @@ class FrameScanner:
                     ):
                         why = _WRONG
                         break
-                    put(cython.address(channel.remaining), _long_long(p, position + 11))
+                    put(cython.address(channel.remaining), long_long_at(p, position + 11))
                     put_int(cython.address(channel.expects), _BODY if channel.remaining > 0 else _METHOD)
                     slot = _METHOD_COUNT + channel.index
                 elif kind == _BODY:

@@ -4,8 +4,10 @@ cimport cython
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from amqproxy.byte_access cimport long_at, short_at
 from amqproxy.pump.pumped_connection cimport DirectionPointer, Pumped, PumpedConnection, PumpedDirection, PumpedPointer
 from amqproxy.pump.system_calls cimport BytePointer, CharPointer, ConstBytePointer, load, look, put, store
+from amqproxy.taps.metering.amqp010_message_run cimport AMQP010MessageRun
 from amqproxy.taps.metering.message_run cimport MessageRun
 
 
@@ -19,7 +21,6 @@ cdef struct JournalHead:
     Pumped *connection
     unsigned long long at
     int is_server
-    int is_cut
     unsigned long long size
 
 
@@ -35,8 +36,9 @@ cdef class Journal:
     cdef unsigned long long _end
     cdef unsigned long long _base
     cdef MessageRun _run
+    cdef AMQP010MessageRun _amqp010_run
 
     cdef bint has_room(self) noexcept nogil
-    cdef bint write(self, PumpedDirection *direction, const unsigned char *data, Py_ssize_t size, unsigned long long frames, unsigned long long now) noexcept nogil
+    cdef bint write(self, PumpedDirection *direction, const unsigned char *data, Py_ssize_t size, unsigned long long now) noexcept nogil
     cdef Py_ssize_t _write(self, bint is_server, unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil
-    cdef Py_ssize_t _write_amqp010(self, unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil
+    cdef Py_ssize_t _write_amqp010(self, bint is_server, unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil

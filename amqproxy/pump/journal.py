@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp010.frame import BODY as AMQP010_BODY
 from amqproxy.amqp091.frame import BODY
+from amqproxy.taps.metering.amqp010_message_run import AMQP010MessageRun
 from amqproxy.taps.metering.message_run import MessageRun
 
 try:
@@ -13,21 +14,6 @@ except ImportError:  # a plain run does not need Cython
 
 _BODY = cython.declare(cython.int, BODY)
 _AMQP010_BODY = cython.declare(cython.int, AMQP010_BODY)
-_CUT_ABOVE = cython.declare(cython.ulonglong, 256)
-"""Bytes a frame, on average, above which bodies are left out."""
-
-
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _size_of_frame(p: ConstBytePointer, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    return 8 + (
-        cython.cast(cython.Py_ssize_t, p[at + 3]) << 24
-        | cython.cast(cython.Py_ssize_t, p[at + 4]) << 16
-        | cython.cast(cython.Py_ssize_t, p[at + 5]) << 8
-        | cython.cast(cython.Py_ssize_t, p[at + 6])
-    )
 
 
 @cython.nogil
@@ -47,6 +33,7 @@ class Journal:
     def __init__(self, size: int, largest: int) -> None:
         self._size = size
         self._run = MessageRun()
+        self._amqp010_run = AMQP010MessageRun()
         self._room = 2 * (largest + cython.sizeof(JournalHead) + 32)
         self._bytes = cython.cast(BytePointer, malloc(size))
         if self._bytes == cython.NULL:
@@ -70,12 +57,9 @@ class Journal:
         direction: DirectionPointer,
         data: ConstBytePointer,
         size: cython.Py_ssize_t,
-        frames: cython.ulonglong,
         now: cython.ulonglong,
     ) -> cython.bint:
-        """Write down whole frames that have passed: cut, those of AMQP 0-10 only where they are large. Is it half full
-        after that?
-        """
+        """Write down whole frames that have passed, cut as meters take them. Is it half full after that?"""
         end: cython.ulonglong = self._end
         place: cython.ulonglong
         head: JournalHeadPointer
@@ -98,10 +82,8 @@ class Journal:
         head.at = now
         head.is_server = direction.place
         if cython.cast(PumpedPointer, direction.owner).is_amqp010:
-            head.is_cut = cython.cast(cython.ulonglong, size) > frames * _CUT_ABOVE
-            written = self._write_amqp010(out, data, size) if head.is_cut else _copy(out, data, size)
+            written = self._write_amqp010(direction.place, out, data, size)
         else:
-            head.is_cut = True
             written = self._write(direction.place, out, data, size)
         head.size = written
         end += (cython.sizeof(JournalHead) + written + 7) & ~cython.cast(cython.ulonglong, 7)
@@ -123,7 +105,7 @@ class Journal:
             if end > position:
                 written = self._run.condense(is_server, data, out, written)
             else:
-                end = position + _size_of_frame(data, position)
+                end = position + 8 + long_at(data, position + 3)
                 written += _copy(out + written, data + position, 7 if data[position] == _BODY else end - position)
             position = end
         return written
@@ -131,15 +113,23 @@ class Journal:
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _write_amqp010(self, out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write frames of AMQP 0-10 without bodies, of whose frames there are the first twelve bytes."""
+    def _write_amqp010(
+        self, is_server: cython.bint, out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write frames as an `AMQP010Meter` takes those that are cut: how many bytes that took."""
         position: cython.Py_ssize_t = 0
         written: cython.Py_ssize_t = 0
-        whole: cython.Py_ssize_t
+        end: cython.Py_ssize_t
         while position < size:
-            whole = data[position + 2] << 8 | data[position + 3]
-            written += _copy(out + written, data + position, 12 if data[position + 1] == _AMQP010_BODY else whole)
-            position += whole
+            end = self._amqp010_run.take(is_server, data, position, size)
+            if end > position:
+                written = self._amqp010_run.condense(out, written)
+            else:
+                end = position + short_at(data, position + 2)
+                written += _copy(
+                    out + written, data + position, 12 if data[position + 1] == _AMQP010_BODY else end - position
+                )
+            position = end
         return written
 
     def read(self) -> None:
@@ -173,7 +163,7 @@ class Journal:
                             PyBUF_READ,
                         ),
                         head.at * 1e-9,
-                        head.is_cut != 0,
+                        True,
                     )
             except BaseException as error:  # noqa: BLE001 - raised below
                 failure = error

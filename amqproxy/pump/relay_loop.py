@@ -256,7 +256,6 @@ class RelayLoop:
         sent: cython.longlong = 0
         reason: cython.int = 0
         began: cython.ulonglong
-        frames: cython.ulonglong = direction.frames
         kept: BytePointer
         if not self._journal.has_room():
             return  # it is readable still, when there is
@@ -297,7 +296,7 @@ class RelayLoop:
                     if not reason:
                         self._wait_for_room(direction, began)
             self._latencies.observe(now_ns() - began)
-            if connection.is_metered and self._journal.write(direction, scratch, end, direction.frames - frames, began):
+            if connection.is_metered and self._journal.write(direction, scratch, end, began):
                 self._call()
         left = size - end
         if left or direction.rest_size:

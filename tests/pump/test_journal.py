@@ -14,6 +14,7 @@ from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
 from amqproxy.pump.pumps import are_available
+from amqproxy.taps.metering.amqp010_message_run import RUN as AMQP010_RUN
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metering.message_run import RUN
@@ -143,16 +144,17 @@ def test_all_is_noted_though_one_fails() -> None:
         wire.close()
 
 
-def test_large_bodies_of_amqp_0_10_are_left_out() -> None:
-    noted: list[tuple[bytes, bool]] = []
-    wire = AMQP010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: noted.append((bytes(data), is_cut)))
+def test_messages_of_amqp_0_10_are_counted_and_bodies_left_out() -> None:
+    noted: list[bytes] = []
+    wire = AMQP010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
     wire.hand_over()
-    small, large = transfer(b"x" * 99), transfer(b"x" * 9000)
-    for data in (small, large):
+    whole, parts = transfer(b"x" * 99), transfer(b"x" * 9000)
+    for data in (whole * 3, parts):
         wire.client.send(data)
         wire.settle()
-    cut = b"".join(frame[:12] if frame[1] == 3 else frame for frame in frames_of(large))
-    assert noted == [(small, False), (cut, True)]
+    run = struct.pack(">BBHHHIIIB", AMQP010_RUN, 0, 21, 0, 1, 0, 3, 99, 0)
+    cut = b"".join(frame[:12] if frame[1] == 3 else frame for frame in frames_of(parts))
+    assert noted == [run, cut]
     wire.close()
 
 

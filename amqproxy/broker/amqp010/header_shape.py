@@ -12,6 +12,9 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
+if not cython.compiled:
+    from amqproxy.byte_access import long_long_at, put_number
+
 PARTS = 5
 """There are four places at most, and what is before, between and behind them."""
 
@@ -42,27 +45,6 @@ def is_alike(
     if not cython.compiled:
         return p[at : at + size] == q[to : to + size]
     return memcmp(p + at, q + to, size) == 0  # type: ignore[name-defined, operator, no-any-return]  # noqa: F821
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _number(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """A number of 8 bytes."""
-    number: cython.ulonglong = 0
-    i: cython.int
-    for i in range(_NUMBER):
-        number = number << 8 | p[at + i]
-    return number
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put_number(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.ulonglong) -> cython.void:
-    i: cython.int
-    for i in range(_NUMBER):
-        out[at + i] = (number >> (56 - 8 * i)) & 0xFF
 
 
 @cython.cfunc
@@ -139,13 +121,13 @@ class HeaderShape:
         """Is there a timestamp that is translated as the template's was?"""
         time: cython.ulonglong
         if self._milliseconds_at >= 0:
-            time = _number(p, start + self._milliseconds_at)
+            time = long_long_at(p, start + self._milliseconds_at)
             if time > _MOST:
                 return False
             if self._seconds_to >= 0 and (time % 1000 == 0) != (self._milliseconds_to < 0):
                 return False  # there are milliseconds where 0-9-1 has no room, or none
         else:
-            time = _number(p, start + self._seconds_at)
+            time = long_long_at(p, start + self._seconds_at)
             if time > _MOST_SECONDS:
                 return False
             time *= 1000
@@ -162,19 +144,19 @@ class HeaderShape:
         out: cython.p_uchar = self._made
         time: cython.ulonglong
         if self._size_to >= 0:
-            _put_number(out, self._size_to, body_size)
+            put_number(out, self._size_to, body_size, 8)
         if self._id_to >= 0:
             self._put_id(p, start + self._id_at, out)
         if self._milliseconds_at >= 0:
-            time = _number(p, start + self._milliseconds_at)
+            time = long_long_at(p, start + self._milliseconds_at)
         elif self._seconds_at >= 0:
-            time = _number(p, start + self._seconds_at) * 1000
+            time = long_long_at(p, start + self._seconds_at) * 1000
         else:
             time = 0
         if self._milliseconds_to >= 0:
-            _put_number(out, self._milliseconds_to, time)
+            put_number(out, self._milliseconds_to, time, 8)
         if self._seconds_to >= 0:
-            _put_number(out, self._seconds_to, time // 1000)
+            put_number(out, self._seconds_to, time // 1000, 8)
         self._last = bytes(self._made)
         self._size = body_size
         return self._last

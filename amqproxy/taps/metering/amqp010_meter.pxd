@@ -3,6 +3,10 @@
 cimport cython
 
 from amqproxy.amqp010.command_numbering cimport CommandNumbering
+from amqproxy.byte_access cimport long_at, short_at
+from amqproxy.taps.metering.amqp010_message_run cimport (
+    AMQP010MessageRun, arguments_at, may_be_redelivered, needs_no_acceptance,
+)
 from amqproxy.taps.metering.distribution cimport Distribution
 from amqproxy.taps.metering.message_counts cimport MessageCounts
 from amqproxy.taps.metering.open_transfers cimport OpenTransfers
@@ -36,6 +40,7 @@ cdef class AttachmentMeter:
 @cython.final
 cdef class AMQP010Meter:
     cdef MessageCounts _counts
+    cdef AMQP010MessageRun _run
     cdef dict _sessions
     cdef dict _asked
     cdef AttachmentMeter _recent
@@ -60,7 +65,7 @@ cdef class AMQP010Meter:
         Py_ssize_t end,
         double now,
     )
-    cdef Py_ssize_t _take_run(
+    cdef Py_ssize_t _take_runs(
         self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length, double now, bint is_cut
     ) except -1
     cdef object _note_transfers(self, bint is_server, int channel, long long count, bint is_accepted, double now)

@@ -43,13 +43,13 @@ from amqproxy.amqp010.frame import (
     COMMAND,
     COMMAND_TRACK,
     CONTROL,
-    HEADER,
     OVERHEAD,
     decode_header,
     decode_method,
     index_table,
 )
 from amqproxy.amqp010.methods import BY_INDEX, Method
+from amqproxy.taps.metering.amqp010_message_run import AMQP010MessageRun
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.open_requests import OpenRequests
@@ -60,6 +60,10 @@ try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
+
+if not cython.compiled:
+    from amqproxy.byte_access import long_at, short_at
+    from amqproxy.taps.metering.amqp010_message_run import arguments_at, may_be_redelivered, needs_no_acceptance
 
 MAX_REQUESTS = 4096
 """Requests of a connection whose replies are waited for; others are not measured."""
@@ -78,7 +82,6 @@ _MASK = cython.declare(cython.longlong, 0xFFFF_FFFF)
 _CONTROL = cython.declare(cython.int, CONTROL)
 _COMMAND = cython.declare(cython.int, COMMAND)
 _COMMAND_TRACK = cython.declare(cython.int, COMMAND_TRACK)
-_HEADER = cython.declare(cython.int, HEADER)
 _BODY = cython.declare(cython.int, BODY)
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _INDEX_OF = cython.declare(bytes, index_table())
@@ -87,10 +90,8 @@ _SEGMENTS = cython.declare(bytes, bytes([cls.segment for cls in BY_INDEX]))
 _TRANSFER = cython.declare(cython.int, MessageTransfer.index)
 _ACCEPT = cython.declare(cython.int, MessageAccept.index)
 _REJECT = cython.declare(cython.int, MessageReject.index)
-_RELEASE = cython.declare(cython.int, MessageRelease.index)
 _COMPLETED = cython.declare(cython.int, SessionCompleted.index)
 _RESULT = cython.declare(cython.int, ExecutionResult.index)
-_NO_ACCEPTANCE = cython.declare(cython.int, AcceptMode.NONE)
 _UNROUTABLE = cython.declare(cython.int, RejectCode.UNROUTABLE)
 _IMMEDIATE = cython.declare(cython.int, RejectCode.IMMEDIATE)
 
@@ -167,62 +168,6 @@ class SendingPeer:
 
 
 @cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _short(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-    return p[at] << 8 | p[at + 1]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.longlong:
-    return cython.cast(cython.longlong, p[at]) << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _are_alike(
-    p: cython.p_const_uchar, one: cython.Py_ssize_t, other: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.bint:
-    """Are so many bytes the same at two places?"""
-    if not cython.compiled:
-        return p[one : one + size] == p[other : other + size]
-    i: cython.Py_ssize_t
-    for i in range(size):  # noqa: SIM110 - C has no generators
-        if p[one + i] != p[other + i]:
-            return False
-    return True
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _arguments_at(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where the packing flags of a command are that begins at a place; -1 where it is malformed."""
-    return at + 4 if end - at >= 6 and p[at + 2] == 1 and p[at + 3] <= 1 else -1
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _is_accepted(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether the message.transfer between two places need not be accepted; not if it is malformed."""
-    present: cython.int
-    mode: cython.int = -1
-    at = _arguments_at(p, at, end)
-    if at < 0:
-        return False
-    present = p[at] | p[at + 1] << 8
-    at += 2
-    if present & 1 and at < end:  # its destination
-        at += 1 + p[at]
-    if present & 2 and at < end:
-        mode = p[at]
-    at += (present >> 1 & 1) + (present >> 2 & 1)
-    return mode == _NO_ACCEPTANCE and present < 8 and at == end
-
-
-@cython.cfunc
 @cython.exceptval(check=False)
 def _set_at(
     p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.int
@@ -233,7 +178,7 @@ def _set_at(
     """
     found: cython.Py_ssize_t = 0
     present: cython.int
-    at = at + 2 if index == _COMPLETED else _arguments_at(p, at, end)
+    at = at + 2 if index == _COMPLETED else arguments_at(p, at, end)
     if at < 0 or end - at < 2:
         return -1
     present = p[at] | p[at + 1] << 8
@@ -241,10 +186,10 @@ def _set_at(
         return -1
     at += 2
     if present & 1:
-        if end - at < 2 or _short(p, at) & 7:
+        if end - at < 2 or short_at(p, at) & 7:
             return -1
         found = at
-        at += 2 + _short(p, at)
+        at += 2 + short_at(p, at)
     if index == _REJECT:
         at += present & 2  # its code, of two bytes
         if present & 4:
@@ -261,30 +206,15 @@ def _reject_code(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
     present: cython.int = p[at + 4]
     at += 6
     if present & 1:
-        at += 2 + _short(p, at)
-    return _short(p, at) if present & 2 else -1
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _may_be_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether the flags of the delivery-properties in a header have the bit; malformed ones may be anything."""
-    size: cython.longlong
-    while end - at >= 8:
-        size = _long(p, at)
-        if p[at + 4] == 4 and p[at + 5] == 1:
-            return p[at + 6] & 4 != 0
-        if size > end - at - 4:
-            return False
-        at += 4 + size
-    return False
+        at += 2 + short_at(p, at)
+    return short_at(p, at) if present & 2 else -1
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _is_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
     """Whether a header says so; it is decoded only where it may."""
-    if not _may_be_redelivered(p, at, end):
+    if not may_be_redelivered(p, at, end):
         return False
     try:
         properties = decode_header(bytes(p[at:end]), 0, end - at).delivery
@@ -352,6 +282,7 @@ class AMQP010Meter:
 
     def __init__(self, counts: MessageCounts) -> None:
         self._counts = counts
+        self._run = AMQP010MessageRun()
         self._sessions: dict[int, AttachmentMeter] = {}
         self._asked: dict[int, tuple[str, float]] = {}
         self._recent: AttachmentMeter | None = None
@@ -370,7 +301,8 @@ class AMQP010Meter:
         self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
     ) -> None:
         """Take whole frames: of the server, or of the client. Where they are cut, of a body there are only the first
-        twelve bytes of its frame. `ValueError` where they are not whole.
+        twelve bytes of its frame, and an `AMQP010MessageRun` may stand for messages. `ValueError` where they are not
+        whole.
         """
         length: cython.Py_ssize_t = len(data)
         if not length:
@@ -393,17 +325,17 @@ class AMQP010Meter:
         channel: cython.int
         number: cython.longlong
         while position < length:
-            end = self._take_run(is_server, p, position, length, now, is_cut)
+            end = self._take_runs(is_server, p, position, length, now, is_cut)
             if end > position:
                 position = end
                 continue
-            size = _short(p, position + 2) if length - position >= _OVERHEAD else 0
+            size = short_at(p, position + 2) if length - position >= _OVERHEAD else 0
             kind = p[position + 1] if size else 0
             end = position + (_OVERHEAD if is_cut and kind == _BODY else size)
             if size < _OVERHEAD or end > length:
                 raise ValueError(f"frames that are not whole, {position} bytes into {length}")
             flags = p[position]
-            channel = _short(p, position + 6)
+            channel = short_at(p, position + 6)
             if kind > _COMMAND:
                 numbers.pass_frame(channel, kind, flags)
                 self._take_content(is_server, channel, kind, flags, p, position, size, now)
@@ -411,7 +343,7 @@ class AMQP010Meter:
                 continue
             index = -1
             if flags & 2 and size >= _OVERHEAD + 2:
-                index = index_of[_short(p, position + 12)]
+                index = index_of[short_at(p, position + 12)]
                 if index == 255 or segments[index] != kind:
                     index = -1
             if p[position + 5] == _COMMAND_TRACK:
@@ -501,7 +433,7 @@ class AMQP010Meter:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _take_run(
+    def _take_runs(
         self,
         is_server: cython.bint,
         p: cython.p_const_uchar,
@@ -510,70 +442,25 @@ class AMQP010Meter:
         now: cython.double,
         is_cut: cython.bint,
     ) -> cython.Py_ssize_t:
-        """Take the transfers that begin at a place, those of a server with the same arguments; the place behind them.
-
-        Each has a header, in one frame, and at most one frame of body. None of them has come before.
-        """
-        start: cython.Py_ssize_t = at
-        header: cython.Py_ssize_t
-        end: cython.Py_ssize_t
-        count: cython.longlong = 0
-        size: cython.longlong
-        last_size: cython.longlong = 0
-        alike: cython.longlong = 0
+        """Take the transfers that begin at a place; the place behind them."""
+        run = self._run
         sizes: Distribution = self._counts.delivered_bytes if is_server else self._counts.published_bytes
-        while (
-            length - at >= _OVERHEAD + 2
-            and p[at] == 0x0B
-            and p[at + 1] == _COMMAND
-            and p[at + 12] == 0x04
-            and p[at + 13] == 0x01
-            and p[at + 5] == _COMMAND_TRACK
-        ):
-            header = at + _short(p, at + 2)
-            if header < at + _OVERHEAD + 2 or length - header < _OVERHEAD or p[header + 1] != _HEADER:
-                break
-            end = header + _short(p, header + 2)
-            if end < header + _OVERHEAD or end > length or not _are_alike(p, start + 6, header + 6, 2):
-                break
-            if is_server and _may_be_redelivered(p, header + _OVERHEAD, end):
-                break
-            size = 0
-            if p[header] == 3:
-                if length - end < _OVERHEAD or p[end] != 7 or p[end + 1] != _BODY:
-                    break
-                size = _short(p, end + 2) - _OVERHEAD
-                if size < 0 or not _are_alike(p, start + 6, end + 6, 2):
-                    break
-                end += _OVERHEAD if is_cut else _OVERHEAD + size
-                if end > length:
-                    break
-            elif p[header] != 7:
-                break
-            # Their channel, and with a server, all that follows.
-            if count and not _are_alike(p, start + 6, at + 6, 2):
-                break
-            if count and is_server and not _is_same_transfer(p, start, at, header):
-                break
-            if size != last_size and alike:
-                sizes.observe(last_size, alike)
-                alike = 0
-            last_size = size
-            alike += 1
-            count += 1
+        channel: cython.int = 0
+        is_accepted: cython.bint = False
+        count: cython.longlong = 0
+        end: cython.Py_ssize_t
+        while True:
+            end = run.restore(p, at, length) if is_cut else run.take(is_server, p, at, length)
+            if count and (end == at or run.channel != channel or run.is_accepted != is_accepted):
+                self._note_transfers(is_server, channel, count, is_accepted, now)
+                count = 0
+            if end == at:
+                return at
+            sizes.observe(run.size, run.count)
+            channel = run.channel
+            is_accepted = run.is_accepted
+            count += run.count
             at = end
-        if count == 0:
-            return at
-        sizes.observe(last_size, alike)
-        header = start + _short(p, start + 2)
-        self._note_transfers(
-            is_server,
-            _short(p, start + 6),
-            count,
-            is_server and _is_accepted(p, start + _OVERHEAD, header),
-            now,
-        )
-        return at
 
     @cython.cfunc
     def _note_transfers(
@@ -686,7 +573,7 @@ class AMQP010Meter:
             peer.is_under_way = True
             peer.size = 0
             peer.is_redelivered = False
-            peer.is_accepted = is_server and flags & 3 == 3 and _is_accepted(p, at, end)
+            peer.is_accepted = is_server and flags & 3 == 3 and needs_no_acceptance(p, at, end)
             if flags & 5 == 5:
                 self._finish(is_server, session, peer, now)
             return None
@@ -732,11 +619,11 @@ class AMQP010Meter:
         end: cython.Py_ssize_t
         if at <= 0:
             return None
-        end = at + 2 + _short(p, at)
+        end = at + 2 + short_at(p, at)
         at += 2
         while at < end:
-            last = _position_of(_long(p, at + 4), session._client.last)
-            first = last - ((_long(p, at + 4) - _long(p, at)) & _MASK)
+            last = _position_of(long_at(p, at + 4), session._client.last)
+            first = last - ((long_at(p, at + 4) - long_at(p, at)) & _MASK)
             self._confirm(session, _CONFIRMED, first, last, now)
             self._answer(session, first, last, now)
             at += 8
@@ -769,11 +656,11 @@ class AMQP010Meter:
                 code = _reject_code(p, at)
         else:
             outcome = _ACKED if index == _ACCEPT else _REJECTED if index == _REJECT else _REQUEUED
-        end = place + 2 + _short(p, place)
+        end = place + 2 + short_at(p, place)
         place += 2
         while place < end:
-            last = _position_of(_long(p, place + 4), peer.last)
-            first = last - ((_long(p, place + 4) - _long(p, place)) & _MASK)
+            last = _position_of(long_at(p, place + 4), peer.last)
+            first = last - ((long_at(p, place + 4) - long_at(p, place)) & _MASK)
             if is_server:
                 count = self._confirm(session, outcome, first, last, now)
                 if code == _UNROUTABLE or code == _IMMEDIATE:  # noqa: SIM109 - C has no tuples
@@ -868,13 +755,3 @@ class AMQP010Meter:
         counts._values[_UNTIMED] += opened.untimed - untimed
         counts._values[gauge] += opened.count - before
         return settled
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _is_same_transfer(
-    p: cython.p_const_uchar, one: cython.Py_ssize_t, other: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.bint:
-    """Has a message.transfer the arguments of another one?"""
-    size: cython.Py_ssize_t = end - other
-    return _short(p, one + 2) == size and _are_alike(p, one + _OVERHEAD, other + _OVERHEAD, size - _OVERHEAD)

@@ -18,6 +18,9 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
+if not cython.compiled:
+    from amqproxy.byte_access import long_at, long_long_at, short_at
+
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)
 _BODY = cython.declare(cython.int, BODY)
@@ -41,39 +44,6 @@ _AUTO_ACKED = cython.declare(cython.int, Count.AUTO_ACKED)
 _ACKED = cython.declare(cython.int, Count.ACKED)
 _REJECTED = cython.declare(cython.int, Count.REJECTED)
 _REQUEUED = cython.declare(cython.int, Count.REQUEUED)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """The unsigned number in eight bytes, as in `frame`: C inlines only what is in the same module."""
-    if not cython.compiled:
-        return int.from_bytes(p[at : at + 8])
-    return (
-        cython.cast(cython.ulonglong, p[at]) << 56
-        | cython.cast(cython.ulonglong, p[at + 1]) << 48
-        | cython.cast(cython.ulonglong, p[at + 2]) << 40
-        | cython.cast(cython.ulonglong, p[at + 3]) << 32
-        | cython.cast(cython.ulonglong, p[at + 4]) << 24
-        | cython.cast(cython.ulonglong, p[at + 5]) << 16
-        | cython.cast(cython.ulonglong, p[at + 6]) << 8
-        | cython.cast(cython.ulonglong, p[at + 7])
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _short(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-    return p[at] << 8 | p[at + 1]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
-    return cython.cast(cython.uint, p[at]) << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
 
 
 @cython.cfunc
@@ -158,7 +128,7 @@ class MessageMeter:
             if length - position < 7:
                 self._lose()
                 return
-            end = position + 8 + cython.cast(cython.Py_ssize_t, _long(p, position + 3))
+            end = position + 8 + cython.cast(cython.Py_ssize_t, long_at(p, position + 3))
             if is_cut and p[position] == _BODY:
                 self._take_content(is_server, p, position, end, now_ns)
                 self.frames += 1
@@ -288,7 +258,7 @@ class MessageMeter:
         now_ns: cython.ulonglong,
     ) -> cython.bint:
         """Take a header or a body; False where it cannot be read."""
-        number: cython.int = _short(p, at + 1)
+        number: cython.int = short_at(p, at + 1)
         content: ContentUnderWay | None = self._server_content if is_server else self._client_content
         if content is not None and (content.number != number or not content.method):
             content = self._interleaved.get((is_server, number)) if self._interleaved else None
@@ -297,7 +267,7 @@ class MessageMeter:
         if p[at] == _HEADER:
             if end - at < 8 + 12:
                 return False
-            content.size = content.remaining = _long_long(p, at + 11)
+            content.size = content.remaining = long_long_at(p, at + 11)
         elif cython.cast(cython.ulonglong, end - at - 8) < content.remaining:
             content.remaining -= end - at - 8
         else:
@@ -338,7 +308,7 @@ class MessageMeter:
     ) -> cython.bint:
         """Take a method of the client's; False where it cannot be read."""
         method: cython.int = _basic_method(p, at, end)
-        number: cython.int = _short(p, at + 1)
+        number: cython.int = short_at(p, at + 1)
         tag: cython.ulonglong
         flags: cython.int
         self._begin(False, number, method if method == _PUBLISH else 0)
@@ -351,7 +321,7 @@ class MessageMeter:
         channel = self._channels.of(False, number)
         if channel is None or channel.is_unread:
             return True
-        tag = _long_long(p, at + 11)
+        tag = long_long_at(p, at + 11)
         flags = p[at + 19]
         if method == _ACK:
             channel.settle(tag, flags & 1 != 0, _ACKED, now_ns)
@@ -368,7 +338,7 @@ class MessageMeter:
     ) -> cython.bint:
         """Take a method of the server's; False where it cannot be read."""
         method: cython.int = _basic_method(p, at, end)
-        number: cython.int = _short(p, at + 1)
+        number: cython.int = short_at(p, at + 1)
         if method == _DELIVER:
             return self._begin_delivery(number, p, at, end)
         self._begin(True, number, method if method == _RETURN else 0)
@@ -380,7 +350,7 @@ class MessageMeter:
             return False
         channel = self._channels.of(True, number)
         if channel is not None:
-            channel.confirm(_long_long(p, at + 11), p[at + 19] & 1 != 0, method == _NACK, now_ns)
+            channel.confirm(long_long_at(p, at + 11), p[at + 19] & 1 != 0, method == _NACK, now_ns)
         return True
 
     @cython.cfunc
@@ -396,7 +366,7 @@ class MessageMeter:
             return False
         content = self._begin(True, number, _DELIVER)
         assert content is not None
-        content.tag = _long_long(p, tag_end)
+        content.tag = long_long_at(p, tag_end)
         content.is_redelivered = p[tag_end + 8] & 1 != 0
         channel = self._channels.of(True, number)
         if channel is not None and channel._has_auto_acks:

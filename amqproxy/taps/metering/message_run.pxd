@@ -2,6 +2,8 @@
 
 cimport cython
 
+from amqproxy.byte_access cimport are_alike, long_at, long_long_at, put_number, short_at
+
 
 @cython.final
 cdef class MessageRun:

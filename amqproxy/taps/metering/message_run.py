@@ -9,6 +9,9 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
+if not cython.compiled:
+    from amqproxy.byte_access import are_alike, long_at, long_long_at, put_number, short_at
+
 RUN = 0
 """The kind of the frame that stands for a run; no frame of AMQP has it."""
 
@@ -25,86 +28,21 @@ _DELIVER = cython.declare(cython.int, 60)
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _long_long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """The unsigned number in eight bytes, as in `frame`: C inlines only what is in the same module."""
-    if not cython.compiled:
-        return int.from_bytes(p[at : at + 8])
-    return (
-        cython.cast(cython.ulonglong, p[at]) << 56
-        | cython.cast(cython.ulonglong, p[at + 1]) << 48
-        | cython.cast(cython.ulonglong, p[at + 2]) << 40
-        | cython.cast(cython.ulonglong, p[at + 3]) << 32
-        | cython.cast(cython.ulonglong, p[at + 4]) << 24
-        | cython.cast(cython.ulonglong, p[at + 5]) << 16
-        | cython.cast(cython.ulonglong, p[at + 6]) << 8
-        | cython.cast(cython.ulonglong, p[at + 7])
-    )
-
-
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put(out: cython.p_uchar, at: cython.Py_ssize_t, value: cython.ulonglong, size: cython.int) -> cython.Py_ssize_t:
-    """Write a number in so many bytes; the place behind it."""
-    i: cython.int
-    for i in range(size):
-        out[at + i] = value >> (8 * (size - 1 - i)) & 0xFF
-    return at + size
-
-
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _short(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-    return p[at] << 8 | p[at + 1]
-
-
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
-    return cython.cast(cython.uint, p[at]) << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
-
-
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _are_alike(
-    p: cython.p_const_uchar, one: cython.Py_ssize_t, other: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.bint:
-    """Are so many bytes the same at two places?"""
-    if not cython.compiled:
-        return p[one : one + size] == p[other : other + size]
-    i: cython.Py_ssize_t
-    for i in range(size):  # noqa: SIM110 - C has no generators
-        if p[one + i] != p[other + i]:
-            return False
-    return True
-
-
-@cython.nogil
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _content_end(
     p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t, number: cython.int
 ) -> cython.Py_ssize_t:
     """Where the content that begins at a place ends, if it is there, in at most one body; else 0."""
     end: cython.Py_ssize_t
     size: cython.ulonglong
-    if length - at < 8 + 12 or p[at] != _HEADER or _short(p, at + 1) != number:
+    if length - at < 8 + 12 or p[at] != _HEADER or short_at(p, at + 1) != number:
         return 0
-    end = at + 8 + cython.cast(cython.Py_ssize_t, _long(p, at + 3))
+    end = at + 8 + cython.cast(cython.Py_ssize_t, long_at(p, at + 3))
     if end - at < 8 + 12 or end > length or p[end - 1] != 0xCE:
         return 0
-    size = _long_long(p, at + 11)
+    size = long_long_at(p, at + 11)
     if size == 0:
         return end
-    if length - end < 8 or p[end] != _BODY or _short(p, end + 1) != number or _long(p, end + 3) != size:
+    if length - end < 8 or p[end] != _BODY or short_at(p, end + 1) != number or long_at(p, end + 3) != size:
         return 0
     end += 8 + cython.cast(cython.Py_ssize_t, size)
     return end if end <= length and p[end - 1] == 0xCE else 0
@@ -141,9 +79,9 @@ class MessageRun:
         self.count = 0
         if length - at < 8 + 4:
             return at
-        self.number = _short(p, at + 1)
-        while length - at >= 8 + 4 and p[at] == _METHOD and _short(p, at + 1) == self.number:
-            end = at + 8 + cython.cast(cython.Py_ssize_t, _long(p, at + 3))
+        self.number = short_at(p, at + 1)
+        while length - at >= 8 + 4 and p[at] == _METHOD and short_at(p, at + 1) == self.number:
+            end = at + 8 + cython.cast(cython.Py_ssize_t, long_at(p, at + 3))
             if end - at < 8 + 4 or end > length or p[end - 1] != 0xCE:
                 break
             if p[at + 7] | (p[at + 8] ^ _BASIC) | p[at + 9] | (p[at + 10] ^ method):
@@ -151,7 +89,7 @@ class MessageRun:
             content_end = _content_end(p, end, length, self.number)
             if content_end == 0:
                 break
-            size = _long_long(p, end + 11)
+            size = long_long_at(p, end + 11)
             if self.count and size != self.size:
                 break
             if is_server:
@@ -159,11 +97,11 @@ class MessageRun:
                 if end - tag_end < 8 + 1 + 1:
                     break
                 if self.count == 0:
-                    self.tag = _long_long(p, tag_end)
+                    self.tag = long_long_at(p, tag_end)
                     self.redelivered = 0
                     self._consumer_at = at + 12
                     self._consumer_size = p[at + 11]
-                elif _long_long(p, tag_end) != self.tag + self.count or not _are_alike(
+                elif long_long_at(p, tag_end) != self.tag + self.count or not are_alike(
                     p, start + 11, at + 11, tag_end - at - 11
                 ):
                     break
@@ -182,19 +120,19 @@ class MessageRun:
     ) -> cython.Py_ssize_t:
         """Write the run, which was read there, as one frame: the place behind it. It is shorter than any message."""
         i: cython.Py_ssize_t
-        at = _put(out, at, _RUN, 1)
-        at = _put(out, at, self.number, 2)
-        at = _put(out, at, 33 + self._consumer_size if is_server else 16, 4)
-        at = _put(out, at, self.count, 8)
-        at = _put(out, at, self.size, 8)
+        at = put_number(out, at, _RUN, 1)
+        at = put_number(out, at, self.number, 2)
+        at = put_number(out, at, 33 + self._consumer_size if is_server else 16, 4)
+        at = put_number(out, at, self.count, 8)
+        at = put_number(out, at, self.size, 8)
         if is_server:
-            at = _put(out, at, self.redelivered, 8)
-            at = _put(out, at, self.tag, 8)
-            at = _put(out, at, self._consumer_size, 1)
+            at = put_number(out, at, self.redelivered, 8)
+            at = put_number(out, at, self.tag, 8)
+            at = put_number(out, at, self._consumer_size, 1)
             for i in range(self._consumer_size):
                 out[at + i] = p[self._consumer_at + i]
             at += self._consumer_size
-        return _put(out, at, 0xCE, 1)
+        return put_number(out, at, 0xCE, 1)
 
     @cython.nogil
     @cython.cfunc
@@ -206,16 +144,16 @@ class MessageRun:
         end: cython.Py_ssize_t
         if length - at < 8 + 16 or p[at] != _RUN:
             return at
-        end = at + 8 + cython.cast(cython.Py_ssize_t, _long(p, at + 3))
+        end = at + 8 + cython.cast(cython.Py_ssize_t, long_at(p, at + 3))
         if end > length or (is_server and end - at < 8 + 33):
             return at
-        self.number = _short(p, at + 1)
-        self.count = _long_long(p, at + 7)
-        self.size = _long_long(p, at + 15)
+        self.number = short_at(p, at + 1)
+        self.count = long_long_at(p, at + 7)
+        self.size = long_long_at(p, at + 15)
         self.frames = self.count * (3 if self.size else 2)
         if is_server:
-            self.redelivered = _long_long(p, at + 23)
-            self.tag = _long_long(p, at + 31)
+            self.redelivered = long_long_at(p, at + 23)
+            self.tag = long_long_at(p, at + 31)
             self._consumer_at = at + 40
             self._consumer_size = end - 1 - self._consumer_at
         return end

@@ -12,6 +12,10 @@ except ImportError:
 
 if not cython.compiled:
 
+    def short_at(p: bytes, at: int) -> int:
+        """The unsigned number in two bytes."""
+        return int.from_bytes(p[at : at + 2])
+
     def long_at(p: bytes, at: int) -> int:
         """The unsigned number in four bytes."""
         return int.from_bytes(p[at : at + 4])
@@ -23,6 +27,14 @@ if not cython.compiled:
     def signed_long_long_at(p: bytes, at: int) -> int:
         """The signed number in eight bytes."""
         return int.from_bytes(p[at : at + 8], signed=True)
+
+    def are_alike(p: bytes, one: int, other: int, size: int) -> bool:
+        """Are so many bytes the same at two places?"""
+        return p[one : one + size] == p[other : other + size]
+
+    def put_number(out: bytearray, at: int, number: int, size: int) -> int:
+        """Write an unsigned number in so many bytes; the place behind it."""
+        return put_bytes(out, at, number.to_bytes(size))
 
     def field_size_at(p: bytes, at: int, end: int, code: int) -> int:
         """The bytes of a field of 0-9-1, its length included; -1 where it goes past the end.

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from amqproxy.capture import byte_access
+from amqproxy import byte_access
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +25,16 @@ def plain() -> ModuleType:
 
 def test_numbers(plain: ModuleType) -> None:
     data = b"-" + bytes([0x80, 0, 0, 1, 0, 0, 0, 2])
+    assert plain.short_at(data, 1) == 0x8000
     assert plain.long_at(data, 1) == 0x8000_0001
     assert plain.long_long_at(data, 1) == 0x8000_0001_0000_0002
     assert plain.signed_long_long_at(data, 1) == 0x8000_0001_0000_0002 - (1 << 64)
+
+
+def test_bytes_that_are_alike(plain: ModuleType) -> None:
+    assert plain.are_alike(b"-abcab", 1, 4, 2)
+    assert not plain.are_alike(b"-abcabd", 1, 4, 3)
+    assert plain.are_alike(b"ab", 0, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -55,5 +62,6 @@ def test_what_is_written(plain: ModuleType) -> None:
     at = plain.put_bytes(out, 2, b"ab")
     at = plain.put_digits(out, at, 0)
     at = plain.put_digits(out, at, (1 << 64) - 1)
-    assert plain.put_signed(out, at, -12) == at + 3
-    assert out.strip(b"\0") == b"ab018446744073709551615-12"
+    at = plain.put_signed(out, at, -12)
+    assert plain.put_number(out, at, 0x4142, 3) == at + 3
+    assert out.strip(b"\0") == b"ab018446744073709551615-12\0AB"
