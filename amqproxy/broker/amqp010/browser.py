@@ -34,7 +34,9 @@ INTERVAL = 0.1
 """Seconds between two looks at a queue, at least."""
 
 PAUSE = 20e-6
-"""The same for each message that all browsers of the queue go over to find something new: so they do little else."""
+"""The same for each message that all browsers of the queue of one user go over to find something new: so they do little
+else, and slow no other user's.
+"""
 
 MOST_CHOSEN = 64
 """Messages that a selector chooses in advance."""
@@ -66,7 +68,9 @@ class Browser:
     def __init__(self, session: OwningSession, subscription: Subscription, deliveries: BrowsedDeliveries) -> None:
         self._session = session
         self._subscription = subscription
-        subscription.queue.lookers[self] = None
+        self._of_user = subscription.queue.lookers.setdefault(session.user.name, {})
+        """This one, and those of the same queue and user."""
+        self._of_user[self] = None
         self._deliveries = deliveries
         self._seen: defaultdict[int, CommandIds] = defaultdict(CommandIds)
         """Of each priority, the positions of the messages that were looked at."""
@@ -90,7 +94,7 @@ class Browser:
             self._session.queue_deleted(queue.name)
             return
         self.is_behind = self._send(queue, now)
-        vhost.timed.set(self, now + max(INTERVAL, PAUSE * len(queue.lookers) * (1 + queue.peek_cost)))
+        vhost.timed.set(self, now + max(INTERVAL, PAUSE * len(self._of_user) * (1 + queue.peek_cost)))
         if self.is_behind and not self._is_listed:
             self._is_listed = True
             # In line with all other work, and not before what is timed.
@@ -176,9 +180,13 @@ class Browser:
 
     def end(self) -> None:
         """The subscription is over."""
+        if self.is_over:
+            return
         self.is_over = True
         self.is_behind = False
-        self._subscription.queue.lookers.pop(self, None)
+        del self._of_user[self]
+        if not self._of_user:
+            del self._subscription.queue.lookers[self._session.user.name]
         self._found.clear()
         self._to_choose_from.clear()
         self._session.vhost.timed.set(self, math.inf)

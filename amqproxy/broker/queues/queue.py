@@ -41,7 +41,9 @@ LETTING_GO = 8
 """What it costs of a turn to let a message go, which may be published elsewhere."""
 
 MOST_LOOKERS = 64
-"""What looks for messages is notified of each that comes, up to so many in one queue: that is part of publishing it."""
+"""What looks for messages is notified of each that comes, up to so many of one user in one queue: that is part of
+publishing it.
+"""
 
 _NEVER = NEVER  # these as C sees them
 _UNLIMITED = UNLIMITED
@@ -181,7 +183,8 @@ class Queue:
         self.policy: Mapping[str, Any] = effect.definition
         self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)
         self.consumers: dict[Consumer, None] = {}
-        self.lookers: dict[Looker, None] = {}
+        self.lookers: dict[str, dict[Looker, None]] = {}
+        """By the users whose they are."""
         """What looks for messages in it, and takes no turns."""
         self.unacked = 0
         self.body_bytes = (
@@ -624,10 +627,12 @@ class Queue:
         self._used_at = now
 
     def _notify_lookers(self, now: float) -> None:
-        if len(self.lookers) > MOST_LOOKERS:
-            return  # they look by themselves, too, though later
-        for looker in list(self.lookers):
-            looker.queue_changed(now)
+        for mine in list(self.lookers.values()):
+            if len(mine) > MOST_LOOKERS:
+                continue  # they look by themselves, too, though later
+            self._quantum.left -= len(mine)
+            for looker in list(mine):
+                looker.queue_changed(now)
 
     def unsubscribe(self, consumer: Consumer, now: float) -> None:
         """Remove a consumer; the queue goes with its last one if it is auto-delete."""

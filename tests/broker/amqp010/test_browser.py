@@ -21,9 +21,10 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.properties import DeliveryProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
+from amqproxy.broker.access.users import User
 from amqproxy.broker.amqp010 import browser
 from amqproxy.broker.amqp010.browser import AT_ONCE, INTERVAL
-from amqproxy.broker.broker import Broker
+from amqproxy.broker.broker import EVERYTHING, Broker
 from tests.broker.amqp010.client import INFINITE, Client010, Session010
 
 
@@ -214,6 +215,27 @@ def test_browsers_of_one_user_have_one_place_in_the_line(session: Session010) ->
         for unit in (0, 1):
             session.send(MessageFlow(name, unit, INFINITE))
     assert len(work) <= 2  # and the connection
+
+
+def test_those_of_one_user_do_not_slow_anothers(session: Session010, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser, "LONG", 0)  # looked at only at intervals
+    monkeypatch.setattr(browser, "PAUSE", 1.0)
+    broker = session.client.broker
+    other = User.with_password("other", "secret", ())
+    other.permit("/", EVERYTHING)
+    broker.add_user(other)
+    others = Client010(broker).open(user="other", password="secret").session(1, b"others")
+    for number in range(10):
+        others.subscribe("q", f"b{number}", acquire_mode=1)
+    session.client.now = others.client.now = 1011.0
+    session.client.tick()  # now all of them know of each other
+    session.subscribe("q", "b", acquire_mode=1)
+    session.transfer(b"5")
+    others.got()
+    for now, mine, theirs in ((1012.5, 6, 0), (1021.5, 0, 10)):
+        session.client.now = others.client.now = now
+        session.client.tick()
+        assert (len(session.got()), len(others.got())) == (mine, theirs)
 
 
 def test_what_comes_back_is_shown_once(session: Session010) -> None:

@@ -20,9 +20,10 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.properties import MessageProperties
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
+from amqproxy.broker.access.users import User
 from amqproxy.broker.amqp010 import browser, selecting_consumer
 from amqproxy.broker.amqp010.browser import INTERVAL, LONG
-from amqproxy.broker.broker import Broker
+from amqproxy.broker.broker import EVERYTHING, Broker
 from amqproxy.broker.queues import queue
 from amqproxy.broker.queues.queue import Place, Queue
 from amqproxy.broker.work import Quantum
@@ -267,6 +268,21 @@ def test_publishing_notifies_few_of_those_that_look(session: Session010, monkeyp
     assert session.got() == []
     look(session, INTERVAL)
     assert session.got() == [b"red 0", b"red 0"]
+
+
+def test_as_many_of_one_user_as_of_another(session: Session010, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "MOST_LOOKERS", 1)
+    broker = session.client.broker
+    other = User.with_password("other", "secret", ())
+    other.permit("/", EVERYTHING)
+    broker.add_user(other)
+    others = Client010(broker).open(user="other", password="secret").session(1, b"others")
+    others.subscribe("q", "a", acquire_mode=1)
+    others.subscribe("q", "b", acquire_mode=1)
+    session.subscribe("q", "c", acquire_mode=1)
+    send(session, "red")
+    look(session)
+    assert (session.got(), others.got()) == ([b"red 0"], [])
 
 
 @pytest.mark.parametrize("kind", ["quorum", "stream"])
