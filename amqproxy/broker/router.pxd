@@ -3,6 +3,7 @@
 cimport cython
 
 from amqproxy.broker.message cimport Message
+from amqproxy.broker.work cimport Quantum
 
 
 @cython.final
@@ -18,6 +19,7 @@ cdef class Router:
     cdef object _exchanges
     cdef object _queues
     cdef object _delayed
+    cdef Quantum _quantum
     cdef dict _routes
 
     cpdef Route route(self, object exchange, Message message, double now)

@@ -8,6 +8,7 @@ from amqproxy.broker.exchanges.delayed_messages import DelayedMessages
 from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.work import Quantum
 
 try:
     import cython
@@ -16,6 +17,10 @@ except ImportError:  # a plain run does not need Cython
 
 MAX_ROUTES = 65_536
 """Routes cached for one virtual host; above this, all are dropped and found again."""
+
+
+VISITED = 2
+"""Places that are gone over to find a route, for what one operation costs."""
 
 
 class Route:
@@ -39,14 +44,15 @@ class Route:
 class Router:
     """The routes among the `exchanges` and `queues` of a virtual host, which are theirs to change: then `forget`."""
 
-    __slots__ = ("_delayed", "_exchanges", "_queues", "_routes")
+    __slots__ = ("_delayed", "_exchanges", "_quantum", "_queues", "_routes")
 
     def __init__(
-        self, exchanges: Mapping[str, Exchange], queues: Mapping[str, Queue], delayed: DelayedMessages
+        self, exchanges: Mapping[str, Exchange], queues: Mapping[str, Queue], delayed: DelayedMessages, quantum: Quantum
     ) -> None:
         self._exchanges = exchanges
         self._queues = queues
         self._delayed = delayed
+        self._quantum = quantum
         self._routes: dict[tuple[str, str], Route] = {}
 
     def route(self, exchange: Exchange, message: Message, now: float) -> Route:
@@ -91,8 +97,11 @@ class Router:
                 if self._delayed.hold(now + delay / 1000, exchange, message):
                     is_stored = True
                 continue
-            places = (place for key in keys for place in exchange.route(key, message))
-            destinations = [place for place in places if not place.is_deleted]
+            destinations: list[Queue | Exchange] = []
+            for key in keys:
+                places = [place for place in exchange.route(key, message) if not place.is_deleted]
+                self._quantum.left -= (exchange.visited + len(places)) // VISITED
+                destinations += places
             if not destinations:
                 alternate = exchange.alternate
                 if alternate is not None and alternate in self._exchanges:

@@ -150,7 +150,7 @@ class VirtualHost:
         self.detached: dict[Timed, None] = {}
         """Sessions whose clients are gone and may come back."""
         self.delayed = DelayedMessages(name, sooner)
-        self.router = Router(self.exchanges, self.queues, self.delayed)
+        self.router = Router(self.exchanges, self.queues, self.delayed, self.work.quantum)
         self._dead_letters = DeadLetterPublisher(name, self.exchanges, self.router, self.events, self.work)
         self._storage: QueueStorage | None = None
 

@@ -104,3 +104,21 @@ def test_a_delayed_message_has_no_queues_yet(delay: int, is_delayed: bool, estat
     route = estate.vhost.router.route(delayed, message(headers={"x-delay": delay}), NOW)
     assert (route.is_delayed, route.is_stored, route.is_cacheable) == (is_delayed, False, False)
     assert route.queues == (() if is_delayed else (queue,))
+
+
+@pytest.mark.parametrize(
+    ("type_", "arguments", "key"),
+    [
+        ("topic", {}, "#.{}.#"),
+        ("headers", {}, "{}"),
+        ("x-delayed-message", {"x_delayed_type": "topic"}, "#.{}.#"),
+        ("fanout", {}, "{}"),
+    ],
+)
+def test_what_is_gone_over_is_part_of_the_turn(type_: str, arguments: dict[str, str], key: str, estate: Estate) -> None:
+    exchange = estate.exchange("x", type_, **arguments)
+    for number in range(100):
+        estate.bind(exchange, estate.queue(f"q{number}"), key.format(number))
+    left = estate.vhost.work.quantum.left
+    estate.goes_to("x", ".".join(map(str, range(100))))
+    assert left - estate.vhost.work.quantum.left >= 50

@@ -47,7 +47,9 @@ class DelayedMessageExchange(Exchange):
         self._inner.removed(binding)
 
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
-        return self._inner.route(routing_key, message)
+        found = self._inner.route(routing_key, message)
+        self.visited = self._inner.visited
+        return found
 
     def delay(self, message: Message) -> int:
         headers = message.properties.headers

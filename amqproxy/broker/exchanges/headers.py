@@ -81,6 +81,7 @@ class HeadersExchange(Exchange):
             for want in {(name, _lookup_key(value)), (name, ANY)}:
                 if (wanting := self._wanting.get(want)) is not None:
                     places.append(wanting)
+        self.visited = sum(map(len, places))
         return [binding.destination for place in places for binding, pattern in place.items() if pattern.fits(found)]
 
 

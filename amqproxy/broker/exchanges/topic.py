@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 
 class _Node:
-    """One word's place in the tree of patterns. `takes_any` is whether that word is `#`."""
+    """One word's place in the tree of patterns."""
 
-    __slots__ = ("children", "destinations", "takes_any")
+    __slots__ = ("children", "destinations")
 
-    def __init__(self, takes_any: bool = False) -> None:
-        self.takes_any = takes_any
+    def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
         self.destinations = Destinations()
 
@@ -35,7 +34,7 @@ class TopicExchange(Exchange):
     def added(self, binding: Binding) -> None:
         node = self._root
         for word in words_of(binding.routing_key):
-            node = node.children.setdefault(word, _Node(word == "#"))
+            node = node.children.setdefault(word, _Node())
         node.destinations.add(binding.destination)
 
     def removed(self, binding: Binding) -> None:
@@ -52,29 +51,30 @@ class TopicExchange(Exchange):
 
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
         words = words_of(routing_key)
+        # A place is a node, and how many words of the key may be behind it: bit n for n words. So each node is visited
+        # once, where a pattern with many `#` could be walked in as many ways as they can share the words among them.
+        every = (2 << len(words)) - 1
+        steps: dict[str, int] = {}  # by a pattern's word, how many words may be behind it
+        for position, word in enumerate(words):
+            steps[word] = steps.get(word, 0) | 2 << position
+        steps["*"] = every - 1
+        steps.pop("#", None)
         found: list[Queue | Exchange] = []
-        # A place is a node and how many words of the key are behind it. Each is visited once, or a pattern with many
-        # `#` would be walked in as many ways as they can share the words among them.
-        places = [(self._root, 0)]
-        seen = set()
+        places = [(self._root, 1)]
+        self.visited = 0
         while places:
-            place = places.pop()
-            node, position = place
-            if (id(node), position) in seen:
-                continue
-            seen.add((id(node), position))
+            node, behind = places.pop()
+            if behind > every >> 1:
+                found += node.destinations
             rest = node.children.get("#")
             if rest is not None:
-                places.append((rest, position))
-            if position == len(words):
-                found += node.destinations
-                continue
-            if node.takes_any:
-                places.append((node, position + 1))
-            for word in {words[position], "*"}:
-                child = node.children.get(word)
-                if child is not None and word != "#":
-                    places.append((child, position + 1))
+                fewest = behind & -behind
+                places.append((rest, every & -fewest))
+            common = node.children.keys() & steps.keys()
+            self.visited += 1 + len(common)
+            for word in common:
+                if after := behind << 1 & steps[word]:
+                    places.append((node.children[word], after))
         return found
 
 
