@@ -108,13 +108,11 @@ class Fragments:
         if is_first:
             if message is not None:
                 raise IllegalState(f"a message to '{destination}' before the last fragment of the one before it")
-            if len(self._open) >= MOST_OPEN:
-                raise ResourceLimitExceeded(f"more than {MOST_OPEN} messages in fragments at a time")
+            self._check_count()
             message = self._open[destination] = FragmentedMessage(self._vhost, header)
         elif message is None:
             raise IllegalState(f"a fragment of a message to '{destination}' whose first has not come")
-        if sum(each.size for each in self._open.values()) + len(body) > self._largest:
-            raise ResourceLimitExceeded(f"messages in fragments of more than {self._largest} bytes")
+        self._check_size(len(body))
         if message.positions.ranges > MOST_RANGES:
             raise ResourceLimitExceeded(f"a message with {MOST_RANGES} other commands between its fragments")
         message.add(body)
@@ -133,9 +131,19 @@ class Fragments:
         found = self._vhost.interrupted.get((self._user, resume_id))
         if not isinstance(found, FragmentedMessage) or destination in self._open:
             return 0
+        self._check_count()
+        self._check_size(found.size)
         found.go_on()
         self._open[destination] = found
         return found.size
+
+    def _check_count(self) -> None:
+        if len(self._open) >= MOST_OPEN:
+            raise ResourceLimitExceeded(f"more than {MOST_OPEN} messages in fragments at a time")
+
+    def _check_size(self, more: int) -> None:
+        if sum(each.size for each in self._open.values()) + more > self._largest:
+            raise ResourceLimitExceeded(f"messages in fragments of more than {self._largest} bytes")
 
     def end(self, now: float) -> None:
         """The session ends: keep what may be resumed."""

@@ -128,6 +128,23 @@ def test_what_is_too_large_and_too_many(session: Session010, monkeypatch: pytest
     assert small.client.broker.vhosts["/"].uncommitted_bytes == 0
 
 
+def test_what_is_gone_on_with_is_no_more_than_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fragments, "MOST_OPEN", 2)
+    broker = Broker(max_message_size=10)
+    for name, body in (("a", b"123"), ("b", b"456"), ("c", b"789"), ("large", b"12345678")):
+        session = Client010(broker).open().session(1, name.encode())
+        transfer(session, first(resume_id=name), body)
+        session.client.connection.lose(session.client.now)
+    other = again(broker)
+    assert other.call(MessageResume("", "a")).offset == 3
+    assert other.call(MessageResume("amq.fanout", "b")).offset == 3
+    assert other.fault(MessageResume("amq.direct", "c"))[0] == 506
+    other = again(broker)
+    assert other.call(MessageResume("", "a")).offset == 3
+    assert other.fault(MessageResume("amq.direct", "large"))[0] == 506
+    assert broker.vhosts["/"].uncommitted_bytes == 17  # all wait again
+
+
 def test_parts_with_many_other_commands_between_them(session: Session010, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fragments, "MOST_RANGES", 2)
     transfer(session, first("nowhere"), b"1")
