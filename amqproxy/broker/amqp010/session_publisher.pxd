@@ -40,6 +40,7 @@ cdef class SessionPublisher:
     cdef CommandIds _waiting
     cdef Quantum _quantum
     cdef dict _known
+    cdef Py_ssize_t _known_bytes
     cdef object _header
     cdef object _properties
     cdef bytes _content_header

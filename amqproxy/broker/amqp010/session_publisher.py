@@ -57,10 +57,14 @@ _WHOLE_SEGMENT = cython.declare(cython.int, WHOLE_SEGMENT)
 _HEADER = cython.declare(cython.int, HEADER)
 
 MOST = 64
-"""Transfers that are known, above which all are forgotten and learnt again."""
+MOST_BYTES = 128 * 1024
+"""Transfers that are known, and about how much memory they take, above which all are forgotten and learnt again."""
 
 LARGEST = 512
 """Bytes of a header that is worth knowing: a session is to take little memory, whatever its client sends."""
+
+KNOWN_COST, DECODED_COST = 1024, 16
+"""Bytes of memory that a transfer that is known takes at least, and for each byte of a header that is kept decoded."""
 
 _SIZE = struct.Struct(">Q")
 
@@ -120,6 +124,7 @@ class SessionPublisher:
         self._quantum = self.vhost.work.quantum
         self._known: dict[tuple[bytes, bytes], CachedTransfer | None] = {}
         """Transfers by their commands and their headers without what is a message's own; None at the first one's."""
+        self._known_bytes = 0
         self._properties: Properties = NO_PROPERTIES
         self._header: Header | None = None
         """The last one that was translated: to these properties, and this content header."""
@@ -201,8 +206,9 @@ class SessionPublisher:
             return
         data = frames[1].payload_bytes()
         places = header_places(data)
-        if len(self._known) >= MOST:
+        if len(self._known) >= MOST or self._known_bytes >= MOST_BYTES:
             self._known.clear()
+            self._known_bytes = 0
         if key not in self._known:
             self._known[key] = None
             return
@@ -216,6 +222,8 @@ class SessionPublisher:
         generations = self.vhost.generation, self.user.generation
         exchange, routing_key = message.exchange, message.routing_key
         properties = None if places.is_own else message.properties
+        if known is None:
+            self._known_bytes += KNOWN_COST + 3 * len(data) + (0 if properties is None else DECODED_COST * len(data))
         cached = CachedTransfer(key[0], shape, properties, exchange, routing_key, queues, is_accepted, *generations)
         self._cached = self._known[key] = cached
 

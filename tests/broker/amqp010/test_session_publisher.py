@@ -29,7 +29,7 @@ from amqproxy.amqp091.methods import BasicConsume, BasicGet, BasicGetOk, BasicPu
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.users import User
 from amqproxy.broker.amqp010 import session_publisher
-from amqproxy.broker.amqp010.session_publisher import AT_ONCE
+from amqproxy.broker.amqp010.session_publisher import AT_ONCE, MOST_BYTES
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
 from tests.broker.amqp010.header_samples import content_header_of, header_of_jms, headers
@@ -290,5 +290,25 @@ def test_what_comes_once_is_not_kept() -> None:
         session.call(QueuePurge("q"))
         gc.collect()
         assert tracemalloc.get_traced_memory()[0] - before < 64 * 4096
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_known_is_bounded_in_bytes() -> None:
+    """Large headers that come again and again, and which decoded are many times as large."""
+    session = attached()
+    tracemalloc.start()
+    try:
+        for number in range(66):
+            names = Map({f"{number:02}{place:02}": 1 for place in range(45)})
+            for _ in range(2):
+                session.transfer(b"", message=MessageProperties(application_headers=names))
+            if not number:
+                gc.collect()
+                before = tracemalloc.get_traced_memory()[0]
+            session.call(QueuePurge("q"))
+            if number > 60:
+                gc.collect()
+                assert tracemalloc.get_traced_memory()[0] - before < 2 * MOST_BYTES
     finally:
         tracemalloc.stop()
