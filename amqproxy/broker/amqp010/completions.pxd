@@ -9,6 +9,8 @@ from amqproxy.amqp010.command_ids cimport CommandIds
 cdef class Completions:
     cdef public bint is_new
     cdef CommandIds _completed
+    cdef bint _is_many
+    cdef CommandIds _unreported
     cdef dict _incomplete
     cdef object _begun
     cdef object _syncs

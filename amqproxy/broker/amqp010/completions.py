@@ -20,7 +20,9 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 MANY_RANGES = 1024
-"""Ranges of completed commands that the client has not confirmed to know of, above which it is asked to."""
+"""Ranges of completed commands that the client has not confirmed to know of, above which it is asked to, and sent only
+what is new: all of them again would be a long report of each turn.
+"""
 
 
 class Completions:
@@ -29,6 +31,9 @@ class Completions:
     def __init__(self) -> None:
         self.is_new = False
         self._completed = CommandIds()
+        self._is_many = False
+        """Are those that are complete so many ranges that only those of `_unreported` are to be reported?"""
+        self._unreported = CommandIds()
         self._incomplete: dict[int, None] = {}
         """Those that were begun, and are not complete."""
         self._begun: deque[int] = deque()
@@ -91,6 +96,8 @@ class Completions:
         elif self._to_accept:
             self._to_accept.move(start, stop, self._accepted)
         self._completed.extend(start, stop)
+        if self._is_many:
+            self._unreported.extend(start, stop)
         self.is_new = True
 
     def _accept_along(self, start: cython.longlong, stop: cython.longlong) -> None:
@@ -148,12 +155,21 @@ class Completions:
         if self.is_new:
             self.is_new = False
             self._forget_oldest()
-            is_many = self._completed.ranges > MANY_RANGES
-            sender.control(SessionCompleted(_set(self._completed), timely_reply=is_many))
+            was_many, self._is_many = self._is_many, self._completed.ranges > MANY_RANGES
+            ids = self._completed
+            if was_many and self._is_many and self._unreported.ranges < ids.ranges:
+                ids = self._unreported
+            sender.control(SessionCompleted(_set(ids), timely_reply=self._is_many))
+            self._unreported.clear()
         if self._known:
             known, self._known = list(self._known), CommandIds()
             for start in range(0, len(known), MAX_RANGES):
                 sender.control(SessionKnownCompleted(_set(known[start : start + MAX_RANGES])))
+
+    def report_afresh(self) -> None:
+        """The client may not have what was reported: report all of it again."""
+        self.is_new = True
+        self._is_many = False
 
     def report_all(self, sender: SessionSender, *, confirmed: bool, completed: bool) -> None:
         """Send all that the client asks for by session.flush."""
@@ -162,6 +178,7 @@ class Completions:
             sender.control(SessionConfirmed(_set(self._completed)))
         if completed:
             self.is_new = False
+            self._unreported.clear()
             sender.control(SessionCompleted(_set(self._completed)))
 
     def _forget_oldest(self) -> None:

@@ -136,7 +136,7 @@ class BrokerSession:
     @property
     def bytes_kept(self) -> int:
         """Bytes of memory that it takes for its client to come back, beside what a connection's channel takes."""
-        return self.sender.replay.size + (self.deliveries.unacked.bytes_in_memory if self.is_detached else 0)
+        return self.sender.replay.size + (self.deliveries.bytes_in_memory if self.is_detached else 0)
 
     @property
     def is_detached(self) -> bool:
@@ -342,7 +342,8 @@ class BrokerSession:
     def _skip(self, gap: range) -> None:
         """Commands that will not come count as complete."""
         if self._next is not None and gap.start <= self._next < gap.stop:
-            self._next = self._seen = max(gap.stop, self._seen)
+            self._next = gap.stop
+            self._seen = max(gap.stop, self._seen)
         self._complete_again(gap.start, gap.stop)
 
     def ranges(self, commands: SequenceSet) -> list[range]:
@@ -410,7 +411,7 @@ class BrokerSession:
         self.connection = connection
         for subscription in self.deliveries.subscriptions.values():
             subscription.head = b""
-        self.completions.is_new = True
+        self.completions.report_afresh()
         connection.to_end_turn(self)
         if not self.sender.attach(number, connection.output):
             self.deliveries.pump(now)

@@ -126,6 +126,37 @@ def test_many_ranges_are_to_be_known_and_too_many_are_forgotten() -> None:
     assert again.commands.ranges[0] == (10, 10)
 
 
+def test_of_many_ranges_only_what_is_new_is_reported() -> None:
+    made = Reported()
+    for position in range(0, 2 * MANY_RANGES + 2, 2):
+        made.completions.complete(position, position + 1)
+    made.report()
+    far = 1_000_000
+    made.completions.complete(far, far + 1)
+    made.completions.complete(far + 2, far + 3)
+    assert made.report() == [completed((far, far), (far + 2, far + 2), timely_reply=True)]
+    assert made.report() == []
+    made.completions.report_afresh()
+    (whole,) = made.report()
+    assert isinstance(whole, SessionCompleted)
+    assert whole.commands is not None
+    assert len(whole.commands.ranges) == MANY_RANGES + 3
+    made.completions.known([range(far)])
+    made.completions.complete(far + 4, far + 5)
+    assert made.report() == [completed((far, far), (far + 2, far + 2), (far + 4, far + 4))]
+
+
+def test_what_is_new_is_never_more_than_fits() -> None:
+    made = Reported()
+    for _ in range(2):
+        for position in range(0, 4 * MAX_RANGES, 2):
+            made.completions.complete_again(position, position + 1)
+        (report,) = made.report()
+        assert isinstance(report, SessionCompleted)
+        assert report.commands is not None
+        assert len(report.commands.ranges) == MAX_RANGES
+
+
 def test_ids_roll_over() -> None:
     made = Reported()
     made.completions.complete(2**32 - 1, 2**32 + 1)

@@ -139,9 +139,10 @@ def test_ranges_are_bounded_however_a_client_cuts_them(session: Session010) -> N
     for start in range(0, count, MAX_RANGES):
         odd = [(number, number) for number in range(start + 1, min(start + MAX_RANGES, count), 2)]
         session.control(SessionKnownCompleted(SequenceSet(odd)))
+    session.take()
     session.completed = set()
-    session.sent = count
-    session.call(ExecutionSync())
+    session.control(SessionFlush(completed=True))
+    session.take()
     assert session.client.connection.sessions[1].completions.ranges == MAX_RANGES
     assert MAX_RANGES <= len(session.completed) < count / 2
 
@@ -185,6 +186,18 @@ def test_a_gap_that_covers_what_was_done_leaves_it_done(session: Session010) -> 
     session.transfer(b"x")
     session.control(SessionGap(SequenceSet([(0, 1)])))
     assert session.call(QueueQuery("q")).message_count == 1
+
+
+def test_after_a_gap_in_what_is_sent_again_the_next_command_is_the_one_behind_it(session: Session010) -> None:
+    session.declare("q")
+    for number in range(4):
+        session.transfer(b"%d" % number)
+    session.control(SessionCommandPoint(1, 0))
+    session.client.feed(_transfer(1, b"x" * 100)[:-LAST_FRAME])
+    session.control(SessionGap(SequenceSet.of([1])))
+    for number in range(1, 4):  # were done before
+        session.client.feed(_transfer(1, b"%d" % number))
+    assert session.call(QueueQuery("q")).message_count == 4
 
 
 def _transfer(channel: int, body: bytes) -> bytes:
