@@ -303,7 +303,7 @@ class Broker:
         for connection in list(self.connections):
             yield CONNECTION_COST + connection.bytes_arriving
             for channel in list(connection.channels.values()):
-                yield CHANNEL_COST + channel.deliveries.unacked.bytes_in_memory
+                yield CHANNEL_COST + channel.deliveries.bytes_in_memory
         for session in list(self.sessions.values()):
             yield session.bytes_kept
 

@@ -27,6 +27,10 @@ class ClientDeliveries(Protocol):
     @property
     def last_tag(self) -> int: ...
 
+    @property
+    def bytes_in_memory(self) -> int:
+        """About how many bytes of memory its consumers and `unacked` take."""
+
 
 class ClientChannel(Protocol):
     """One channel of a connection."""

@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 
+from amqproxy.amqp010.controls import SessionRequestTimeout
 from amqproxy.amqp091.frame import encode_frame, encode_method
-from amqproxy.amqp091.methods import BasicAck, BasicGet, BasicPublish
+from amqproxy.amqp091.methods import BasicAck, BasicConsume, BasicGet, BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import CHANNEL_COST, CONNECTION_COST, Broker
 from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.queues.backlog import NEVER
-from amqproxy.broker.queues.consumer import QueueEntry
+from amqproxy.broker.queues.consumer import CONSUMER_COST, QueueEntry
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue import Queue
+from tests.broker.amqp010.client import Client010
 from tests.broker.client import Client, connected, noted
 from tests.broker.yard import Yard, message
 
@@ -159,6 +161,28 @@ def test_memory_that_the_broker_does_not_hold_is_not_short() -> None:
     client.publish("", "q", bytes(400_000))
     broker.check_limits(0.0, memory=1_100_000, base=100_000)
     assert broker.alarms == {"memory"}
+
+
+def test_consumers_take_memory() -> None:
+    broker = Broker()
+    client = connected(broker)
+    client.declare("q")
+    session = Client010(broker).open().session()
+    before = broker.bytes_in_memory
+    client.send(1, BasicConsume(queue="q", consumer_tag="c"))
+    assert broker.bytes_in_memory == before + CONSUMER_COST + client.connection.waiting
+    client.receive()
+    for number in range(3):
+        session.subscribe("q", f"d{number}")
+    assert broker.bytes_in_memory == before + 4 * CONSUMER_COST
+    session.control(SessionRequestTimeout(60))
+    session.client.receive()
+    session.client.connection.lose(session.client.now)
+    assert broker.bytes_in_memory == before + 4 * CONSUMER_COST - CHANNEL_COST - CONNECTION_COST
+    client.connection.lose(client.now)
+    session.client.now += 61
+    session.client.tick()
+    assert broker.bytes_in_memory == before - 2 * (CHANNEL_COST + CONNECTION_COST)
 
 
 def test_bytes_in_memory() -> None:

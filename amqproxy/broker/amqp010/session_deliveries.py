@@ -23,6 +23,7 @@ from amqproxy.broker.connection.deliveries import by_queue
 from amqproxy.broker.connection.unacked import UnackedDeliveries
 from amqproxy.broker.queues.consumer import (
     ACK,
+    CONSUMER_COST,
     GIVE_BACK,
     NOT_SENT,
     REJECT,
@@ -79,6 +80,11 @@ class SessionDeliveries(Receiver):
         self._vhost = session.vhost
         self._events = session.vhost.events
         self._quantum = session.vhost.work.quantum
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """About how many bytes of memory all of it takes."""
+        return CONSUMER_COST * len(self.subscriptions) + self.unacked.bytes_in_memory
 
     # --- what goes out
 

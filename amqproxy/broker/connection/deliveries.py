@@ -14,6 +14,7 @@ from amqproxy.broker.connection.output import OutputBuffer, short_string
 from amqproxy.broker.connection.unacked import UnackedDeliveries
 from amqproxy.broker.queues.consumer import (
     ACK,
+    CONSUMER_COST,
     GIVE_BACK,
     REJECT,
     REQUEUE,
@@ -82,6 +83,11 @@ class Deliveries(Receiver):
     def last_tag(self) -> int:
         """The delivery tag that was given last."""
         return self._last_tag
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """About how many bytes of memory all of it takes."""
+        return CONSUMER_COST * len(self.consumers) + self.unacked.bytes_in_memory
 
     # --- what goes out
 

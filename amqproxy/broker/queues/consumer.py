@@ -20,6 +20,9 @@ UNLIMITED = 1 << 62
 NOT_SENT = (1 << 64) - 1
 """The tag of what needs no acknowledgement, and could not be sent: it is back in its queue."""
 
+CONSUMER_COST = 2048
+"""Bytes of memory that a consumer is taken to cost, with its arguments and its places in its queue and channel."""
+
 ACK, REQUEUE, REJECT, GIVE_BACK = "ack", "requeue", "reject", "give back"
 """The outcomes of a delivery: done; back to its place; unwanted; back, since the channel that had it is gone."""
 
