@@ -22,7 +22,7 @@ from amqproxy.amqp091.methods import BasicPublish, ConnectionOpen
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.export.access_evidence import Evidence
 from amqproxy.export.access_suggestion import DoneBy, SuggestedAccess, suggested_of
-from amqproxy.pipeline.generated_names import alike
+from amqproxy.pipeline.generated_names import alike, alike_in_json
 from amqproxy.pipeline.recorded_methods import method_of, table_of
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.operations import COPIES, operations
@@ -122,7 +122,7 @@ def _requests(events: DataFrame) -> DataFrame:
         alike(fn.when(has_no_key & fn.col("last").isNotNull(), fn.col("last")).otherwise(fn.col("routing_key"))).alias(
             "routing_key"
         ),
-        fn.when(~fn.col("method").isin(*_NAMED), alike(fn.col("arguments"))).alias("arguments"),
+        fn.when(~fn.col("method").isin(*_NAMED), alike_in_json(fn.col("arguments"))).alias("arguments"),
     )
 
 
