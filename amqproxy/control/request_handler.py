@@ -266,16 +266,13 @@ class RequestHandler:
             else sum(direction.is_held for _, direction in interceptor.waiting.values()),
         }
 
-    def _held(self, excerpt: int) -> Iterator[HeldCommand]:
-        """What waits now, without what is gone by the time that its entry is made."""
-        found = [
-            (session, direction)
-            for session in self._registry.sessions.values()
-            if session.holder is not None
-            for _, direction in session.holder.waiting.values()
-        ]
-        held_command = (self._described(*each, excerpt) for each in found)
-        return (each for each in held_command if each is not None)
+    def _held(self, excerpt: int) -> Iterator[HeldCommand | None]:
+        """What waits, without what is gone by the time that its entry is made; and None for each session besides."""
+        for session in list(self._registry.sessions.values()):
+            if session.holder is not None:
+                for direction in [direction for _, direction in session.holder.waiting.values()]:
+                    yield self._described(session, direction, excerpt)
+            yield None
 
     def _described(self, session: Session, direction: ChannelDirection | Path, excerpt: int) -> HeldCommand | None:
         if direction.waiting is None or not direction.is_held:

@@ -207,7 +207,17 @@ async def test_what_is_gone_by_the_time_that_it_is_its_turn_is_left_out(autojump
         first = next(answer.entries)
         for number in (first.number, first.number + 1):
             proxy.handler.answer(Release(session=1, number=number))
-        assert list(answer.entries) == []
+        assert not any(answer.entries)
+
+
+async def test_for_what_is_held_one_session_is_looked_at_at_a_time(autojump_clock: MockClock) -> None:
+    async with opened() as proxy:
+        proxy.publish()
+        await wait_all_tasks_blocked()
+        proxy.sessions.update({number: SimpleNamespace(holder=None) for number in range(1000, 1100)})
+        answer = proxy.handler.answer(ListHeld())
+        assert isinstance(answer, ListResponse)
+        assert [each is None for each in answer.entries] == [False] + [True] * 101
 
 
 async def test_clients_may_call_themselves_what_they_like() -> None:

@@ -45,6 +45,7 @@ class User:
     Without a hash (an empty one) no password is right. `permissions` are by virtual host, `topic_permissions` by
     virtual host and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the
     methods, which report that to `events` once the user is a broker's. With `generation` what it may do changes.
+    `channels` is how many its clients have, sessions of AMQP 0-10 among them.
     """
 
     events: EventDispatcher | None = None
@@ -69,6 +70,7 @@ class User:
         self.topic_permissions: dict[tuple[str, str], TopicPermission] = {}
         self.limits: dict[str, int] = {}
         self.generation = 0
+        self.channels = 0
         self._verdicts: dict[tuple[str, str, str], bool] = {}
 
     @classmethod

@@ -98,7 +98,7 @@ class Attachments:
         other = registry.get(key)
         if isinstance(other, BrokerSession) and other.is_detached and other.vhost is vhost:
             self._detaching.discard(channel)
-            self.sessions[channel] = other
+            self._add(channel, other)
             connection.send_method(channel, SessionAttached(name))
             other.resume(connection, channel, now)
             connection.report("channel.created", other)
@@ -110,10 +110,14 @@ class Attachments:
             other.take_over(now)
             registry.pop(key, None)
         self._detaching.discard(channel)
-        session = self.sessions[channel] = BrokerSession(name, channel, connection, vhost)
-        registry[key] = session
+        session = registry[key] = BrokerSession(name, channel, connection, vhost)
+        self._add(channel, session)
         connection.send_method(channel, SessionAttached(name))
         connection.report("channel.created", session)
+
+    def _add(self, channel: int, session: BrokerSession) -> None:
+        self.sessions[channel] = session
+        self._connection.user.channels += 1
 
     def _check_limits(self) -> None:
         """`ProtocolError` where there is no room for a further session."""
@@ -122,9 +126,7 @@ class Attachments:
             raise FramingError(f"more than {connection.channel_max} sessions, which were agreed")
         user = connection.user
         allowed = limit(user.limits, "max-channels")
-        if allowed is None:
-            return
-        if sum(len(each.channels) for each in connection.broker.connections if each.is_of(user)) >= allowed:
+        if allowed is not None and user.channels >= allowed:
             raise ConnectionForced(f"the user '{user.name}' may have {allowed} sessions")
 
     # --- they end
@@ -161,6 +163,7 @@ class Attachments:
         ended = self.sessions.get(number)
         if ended is not None and ended is session:
             del self.sessions[number]
+            connection.user.channels -= 1
             reader = self.readers.pop(number, None)
             connection.forget(session)
             assert connection.vhost is not None

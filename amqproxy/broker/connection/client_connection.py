@@ -465,6 +465,7 @@ class ClientConnection:
             case ChannelOpen():
                 assert self.vhost is not None
                 self.channels[frame.channel] = channel = BrokerChannel(frame.channel, self, self.vhost)
+                self.user.channels += 1
                 self.send_method(frame.channel, ChannelOpenOk())
                 self._report("channel.created", channel)
             case ChannelClose():
@@ -486,13 +487,13 @@ class ClientConnection:
             most = protocol.channel_max
             text = f"number of channels opened ({count}) has reached the negotiated channel_max ({most})"
         else:
-            allowed = limit(self.user.limits, "max-channels")
+            user = self.user
+            allowed = limit(user.limits, "max-channels")
             if allowed is None:
                 return False
-            name = self.user.name
-            if sum(len(each.channels) for each in self.broker.connections if each.is_of(self.user)) < allowed:
+            if user.channels < allowed:
                 return False
-            text = f"number of channels opened for user '{name}' has reached the maximum allowed user limit of"
+            text = f"number of channels opened for user '{user.name}' has reached the maximum allowed user limit of"
             text += f" ({allowed})"
         self._close(NotAllowed(text), now)
         return True
@@ -662,6 +663,7 @@ class ClientConnection:
     def _losing_channel(self, number: int, now: float) -> Generator[None, float, float]:
         channel = self.channels.pop(number, None)
         if channel is not None:
+            self.user.channels -= 1
             if channel.publisher in self._confirming:
                 self._confirming.remove(channel.publisher)
                 channel.publisher.confirm()

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from amqproxy.amqp010.commands import ExecutionSync
-from amqproxy.amqp010.controls import ConnectionClose, ConnectionOpen, ConnectionTuneOk, SessionAttach, SessionDetached
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionTuneOk,
+    SessionAttach,
+    SessionDetach,
+    SessionDetached,
+)
 from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.amqp091.methods import ChannelOpen
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.clients import ConnectedClient
 from tests.broker.amqp010.client import Client010
+from tests.broker.client import connected
 
 
 def closed(client: Client010) -> ConnectionClose:
@@ -60,3 +72,32 @@ def test_a_user_has_so_many_sessions() -> None:
     client.session(1, b"two")
     client.send(2, SessionAttach(b"three"))
     assert closed(client).reply_text == "connection-forced: the user 'guest' may have 2 sessions"
+
+
+class NotGoneOver(dict[ConnectedClient, None]):
+    """Connections, of which there may be very many."""
+
+    def __iter__(self) -> Iterator[ConnectedClient]:
+        raise AssertionError("all connections are gone over")
+
+
+def test_those_of_a_user_are_counted_and_not_looked_for() -> None:
+    broker = Broker()
+    user = broker.users["guest"]
+    user.set_limits({"max-channels": 3})
+    client, other = Client010(broker).open(), connected(broker)
+    broker.connections = NotGoneOver(broker.connections)
+    one = client.session(1, b"one")
+    client.session(2, b"two")
+    assert user.channels == 3
+    one.control(SessionDetach(b"one"))
+    assert client.names() == ["session.detached"]
+    other.channel(2)
+    client.send(1, SessionAttach(b"one"))
+    assert closed(client).reply_text == "connection-forced: the user 'guest' may have 3 sessions"
+    assert user.channels == 2
+    other.channel(3)
+    other.send(4, ChannelOpen())
+    (close,) = other.receive()
+    assert "user limit of (3)" in close.method.reply_text
+    assert user.channels == 0
