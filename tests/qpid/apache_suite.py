@@ -22,6 +22,17 @@ MODULES = ("alternate_exchange", "broker", "dtx", "example", "exchange", "messag
 """Those for what the specification has; the others are for extensions of Qpid's C++ broker, and its management."""
 
 
+def run_client(program: str, *arguments: object) -> str:
+    """What a program of ours prints that uses qpid-python; it stands beside this file."""
+    interpreter = python()
+    environment = os.environ | {"PYTHONPATH": str(library(interpreter)), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTHONHOME", None)
+    command = [interpreter, Path(__file__).parent / program, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def run_suite(port: int, directory: Path, *modules: str) -> dict[str, str]:
     """What came of each test, "pass" or the failure's text; of all `MODULES` where none is named."""
     interpreter = python()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import datetime
-import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import aio_pika
@@ -16,7 +14,7 @@ import pika
 import pytest
 from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 
-from tests.qpid.apache_suite import library, python
+from tests.qpid.apache_suite import run_client
 from tests.qpid.jars import class_path
 from tests.real.own import OwnBroker
 from tests.real.proxy import Proxy
@@ -175,15 +173,9 @@ def test_with_jms(legs: list[Leg]) -> None:
 
 @pytest.mark.once
 def test_with_qpid_python(legs: list[Leg]) -> None:
-    interpreter = python()
-    environment = os.environ | {"PYTHONPATH": str(library(interpreter)), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("PYTHONHOME", None)
     for leg in legs:
         leg.publish("to-python")
-        command = [interpreter, Path(__file__).parent / "exchange.py2", str(leg.port), str(COUNT)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
-        assert done.returncode == 0, done.stderr
-        headers, properties = map(ast.literal_eval, done.stdout.splitlines())
+        headers, properties = map(ast.literal_eval, run_client("exchange.py2", leg.port, COUNT).splitlines())
         assert headers["body"] == "\x00\x01\xff"
         assert headers["headers"]["text"] == "u'gr\\xf6\\xdfe'"
         assert headers["headers"]["list"] == "[u'one', 2, [3.5]]"

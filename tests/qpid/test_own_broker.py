@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.qpid.apache_suite import MODULES, run_suite
+from tests.qpid.apache_suite import MODULES, run_client, run_suite
 from tests.qpid.broker_j import run_scenarios
 from tests.qpid.seen import check_counted, check_seen
 from tests.qpid.watched_port import WatchedPort
@@ -76,15 +76,23 @@ def test_jms(watched: WatchedPort) -> None:
     assert watched.broken_rules() <= {"10.2 message.accept, acquisition"}, "a browser accepts what it has not acquired"
 
 
+@pytest.fixture(scope="module")
+def proxy(own_broker: OwnBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    proxy = Proxy(tmp_path_factory.mktemp("proxy"), own_broker.port)
+    yield proxy
+    proxy.kill()
+    assert "Traceback" not in proxy.log
+
+
 @pytest.mark.once
-def test_jms_through_the_proxy(own_broker: OwnBroker, tmp_path: Path) -> None:
-    proxy = Proxy(tmp_path, own_broker.port)
-    try:
-        results = run_scenarios(proxy.port, *THROUGH_PROXY, vhost="/")
-        assert {name: result for name, result in results.items() if result != "ok"} == {}
-        assert "Traceback" not in proxy.log
-    finally:
-        proxy.kill()
+def test_jms_through_the_proxy(proxy: Proxy) -> None:
+    results = run_scenarios(proxy.port, *THROUGH_PROXY, vhost="/")
+    assert {name: result for name, result in results.items() if result != "ok"} == {}
+
+
+@pytest.mark.once
+def test_flow_and_resume_straight_and_through_the_proxy(own_broker: OwnBroker, proxy: Proxy) -> None:
+    assert run_client("flow_and_resume.py2", own_broker.port, proxy.port) == "ok\nok\n"
 
 
 @pytest.mark.once
