@@ -11,6 +11,7 @@
     frame_files  those → files of the table `frames`; needs no Spark
     frame_table  captures → the table `frames`, whose files Spark's tasks write themselves
     source       the data source `amqp`: captures → the tables `frames` and `events`
+    client_property  what clients say of themselves, as SQL
     settle       events → messages, deliveries, requests, connections, channels, errors
     rollup       those → `rollup_minute`
     findings     events → findings

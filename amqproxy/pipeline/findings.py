@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from amqproxy.amqp091.methods import BasicGet, BasicPublish
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.pipeline.client_property import CLIENT_NAME
 from amqproxy.pipeline.recorded_methods import method_of
 from amqproxy.pipeline.schema import FINDINGS
 from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
@@ -103,10 +104,8 @@ _WHO = ("connection_id", "user", "client", "virtual_host")
 
 def _clients(events: DataFrame) -> DataFrame:
     """Who is at the other end of each connection, from its opening."""
-    names = ("connection_name", "product")
-    name = fn.coalesce(*(fn.get_json_object("client_properties", f"$.{each}") for each in names))
     opened = events.where("type = 'connection' AND outcome = 'opened'")
-    return opened.withColumn("client", name).select(*_WHO).dropDuplicates(["connection_id"])
+    return opened.withColumn("client", fn.expr(CLIENT_NAME)).select(*_WHO).dropDuplicates(["connection_id"])
 
 
 # --- what the detectors need to see

@@ -79,7 +79,7 @@ _WHO: tuple[_Column, ...] = (
     _CONNECTION_ID,
     _CONNECTION,
     ("user", STRING, "the user that logged in"),
-    ("client", STRING, "the name the client gave itself: connection_name, else product"),
+    ("client", STRING, "the name the client gave itself: connection_name; of 0-10 clientName or qpid.client_process; else product"),
     ("virtual_host", STRING, "the virtual host"),
 )
 _RULES: tuple[_Column, ...] = (
@@ -360,7 +360,7 @@ CONNECTIONS = _table(
     ("mechanism", STRING, "SASL mechanism"),
     ("client_properties", STRING, "what the client says of itself, JSON object"),
     ("product", STRING, "client property product"),
-    ("version", STRING, "client property version"),
+    ("version", STRING, "client property version, or of 0-10 qpid.client_version"),
     ("platform", STRING, "client property platform"),
     ("server_properties", STRING, "what the broker says of itself, JSON object"),
     ("channel_max", INT, "channels, as agreed; 0 is without limit"),

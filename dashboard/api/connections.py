@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 
+from amqproxy.control.client_name import client_name
 from dashboard.api.control import asked, can, entries_of
 from dashboard.api.dependencies import MAX_INTEGER, SourceOf
 from dashboard.api.responses import json_response
@@ -54,9 +55,9 @@ def described(seen: SeenConnection | None, entry: dict[str, Any] | None) -> dict
         "vhost": handshake.get("virtual_host"),
         "mechanism": handshake.get("mechanism"),
         "product": client.get("product"),
-        "product_version": client.get("version"),
+        "product_version": client.get("version", client.get("qpid.client_version")),
         "platform": client.get("platform"),
-        "name": client.get("connection_name"),
+        "name": client_name(client),
         "channel_max": handshake.get("channel_max"),
         "frame_max": handshake.get("frame_max"),
         "heartbeat": handshake.get("heartbeat"),

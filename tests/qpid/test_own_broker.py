@@ -91,8 +91,9 @@ def test_jms_through_the_proxy(proxy: Proxy) -> None:
 
 
 @pytest.mark.once
-def test_flow_and_resume_straight_and_through_the_proxy(own_broker: OwnBroker, proxy: Proxy) -> None:
-    assert run_client("flow_and_resume.py2", own_broker.port, proxy.port) == "ok\nok\n"
+@pytest.mark.parametrize("program", ["flow_and_resume.py2", "messaging.py2"])
+def test_qpid_python_straight_and_through_the_proxy(own_broker: OwnBroker, proxy: Proxy, program: str) -> None:
+    assert run_client(program, own_broker.port, proxy.port) == "ok\nok\n"
 
 
 @pytest.mark.once

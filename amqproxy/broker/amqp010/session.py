@@ -325,7 +325,8 @@ class BrokerSession:
         if len(self.sender.replay):
             self.sender.replay.confirmed(ranges)
         self.deliveries.completed(ranges, now)
-        self.completions.to_be_known(ranges)
+        if completed.timely_reply:  # as Broker-J does it: without, qpid.messaging ends the connection at a reply
+            self.completions.to_be_known(ranges)
         self.connection.to_end_turn(self)
 
     def _flush(self, flush: SessionFlush) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from amqproxy.pipeline.client_property import CLIENT_NAME, client_property
 from amqproxy.pipeline.schema import CHANNELS, CONNECTIONS
 from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, IDLE_NS, LINGER_NS
@@ -109,9 +110,7 @@ _MERGED = f"""
     {", ".join(f"coalesce(sum({name}), 0L) AS {name}" for name in _COUNTS)}
 """
 _CONNECTIONS = f"""
-    SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, s.horizon_ns, s.before_ns, coalesce(
-        get_json_object(client_properties, '$.connection_name'), get_json_object(client_properties, '$.product')
-    ) AS client
+    SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, s.horizon_ns, s.before_ns, {CLIENT_NAME} AS client
     FROM (
         SELECT connection_id, {_MERGED}, min(end_seq) AS end_seq,
             {", ".join(f"first(`{name}`, true) AS `{name}`" for name in _HANDSHAKE)}
@@ -188,7 +187,8 @@ _SETTLED = {
     "time": f"timestamp_micros({_OPENED_NS} DIV 1000)",
     "is_open": "closed_ns IS NULL",
     "closed_by": "`by`",
-    **{name: f"get_json_object(client_properties, '$.{name}')" for name in ("product", "version", "platform")},
+    **{name: client_property(name) for name in ("product", "platform")},
+    "version": client_property("version", "qpid.client_version"),
 }
 _FROM_CONNECTIONS = (
     *("chain", "connection_id", "connection", "first_ns", "opened_ns", "last_ns", *_COUNTS, *_HANDSHAKE, *_CLOSE),

@@ -123,6 +123,18 @@ def test_many_flushes_are_answered_once(session: Session010) -> None:
     assert session.client.names() == ["session.confirmed"]
 
 
+def test_a_completion_is_answered_where_that_is_asked_for(session: Session010) -> None:
+    session.declare("q")
+    session.subscribe("q", "d")
+    session.transfer(b"body")
+    session.take()
+    received = SequenceSet([(session.came - 1, session.came - 1)])
+    session.control(SessionCompleted(received))
+    assert session.client.names() == []
+    session.control(SessionCompleted(received, timely_reply=True))
+    assert session.client.names() == ["session.known-completed"]
+
+
 def test_detach_and_attach(session: Session010) -> None:
     session.control(SessionAttach(b"s"))
     assert session.client.names() == ["session.attached"]

@@ -1,4 +1,4 @@
-import type { Channel, Connection, Table, Value } from './types'
+import type { Channel, Connection, Table } from './types'
 
 /** What a capture, or the ring, knows of a connection beyond what the proxy says. */
 export interface Ended {
@@ -54,14 +54,6 @@ export interface ShownConnection {
   raw: SeenConnection
 }
 
-/** Client properties with a version and with a name: of 0-9-1, and of the clients of Qpid. */
-const VERSIONS = ['version', 'qpid.client_version']
-const NAMES = ['connection_name', 'clientName', 'qpid.client_process']
-
-function first(properties: Table, names: string[]): Value | undefined {
-  return names.map((name) => properties[name]).find(Boolean)
-}
-
 function text(value: unknown): string {
   return value === null || value === undefined ? '' : String(value)
 }
@@ -91,8 +83,8 @@ export function shownConnection(known: KnownConnection): ShownConnection {
     user: text(raw.user ?? handshake.user),
     vhost: text(raw.vhost ?? handshake.virtual_host),
     protocol: text(raw.protocol),
-    product: [raw.product ?? properties.product, raw.product_version ?? first(properties, VERSIONS)].filter(Boolean).join(' '),
-    name: text(raw.name ?? first(properties, NAMES)),
+    product: [raw.product ?? properties.product, raw.product_version ?? properties.version].filter(Boolean).join(' '),
+    name: text(raw.name ?? properties.connection_name),
     channels: raw.channels ?? null,
     consumers: raw.consumers ?? null,
     fromClient: raw.bytes?.client ?? null,
