@@ -79,7 +79,7 @@ _WHO: tuple[_Column, ...] = (
     _CONNECTION_ID,
     _CONNECTION,
     ("user", STRING, "the user that logged in"),
-    ("client", STRING, "the name the client gave itself: connection_name; of 0-10 clientName or qpid.client_process; else product"),
+    ("client", STRING, "its name: connection_name; of 0-10 clientName or qpid.client_process; else product"),
     ("virtual_host", STRING, "the virtual host"),
 )
 _RULES: tuple[_Column, ...] = (
