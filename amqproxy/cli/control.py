@@ -275,7 +275,7 @@ def release(
     refuse
         Refuse it; its sender receives an error.
     with_
-        With --refuse: how, as in a rule; usually the channel is closed.
+        With --refuse: how, as in a rule; usually the channel is closed, or the session of 0-10 ended.
     code
         With --refuse: the reply code.
     text
@@ -318,7 +318,7 @@ def close(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Close a client's connection with reply code 320, or one of its channels with 406.
+    """Close a client's connection with reply code 320, or one of its channels (of 0-10, sessions) with 406.
 
     Parameters
     ----------

@@ -112,6 +112,8 @@ def topology(
 ) -> None:
     """Print the exchanges, queues and bindings that clients have made or used through the proxy.
 
+    Of clients of AMQP 0-10, only the consumers.
+
     Parameters
     ----------
     vhost

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from amqproxy.amqp010.protocol_header import NAME
+from amqproxy.amqp010.transitions import SessionState
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
@@ -39,12 +40,16 @@ def amqp010_connection(traffic: AMQP010Traffic) -> Entry:
 
 def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
     """The sessions that the client is attached to. What is not counted is None."""
-    paused = traffic.paused_channels
-    for number, name in traffic.sessions.items():
+    paused, channels = traffic.paused_channels, traffic.legs[CLIENT].connection.channels
+    for number, channel in channels.items():
+        session = channel.session
+        if session is None:
+            continue
+        is_open = session.state is SessionState.ATTACHED
         meter = traffic.metered.attachment(number)
         yield {
             "channel": number,
-            "state": "paused" if number in paused else "open",
+            "state": "paused" if number in paused else "open" if is_open else str(session.state),
             "mode": "tx" if meter is not None and meter.is_transactional else "normal",
             "prefetch": 0,
             "global_prefetch": 0,
@@ -57,7 +62,7 @@ def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
             "open_content": dict.fromkeys(map(str, Peer)),
             "unconfirmed": None if meter is None else meter.unconfirmed,
             "unacked": None if meter is None else meter.unacked,
-            "session_name": shown_text(name),
+            "session_name": shown_text(session.name),
         }
 
 

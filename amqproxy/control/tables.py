@@ -82,6 +82,7 @@ CONNECTIONS = (
     field("vhost", "vhost"),
     field("name", "name"),
     field("product", "product"),
+    field("AMQP", "protocol"),
     Column("state", lambda entry: "blocked" if entry["blocked"] else entry["state"]),
     field("TLS", "tls"),
     number("channels", "channels"),
@@ -108,6 +109,7 @@ CHANNELS = (
     Column("from client", lambda entry: entry["messages"]["client"], str, True),
     Column("from server", lambda entry: entry["messages"]["server"], str, True),
     Column("open content", lambda entry: " ".join(each for each in entry["open_content"].values() if each)),
+    field("session of 0-10", "session_name"),
 )
 """Of the request `channels`."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from amqproxy.amqp010.commands import TxSelect
+from amqproxy.amqp010.controls import SessionDetach
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
-from amqproxy.peer import CLIENT
+from amqproxy.peer import CLIENT, SERVER
 from tests.control.fake_sessions import opened
 from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES, method
 from tests.proxy.amqp010_stage import close, play
@@ -47,6 +48,7 @@ async def test_a_connection_with_its_sessions_and_subscriptions() -> None:
             "vhost": "test",
             "channel": 1,
             "session_name": "s",
+            "state": "open",
             "mode": "tx",
             "unconfirmed": 0,
             "unacked": 3,
@@ -54,6 +56,14 @@ async def test_a_connection_with_its_sessions_and_subscriptions() -> None:
         }.items() <= channel.items()
         (consumer,) = consumer_entries([stage.session])
         assert {"queue": "q", "consumer_tag": "d", "no_ack": False, "exclusive": False}.items() <= consumer.items()
+        await close(stage)
+
+
+async def test_a_session_that_is_ended_by_one_side_is_not_open() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, (SERVER, method(SessionDetach(b"s")))])
+        (channel,) = channel_entries([stage.session])
+        assert channel["state"] == "detaching by server"
         await close(stage)
 
 

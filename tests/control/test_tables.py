@@ -27,6 +27,7 @@ CONNECTION: dict[str, Any] = {
     "vhost": "/",
     "name": "",
     "product": "pika",
+    "protocol": "0-9-1",
     "tls": True,
     "blocked": False,
     "channels": 2,
@@ -42,11 +43,11 @@ def test_connections() -> None:
         CONNECTION | {"session": 12, "name": "bad\x1b[31m", "blocked": True, "tls": False, "connected_at": now - 5},
     ]
     assert list(table(CONNECTIONS, entries)) == [
-        "SESSION  CLIENT         USER   VHOST  NAME             PRODUCT  STATE    TLS  CHANNELS  CONSUMERS  "
+        "SESSION  CLIENT         USER   VHOST  NAME             PRODUCT  AMQP   STATE    TLS  CHANNELS  CONSUMERS  "
         "FROM CLIENT  FROM SERVER  AGE",
-        "      3  10.0.0.7:4711  guest  /                       pika     open     yes         2          1  "
+        "      3  10.0.0.7:4711  guest  /                       pika     0-9-1  open     yes         2          1  "
         "    1.23 kB         12 B  2 h",
-        '     12  10.0.0.7:4711  guest  /      "bad\\u001b[31m"  pika     blocked              2          1  '
+        '     12  10.0.0.7:4711  guest  /      "bad\\u001b[31m"  pika     0-9-1  blocked              2          1  '
         "    1.23 kB         12 B  5 s",
     ]
 
@@ -73,10 +74,12 @@ def cells(line: str) -> list[str]:
 
 def test_channels() -> None:
     heading, line = table(CHANNELS, [CHANNEL])
-    assert cells(heading)[-3:] == ["FROM CLIENT", "FROM SERVER", "OPEN CONTENT"]
+    assert cells(heading)[-4:] == ["FROM CLIENT", "FROM SERVER", "OPEN CONTENT", " SESSION OF 0-10"]
     assert line.split() == ["3", "1", "guest", "/", "open", "confirm", "5", "0", "1", "12", "0", "basic.publish"]
     _, line = table(CHANNELS, [CHANNEL | {"unacked": 7, "unconfirmed": 0}])
     assert line.split()[9:11] == ["7", "0"]
+    _, line = table(CHANNELS, [CHANNEL | {"session_name": "s1"}])
+    assert line.endswith("basic.publish  s1")
 
 
 def test_consumers() -> None:

@@ -22,7 +22,7 @@ from amqproxy.amqp010.domains import CloseCode, Track
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp010.methods import Method
-from amqproxy.amqp010.protocol_header import HEADER, NAME
+from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.transitions import SessionState as SessionPhase
 from amqproxy.amqp091.errors import Scope
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -192,7 +192,7 @@ class AMQP010Traffic:
         await self._carry(client, received, nursery.cancel_scope)
 
     async def _carry(self, relay: AMQP010Relay, received: bytes, scope: trio.CancelScope) -> None:
-        reason = "closed"
+        reason = ""
         try:
             if await relay.run(received) is DirectionEnding.PARKED:
                 return
@@ -214,8 +214,9 @@ class AMQP010Traffic:
             return  # whatever becomes of the upstream, the client has its time to answer
         if self._ended_by is None:
             self._ended_by = sender
-            end = SessionEnd(str(sender), 0, f"{reason}, after {NAME}", is_abnormal=self.is_open)
-            self._report.finish(end)
+            reason = reason or ("closed without connection.close" if self.is_open else "closed")
+            name = "client" if sender is CLIENT else "upstream"
+            self._report.finish(SessionEnd(str(sender), 0, f"{name} {reason}", is_abnormal=self.is_open))
             end_soon(scope, self._close_timeout)
         try:
             await relay.target.transport.send_eof()

@@ -453,7 +453,7 @@ async def test_one_that_closes_only_half_is_waited_for_so_long(autojump_clock: M
         await play(stage, LOGIN)
         stage.client.perform("EOF")
         await stage.is_over.wait()
-    assert log[-1]["reason"] == "closed, after 0-10"
+    assert log[-1]["reason"] == "client closed without connection.close"
 
 
 async def test_a_refused_login() -> None:
