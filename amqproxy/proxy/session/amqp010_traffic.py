@@ -25,6 +25,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.transitions import SessionState as SessionPhase
 from amqproxy.amqp091.errors import Scope
+from amqproxy.conversion.method_views import DEFAULT_VHOST
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
@@ -548,7 +549,8 @@ class AMQP010Traffic:
                 self._is_login = False
             case ConnectionOpenOk():
                 self._lift_deadline()
-                self._report.note_open(self.legs[CLIENT].connection)
+                connection = self.legs[CLIENT].connection
+                self._report.note_open(connection.virtual_host or DEFAULT_VHOST, connection.heartbeat)
                 if self.rules is not None:
                     self.rules.opened()
                 self._look_at_need()

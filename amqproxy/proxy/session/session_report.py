@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from amqproxy.amqp010.connection import Connection as AMQP010Connection
 from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import AccessRefused, ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import (
@@ -205,10 +203,10 @@ class SessionReport:
         """An exception of our own ends the session."""
         self.finish(SessionEnd("proxy", code, "internal error"))
 
-    def note_open(self, connection: Connection | AMQP010Connection) -> None:
+    def note_open(self, vhost: str, heartbeat: int) -> None:
         self._is_open = True
         self.metrics.opened.inc()
-        self._log.info("connection open", vhost=connection.virtual_host, heartbeat=connection.heartbeat)
+        self._log.info("connection open", vhost=vhost, heartbeat=heartbeat)
 
     @property
     def blocked_since(self) -> float | None:

@@ -247,7 +247,8 @@ class Traffic:
             self._scope.cancel()
         elif isinstance(method, ConnectionOpenOk):
             self._scope.deadline = math.inf
-            self._report.note_open(self._legs[CLIENT].connection)
+            connection = self._legs[CLIENT].connection
+            self._report.note_open(connection.virtual_host, connection.heartbeat)
             impair(self.passage.start(trio.current_time(), is_open=True), self._legs, self._tasks)
         else:
             self._report.note_method(sender, method, trio.current_time())

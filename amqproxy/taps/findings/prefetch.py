@@ -25,7 +25,7 @@ class UnlimitedPrefetch(Detector):
     kind = "unlimited-prefetch"
     severity = Severity.WARNING
     why = "The whole queue moves into the first consumer's memory, others starve, and a restart repeats all of it."
-    remedy = "Set a prefetch before basic.consume: basic.qos with prefetch_count 10 to 300."
+    remedy = "Set a prefetch before basic.consume: basic.qos with prefetch_count 10 to 300; in 0-10 a window."
 
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)

@@ -12,6 +12,7 @@ from amqproxy.amqp010.commands import ExecutionException, ExecutionSync
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionHeartbeat,
+    ConnectionOpen,
     ConnectionStartOk,
     SessionAttach,
     SessionAttached,
@@ -91,6 +92,14 @@ async def test_how_bytes_are_cut_does_not_matter(sizes: list[int]) -> None:
     assert [each for each in cut.seen if each.startswith("client")] == [
         each for each in whole.seen if each.startswith("client")
     ]
+
+
+async def test_a_client_that_names_no_virtual_host_is_logged_with_the_default(log: Log) -> None:
+    opened, unnamed = (method(ConnectionOpen(each), 0) for each in ("test", None))
+    async with staged() as stage:
+        await play(stage, [(sender, data.replace(opened, unnamed)) for sender, data in LOGIN])
+        await close(stage)
+    assert [each["vhost"] for each in log if each["event"] == "connection open"] == ["/"]
 
 
 async def test_what_is_known_and_counted_of_the_connection() -> None:

@@ -3,7 +3,6 @@
 import pytest
 from structlog.typing import EventDict
 
-from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.methods import (
     ChannelClose,
@@ -101,6 +100,6 @@ def test_blocked_connections_and_for_how_long(account: SessionReport, metrics: M
 
 def test_refused_logins(account: SessionReport, metrics: Metrics) -> None:
     account.note_method(SERVER, ConnectionClose(403, "ACCESS_REFUSED"), 0.0)
-    account.note_open(Connection())
+    account.note_open("/", 0)
     account.note_method(SERVER, ConnectionClose(403, "ACCESS_REFUSED"), 0.0)
     assert count(metrics, "authentication_failures_total") == 1
