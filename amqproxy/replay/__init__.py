@@ -7,8 +7,9 @@
 - `dialogue`: makes steps of what a capture decodes to, in its order; a `ConnectionSteps` has those of one connection.
 - `step_selection`: the steps that a filter leaves.
 - `player`: one connection that is played: what to send next, and what to wait for. `compared_connection` compares what
-  the broker sends with the recording, `live_connection` is the live side alone; `played_channel` is each of its
-  channels, `login` its handshake, `ahead` what comes next in the recording, `awaited` how long that is waited for.
+  the broker sends with the recording, `live_connection` is the live side alone, `broker_link` what of it does not
+  depend on the protocol; `played_channel` is each of its channels, `login` its handshake, `ahead` what comes next in
+  the recording, `awaited` how long that is waited for.
 - `amqp010_steps`, `amqp010_player`, `amqp010_compared_connection`, `amqp010_live_connection`: the same of 0-10;
   `amqp010_session` is each of its sessions.
 - `amqp010_names`: controls and commands of 0-10 with other names.

@@ -21,13 +21,11 @@ from amqproxy.replay.amqp010_live_connection import SETTLEMENTS, AMQP010LiveConn
 from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.awaited import Awaited
+from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
-from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
-from amqproxy.replay.live_connection import NEVER, NOTHING, Life, Watch
-from amqproxy.replay.names import SharedNames
-from amqproxy.replay.result import ReplayResult
+from amqproxy.replay.deliveries import LiveDelivery
+from amqproxy.replay.live_connection import NOTHING
 from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
-from amqproxy.replay.target import Target
 from amqproxy.taps.amqp010_record import plain
 
 OF_BROKER_J = "$"
@@ -40,21 +38,9 @@ _BY_THEN = ("message_count", "subscriber_count")
 class AMQP010ComparedConnection(AMQP010LiveConnection):
     """One connection to a broker, beside the recording of another."""
 
-    def __init__(
-        self,
-        stream: int,
-        connection: str,
-        target: Target,
-        names: SharedNames,
-        board: DeliveryBoard,
-        result: ReplayResult,
-        *,
-        timeout: float,
-        wake: Callable[[], None],
-        watch: Watch | None = None,
-    ) -> None:
-        super().__init__(stream, connection, target, names, board, result, wake=wake, watch=watch)
-        self._awaited = Awaited(self, result, timeout)
+    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[], None]) -> None:
+        super().__init__(replayed, wake=wake)
+        self._awaited = Awaited(self, replayed.result, timeout)
         self._is_lossy = False
         """Does the capture lack some of what the broker sent?"""
         self._is_close_recorded = False

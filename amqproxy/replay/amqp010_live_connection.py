@@ -37,47 +37,20 @@ from amqproxy.capture.amqp010_secrets import amqp010_masked
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember, set_of
+from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
-from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
-from amqproxy.replay.live_connection import NEVER, Life, Watch
-from amqproxy.replay.names import ConnectionNames, SharedNames
-from amqproxy.replay.result import ReplayResult
-from amqproxy.replay.target import Target
+from amqproxy.replay.deliveries import LiveDelivery
 from amqproxy.taps.session_trace import SessionTrace
 
 SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
 
 
-class AMQP010LiveConnection:
-    """One connection to a broker, with the names of its copy; see `LiveConnection`, whose attributes it has."""
+class AMQP010LiveConnection(BrokerLink):
+    """One connection to a broker over AMQP 0-10."""
 
-    def __init__(
-        self,
-        stream: int,
-        connection: str,
-        target: Target,
-        names: SharedNames,
-        board: DeliveryBoard,
-        result: ReplayResult,
-        *,
-        wake: Callable[[], None],
-        watch: Watch | None = None,
-    ) -> None:
-        self.stream = stream
-        self.connection = connection
-        self.outbox = bytearray()
-        self.ending = ""
-        self.must_dial = False
-        self.has_socket = False
-        self.life = Life.NEW
-        self.error = ""
-        self._target = target
-        self._suffix = names.suffix
-        self._names = ConnectionNames(names)
-        self._board = board
-        self._result = result
-        self._wake = wake
-        self._watch = watch
+    def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
+        super().__init__(replayed, wake=wake)
+        self._suffix = replayed.names.suffix
         self._trace = SessionTrace()
         self._reader = FrameReader(frame_max=0)
         self._numbering = CommandNumbering()
@@ -87,10 +60,10 @@ class AMQP010LiveConnection:
         self._start: controls.ConnectionStart | None = None
         self._tune: controls.ConnectionTune | None = None
         self._close_received: controls.ConnectionClose | None = None
-        self._is_open = self._is_joined = self._is_ending = self._has_eof = False
+        self._is_open = self._is_joined = self._is_ending = False
         self._frame_max = FRAME_MIN_SIZE
         self._heartbeat = 0
-        self._heard_at = self._sent_at = self._now = 0.0
+        self._heard_at = self._sent_at = 0.0
         self._virtual_host = ""
 
     # --- the socket
@@ -102,11 +75,6 @@ class AMQP010LiveConnection:
         self._result.connections += 1
         self._trace.feed_protocol_header(self._now_ns)
         self._write(HEADER)
-
-    def failed(self, reason: str, now: float) -> None:
-        """The broker cannot be reached."""
-        self._now = now
-        self._end_live(reason)
 
     def receive(self, data: bytes, now: float) -> None:
         """Take bytes of the live broker."""
@@ -126,13 +94,6 @@ class AMQP010LiveConnection:
             self._receive_frame(frame)
         if self._reader.error is not None:
             self.fault(f"the broker sent what is no frame: {self._reader.error.text}")
-
-    def receive_end(self, reason: str, now: float) -> None:
-        """The live broker has closed the socket, or it is broken."""
-        self._now = now
-        self._has_eof = True
-        if self.life is Life.CONNECTED:
-            self._end_live(reason or "the broker closed the connection")
 
     def tick(self, now: float) -> float:
         """Send a heartbeat if one is due; when to call again."""
@@ -175,11 +136,6 @@ class AMQP010LiveConnection:
             self._sent_at = self._now
             if self._watch is not None:
                 self._watch(self.stream, CLIENT, amqp010_masked(data), self._now)
-            self._wake()
-
-    def _close(self, how: str) -> None:
-        if self.life is Life.CONNECTED and not self.ending:
-            self.ending = how
             self._wake()
 
     def _attach(self, number: int, name: bytes) -> PlayedSession:
@@ -348,12 +304,6 @@ class AMQP010LiveConnection:
         """How many bytes of frames have come."""
         return self._reader.offset
 
-    def fault(self, reason: str) -> None:
-        """The live connection cannot go on."""
-        self._result.extra_event(reason, self.stream, self.connection, self._now_ns)
-        self._close("close")
-        self._end_live(reason)
-
     def _end_live(self, reason: str) -> None:
         """The live connection is over."""
         self.error = self.error or reason
@@ -362,10 +312,6 @@ class AMQP010LiveConnection:
             for session in self._sessions.values():
                 self._end_session(session, self.error)
         self._wake()
-
-    @property
-    def _now_ns(self) -> int:
-        return int(self._now * 1e9)
 
 
 def _least(one: int, other: int) -> int:

@@ -44,12 +44,8 @@ from amqproxy.replay.amqp010_session import (
     ids_of,
     set_of,
 )
-from amqproxy.replay.awaited import TIMEOUT
-from amqproxy.replay.deliveries import DeliveryBoard
-from amqproxy.replay.live_connection import NEVER, Life, Watch
-from amqproxy.replay.names import SharedNames
+from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.player import MAX_OUTBOX
-from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import (
     AssemblySent,
     BytesLost,
@@ -57,7 +53,6 @@ from amqproxy.replay.steps import (
     ProtocolHeaderSent,
     Step,
 )
-from amqproxy.replay.target import Target
 
 _OURS = (
     controls.SessionCommandPoint,
@@ -79,30 +74,8 @@ JOINED = b"amqproxy replay"
 class AMQP010Player(AMQP010ComparedConnection):
     """One connection that is played. `wake` is called with it when there is something for its socket to do."""
 
-    def __init__(
-        self,
-        stream: int,
-        connection: str,
-        target: Target,
-        names: SharedNames,
-        board: DeliveryBoard,
-        result: ReplayResult,
-        *,
-        timeout: float = TIMEOUT,
-        wake: Callable[[AMQP010Player], None] = lambda player: None,
-        watch: Watch | None = None,
-    ) -> None:
-        super().__init__(
-            stream,
-            connection,
-            target,
-            names,
-            board,
-            result,
-            timeout=timeout,
-            wake=lambda: wake(self),
-            watch=watch,
-        )
+    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[AMQP010Player], None]) -> None:
+        super().__init__(replayed, timeout=timeout, wake=lambda: wake(self))
         self._has_recorded_login = False
         """Does it log in as recorded, since that was refused?"""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from amqproxy.replay.live_connection import Life
+from amqproxy.replay.broker_link import Life
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import Step
 

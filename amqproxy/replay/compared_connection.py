@@ -29,14 +29,12 @@ from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, Peer
 from amqproxy.comparison.difference import Change
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.awaited import Awaited
+from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
-from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
-from amqproxy.replay.live_connection import MAX_EARLY, NEVER, NOTHING, Life, LiveConnection, Watch
-from amqproxy.replay.names import SharedNames
+from amqproxy.replay.deliveries import LiveDelivery
+from amqproxy.replay.live_connection import MAX_EARLY, NOTHING, LiveConnection
 from amqproxy.replay.played_channel import LiveState, PlayedChannel, PlayedRequest
-from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import BytesSent, CommandSent, ConnectionEnded, ProtocolHeaderSent, Step
-from amqproxy.replay.target import Target
 
 RETRY = 0.01
 """Seconds after which a basic.get that got nothing is sent again, where the recorded one got a message; then twice."""
@@ -51,21 +49,9 @@ _OF_HANDSHAKE = frozenset({"connection.start", "connection.secure", "connection.
 class ComparedConnection(LiveConnection):
     """One connection to a broker, beside the recording of another."""
 
-    def __init__(
-        self,
-        stream: int,
-        connection: str,
-        target: Target,
-        names: SharedNames,
-        board: DeliveryBoard,
-        result: ReplayResult,
-        *,
-        timeout: float,
-        wake: Callable[[], None],
-        watch: Watch | None = None,
-    ) -> None:
-        super().__init__(stream, connection, target, names, board, result, wake=wake, watch=watch)
-        self._awaited = Awaited(self, result, timeout)
+    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[], None]) -> None:
+        super().__init__(replayed, wake=wake)
+        self._awaited = Awaited(self, replayed.result, timeout)
         self._recorded_tune: ConnectionTune | None = None
         self._recorded_end: Peer | None = None
         self._is_lossy = False

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from enum import StrEnum
 
 import msgspec
 
@@ -38,18 +37,14 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.capture.secrets import masked
+from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
-from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
+from amqproxy.replay.deliveries import LiveDelivery
 from amqproxy.replay.login import open_method, start_ok, tune_ok
-from amqproxy.replay.names import ConnectionNames, SharedNames
 from amqproxy.replay.played_channel import LiveState, PlayedChannel
-from amqproxy.replay.result import ReplayResult
-from amqproxy.replay.target import Target
 from amqproxy.taps.trace.connection_trace import Trace
-
-NEVER = float("inf")
 
 MAX_EARLY = 100_000
 """Live commands of one channel that the recording has not asked for yet; those beyond are reported at once."""
@@ -59,53 +54,12 @@ INITIAL_FRAME_MAX = 128 * 1024
 NOTHING = Command(0, ConnectionCloseOk())
 """Stands for a message whose content is not needed any more."""
 
-Watch = Callable[[int, Peer, bytes, float], None]
-"""Is shown the bytes that pass on the live connection of a stream, without secrets, their sender and the time."""
 
+class LiveConnection(BrokerLink):
+    """One connection to a broker over AMQP 0-9-1."""
 
-class Life(StrEnum):
-    """Where the live connection is in its life."""
-
-    NEW = "new"
-    """Nothing of it was played."""
-    DIALLING = "dialling"
-    CONNECTED = "connected"
-    ENDED = "ended"
-
-
-class LiveConnection:
-    """One connection to a broker, with the names of its copy. `wake` is called when its socket has something to do.
-
-    `must_dial` asks for a socket; `outbox` are the bytes to send; `ending` is "close" or "reset" when the socket is to
-    be closed after that. `error` is why it is over, where it was not asked for.
-    """
-
-    def __init__(
-        self,
-        stream: int,
-        connection: str,
-        target: Target,
-        names: SharedNames,
-        board: DeliveryBoard,
-        result: ReplayResult,
-        *,
-        wake: Callable[[], None],
-        watch: Watch | None = None,
-    ) -> None:
-        self.stream = stream
-        self.connection = connection
-        self.outbox = bytearray()
-        self.ending = ""
-        self.must_dial = False
-        self.has_socket = False
-        self.life = Life.NEW
-        self.error = ""
-        self._target = target
-        self._names = ConnectionNames(names)
-        self._board = board
-        self._result = result
-        self._wake = wake
-        self._watch = watch
+    def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
+        super().__init__(replayed, wake=wake)
         self._live = Connection(initial_frame_max=INITIAL_FRAME_MAX)
         self._trace = Trace()
         self._readers: dict[int, CommandReader] = {}
@@ -116,7 +70,6 @@ class LiveConnection:
         self._virtual_host = ""
         self._has_frames = False
         self._headers = 0
-        self._has_eof = False
         self._is_irregular = False
         """Was something sent that may not be sent?"""
         self._is_joined = False
@@ -127,7 +80,6 @@ class LiveConnection:
         self._is_closed_by_server = False
         self._in_vain: set[str] = set()
         """Queues whose deliveries were waited for in vain."""
-        self._now = 0.0
 
     def connected(self, now: float) -> None:
         """The socket is there."""
@@ -139,12 +91,6 @@ class LiveConnection:
         if self._is_joined:
             self._is_logging_in = True
             self._send_header(HEADER)
-
-    def failed(self, reason: str, now: float) -> None:
-        """The broker cannot be reached."""
-        self._now = now
-        self.error = reason
-        self._end_live(reason)
 
     def receive(self, data: bytes, now: float) -> None:
         """Take bytes of the live broker."""
@@ -165,13 +111,6 @@ class LiveConnection:
         error: ProtocolError | None = self._live.readers[SERVER].error
         if error is not None and self.life is Life.CONNECTED:
             self.fault(f"the broker sent what is no frame: {error.text}")
-
-    def receive_end(self, reason: str, now: float) -> None:
-        """The live broker has closed the socket, or it is broken."""
-        self._now = now
-        self._has_eof = True
-        if self.life is Life.CONNECTED:
-            self._end_live(reason or "the broker closed the connection")
 
     def tick(self, now: float) -> float:
         """Send a heartbeat if one is due; when to call again."""
@@ -241,15 +180,6 @@ class LiveConnection:
                 self._watch(self.stream, CLIENT, masked(data) if has_secrets else data, self._now)
             self._live.note_received(CLIENT, self._now)
             self._wake()
-
-    def _close(self, how: str) -> None:
-        if self.life is Life.CONNECTED and not self.ending:
-            self.ending = how
-            self._wake()
-
-    @property
-    def _now_ns(self) -> int:
-        return int(self._now * 1e9)
 
     def _receive_frame(self, frame: Frame) -> None:
         try:
@@ -420,12 +350,6 @@ class LiveConnection:
     def received(self) -> int:
         """How many bytes of frames have come."""
         return self._live.readers[SERVER].offset
-
-    def fault(self, reason: str) -> None:
-        """The live connection cannot go on."""
-        self._result.extra_event(reason, self.stream, self.connection, self._now_ns)
-        self._close("close")
-        self._end_live(reason)
 
     def _end_live(self, reason: str) -> None:
         """The live connection is over."""

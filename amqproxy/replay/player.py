@@ -43,14 +43,11 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ConnectionState
 from amqproxy.replay.ahead import Ahead, NotReadYet
-from amqproxy.replay.awaited import TIMEOUT
+from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.compared_connection import ComparedConnection
-from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
-from amqproxy.replay.live_connection import NEVER, Life, Watch
+from amqproxy.replay.deliveries import LiveDelivery
 from amqproxy.replay.login import exceeds, open_method, start_ok, tune_ok
-from amqproxy.replay.names import SharedNames
 from amqproxy.replay.played_channel import LiveState, PlayedChannel, PlayedConsumer
-from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import (
     AssemblySent,
     BytesLost,
@@ -60,7 +57,6 @@ from amqproxy.replay.steps import (
     ProtocolHeaderSent,
     Step,
 )
-from amqproxy.replay.target import Target
 
 MAX_OUTBOX = 1024 * 1024
 """Bytes that wait to be sent on a connection, above which nothing more of it is played."""
@@ -69,30 +65,8 @@ MAX_OUTBOX = 1024 * 1024
 class Player(ComparedConnection):
     """One connection that is played. `wake` is called with it when there is something for its socket to do."""
 
-    def __init__(
-        self,
-        stream: int,
-        connection: str,
-        target: Target,
-        names: SharedNames,
-        board: DeliveryBoard,
-        result: ReplayResult,
-        *,
-        timeout: float = TIMEOUT,
-        wake: Callable[[Player], None] = lambda player: None,
-        watch: Watch | None = None,
-    ) -> None:
-        super().__init__(
-            stream,
-            connection,
-            target,
-            names,
-            board,
-            result,
-            timeout=timeout,
-            wake=lambda: wake(self),
-            watch=watch,
-        )
+    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Player], None]) -> None:
+        super().__init__(replayed, timeout=timeout, wake=lambda: wake(self))
         self._ignores_block = False
         """Was the end of a block, which still lasts, waited for in vain?"""
 

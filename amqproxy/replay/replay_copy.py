@@ -16,8 +16,8 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.replay.ahead import NotReadYet
 from amqproxy.replay.amqp010_player import AMQP010Player
 from amqproxy.replay.awaited import TIMEOUT
+from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream, Watch
 from amqproxy.replay.deliveries import DeliveryBoard
-from amqproxy.replay.live_connection import NEVER, Life, Watch
 from amqproxy.replay.names import SharedNames
 from amqproxy.replay.player import Player
 from amqproxy.replay.result import ReplayResult
@@ -165,17 +165,10 @@ class ReplayCopy:
                 self._first_ns = step.ts_ns
             player = self.players.get(step.stream)
             if player is None:
-                player = self.players[step.stream] = _kind_of(step)(
-                    step.stream,
-                    step.connection,
-                    self._settings.target,
-                    self._names,
-                    self._board,
-                    self._result,
-                    timeout=self._settings.timeout,
-                    wake=self._wake,
-                    watch=self._watch,
-                )
+                shared = self._settings.target, self._names, self._board, self._result, self._watch
+                replayed = ReplayedStream(step.stream, step.connection, *shared)
+                kind, timeout = _kind_of(step), self._settings.timeout
+                player = self.players[step.stream] = kind(replayed, timeout=timeout, wake=self._wake)
             self._lane(step.stream).steps.append((step, player))
             self._backlog += 1
             self._backlog_bytes += size_of(step)

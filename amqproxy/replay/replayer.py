@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from amqproxy.replay.live_connection import NEVER, Life, Watch
+from amqproxy.replay.broker_link import NEVER, Life, Watch
 from amqproxy.replay.replay_copy import AnyPlayer, PlaySettings, ReplayCopy, size_of
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import Step

@@ -14,8 +14,8 @@ from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import compared
 from amqproxy.config import UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
+from amqproxy.replay.broker_link import Watch
 from amqproxy.replay.dialogue import steps_of
-from amqproxy.replay.live_connection import Watch
 from amqproxy.replay.replay_copy import AT_ONCE, Order, PlaySettings
 from amqproxy.replay.replayer import DialFailed, Replayer
 from amqproxy.replay.result import ReplayResult

@@ -12,8 +12,8 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.peer import SERVER
 from amqproxy.replay.amqp010_compared_connection import AMQP010ComparedConnection
 from amqproxy.replay.amqp010_session import PlayedSession
+from amqproxy.replay.broker_link import Life, ReplayedStream
 from amqproxy.replay.deliveries import DeliveryBoard
-from amqproxy.replay.live_connection import Life
 from amqproxy.replay.names import SharedNames
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import AssemblySent
@@ -24,7 +24,8 @@ from tests.replay.amqp010_recordings import completed
 def compared(suffix: str = "") -> tuple[AMQP010ComparedConnection, PlayedSession]:
     """A connection with a session, of which the recorded command 10 was sent as 0."""
     names, board = SharedNames(suffix), DeliveryBoard()
-    live = AMQP010ComparedConnection(1, "a-b", Target(), names, board, ReplayResult(), timeout=2.0, wake=lambda: None)
+    replayed = ReplayedStream(1, "a-b", Target(), names, board, ReplayResult())
+    live = AMQP010ComparedConnection(replayed, timeout=2.0, wake=lambda: None)
     live.life = Life.CONNECTED
     session = live._sessions[1] = PlayedSession(1, b"s")
     session.is_attached = True

@@ -15,8 +15,8 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicNack
 from amqproxy.replay.amqp010_live_connection import AMQP010LiveConnection
 from amqproxy.replay.amqp010_session import PlayedSession, PlayedSubscription
+from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.deliveries import DeliveryBoard
-from amqproxy.replay.live_connection import NEVER, Life
 from amqproxy.replay.names import SharedNames
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.target import Target
@@ -26,9 +26,9 @@ from tests.replay.amqp010_recordings import completed, transfer
 
 def opened(*, step: int = 1 << 20) -> AMQP010LiveConnection:
     """A connection that has come as far as open-ok, given so many bytes at a time."""
-    live = AMQP010LiveConnection(
-        1, "a-b", Target(user="u", password="p"), SharedNames(), DeliveryBoard(), ReplayResult(), wake=lambda: None
-    )
+    target = Target(user="u", password="p")
+    replayed = ReplayedStream(1, "a-b", target, SharedNames(), DeliveryBoard(), ReplayResult())
+    live = AMQP010LiveConnection(replayed, wake=lambda: None)
     live._is_joined = True
     live.connected(0.0)
     for methods in (

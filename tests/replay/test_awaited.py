@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.replay.awaited import Awaited
-from amqproxy.replay.live_connection import Life
+from amqproxy.replay.broker_link import Life
 from amqproxy.replay.result import ReplayResult
 from tests.replay.amqp010_recordings import AMQP010Recording
 

@@ -12,8 +12,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, Method
 from amqproxy.amqp091.wire import Table
 from amqproxy.capture.decode import read_decoded
+from amqproxy.replay.broker_link import NEVER, Life
 from amqproxy.replay.dialogue import steps_of
-from amqproxy.replay.live_connection import NEVER, Life
 from amqproxy.replay.replay_copy import AT_ONCE, PlaySettings, ReplayCopy
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import CommandSent, Step
