@@ -12,5 +12,7 @@ cdef class Message:
     cdef public tuple more_keys
     cdef object _properties
 
+    cpdef forget_properties(self)
+
 
 cpdef Message published(str exchange, str routing_key, bytes header, bytes body, object properties)

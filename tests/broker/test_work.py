@@ -36,7 +36,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.queues.backlog import NEVER
+from amqproxy.broker.queues.backlog import NEVER, Backlog
 from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.vhost import VirtualHost
@@ -737,17 +737,19 @@ def test_a_client_that_goes_before_it_is_answered_loses_nothing(crowd: Crowd) ->
     assert crowd.depth("q") == 1
 
 
-def test_work_that_fails_costs_its_client_only(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+class FailingBacklog(Backlog):
+    """Takes nothing back."""
+
+    def put_back(self, entry: QueueEntry) -> None:
+        raise RuntimeError("on purpose")
+
+
+def test_work_that_fails_costs_its_client_only(crowd: Crowd) -> None:
     crowd.hold()
     failures = noted(crowd.broker)
     crowd.limit()
     crowd.send(BasicNack(0, True, True))
-
-    def fails(*_: object) -> None:
-        raise RuntimeError("on purpose")
-
-    queue = crowd.vhost.queues["q"]  # compiled, its class cannot be changed; plain, it has slots
-    monkeypatch.setattr(queue if hasattr(queue, "__dict__") else type(queue), "_requeued", fails)
+    crowd.vhost.queues["q"]._backlogs = [(0, FailingBacklog())]
     assert crowd.greedy.transcript().startswith("connection 541")
     assert [event for event, _ in failures] == ["unfinished work failed"]
     assert crowd.other.ask(BasicGet(queue="other", no_ack=True)) == BasicGetEmpty()

@@ -1,5 +1,7 @@
 # What C sees of `connection`. The rest is in `__dict__`.
 
+cimport cython
+
 from amqproxy.amqp010.assembly cimport Assembly, AssemblyReader
 from amqproxy.amqp010.frame cimport Frame
 from amqproxy.amqp010.frame_reader cimport FrameReader
@@ -11,6 +13,7 @@ cdef object _OPEN
 cdef int _TRANSFER, _BODY, _WHOLE_SEGMENT, _FIRST, _LAST
 
 
+@cython.final
 cdef class Amqp010Connection:
     cdef dict __dict__
     cdef readonly object broker

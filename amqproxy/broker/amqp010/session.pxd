@@ -1,5 +1,7 @@
 # What C sees of `session`. The rest is in `__dict__`.
 
+cimport cython
+
 from amqproxy.amqp010.assembly cimport Assembly
 from amqproxy.amqp010.command_ids cimport id_of, position_of
 from amqproxy.amqp010.frame cimport Frame
@@ -9,9 +11,11 @@ from amqproxy.broker.amqp010.session_publisher cimport SessionPublisher
 from amqproxy.broker.amqp010.session_sender cimport SessionSender
 
 
+@cython.final
 cdef class BrokerSession:
     cdef dict __dict__
     cdef public object connection
+    cdef public object transaction
     cdef readonly SessionSender sender
     cdef readonly Completions completions
     cdef readonly SessionDeliveries deliveries

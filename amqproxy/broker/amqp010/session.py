@@ -120,11 +120,6 @@ class BrokerSession:
         return self._place
 
     @property
-    def open_transaction(self) -> WorkUnit | None:
-        """What takes messages, where they are to wait for a commit."""
-        return self.transaction
-
-    @property
     def next_position(self) -> int | None:
         """The position of the command that comes next, where that is known."""
         return self._next

@@ -1,4 +1,4 @@
-# What C sees of `session_deliveries`. The rest is in `__dict__`.
+# What C sees of `session_deliveries`. There is no `__dict__`, as in `queue`.
 
 from amqproxy.broker.amqp010.session_sender cimport SessionSender
 from amqproxy.broker.amqp010.subscription cimport Subscription
@@ -11,12 +11,13 @@ from amqproxy.broker.work cimport Quantum
 
 
 cdef class SessionDeliveries(Receiver):
-    cdef dict __dict__
     cdef public object session
     cdef readonly SessionSender sender
     cdef public dict subscriptions
     cdef public UnackedDeliveries unacked
     cdef readonly unsigned long long last_tag
+    cdef readonly dict browsed
+    cdef readonly dict acquired
     cdef dict _in_flight
     cdef TransferHeaders _headers
     cdef VirtualHost _vhost

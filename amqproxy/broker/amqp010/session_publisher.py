@@ -264,7 +264,7 @@ class SessionPublisher:
 
     def _give(self, message: Message, queues: Queues, position: cython.longlong, now: float) -> cython.bint:
         """Give a message to its queues, or to the transaction; False where it is complete later."""
-        transaction = self.session.open_transaction
+        transaction = self.session.transaction
         if transaction is not None:
             transaction.publish(message, queues)
         elif len(queues) > _AT_ONCE or len(queues) > self._quantum.step:

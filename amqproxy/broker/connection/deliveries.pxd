@@ -1,4 +1,4 @@
-# What C sees of `deliveries`.
+# What C sees of `deliveries`. There is no `__dict__`, as in `queue`.
 
 from amqproxy.amqp091.frame cimport Frame
 from amqproxy.broker.connection.output cimport OutputBuffer
@@ -13,7 +13,6 @@ cdef int _ACK, _SETTLEMENT, _MULTIPLE, _REQUEUE
 
 
 cdef class Deliveries(Receiver):
-    cdef dict __dict__
     cdef public int number
     cdef public object channel
     cdef public object vhost
@@ -24,6 +23,7 @@ cdef class Deliveries(Receiver):
     cdef public bint is_transactional
     cdef unsigned long long _last_tag
     cdef Quantum _quantum
+    cdef list _pending
 
     cpdef bint takes(self, Consumer consumer)
     cpdef deliver(self, Consumer consumer, QueueEntry entry, double now)

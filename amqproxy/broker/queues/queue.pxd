@@ -1,4 +1,5 @@
-# What C sees of `queue`. Its subclasses are plain Python, and override what they like of this.
+# What C sees of `queue`. Its subclasses are plain Python, and override what they like of this. There is no `__dict__`:
+# with one, C looks in it for another method before each call, at 500 instructions.
 
 from amqproxy.broker.message cimport Message
 from amqproxy.broker.queues.backlog cimport Backlog
@@ -12,7 +13,6 @@ cdef int _FLAGS, _HAS_EXPIRATION, _HAS_PRIORITY, _LETTING_GO
 
 
 cdef class Queue:
-    cdef dict __dict__
     cdef public long long _count
     cdef public Consumer _exclusive
     cdef public int _holds
@@ -40,8 +40,11 @@ cdef class Queue:
     cdef public bint durable
     cdef public object exclusive_to
     cdef public bint is_deleted
+    cdef public object locked_by
     cdef public str name
     cdef public long long body_bytes
+    cdef public object policy
+    cdef public object policy_names
     cdef public object settings
     cdef public long long unacked
 

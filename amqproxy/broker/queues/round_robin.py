@@ -46,7 +46,7 @@ class RoundRobin:
         while lines:
             line = lines[0][1]
             while line:
-                consumer = line[0]
+                consumer: Consumer = line[0]
                 if consumer.is_ready():
                     if len(line) > 1:
                         line.rotate(-1)
