@@ -157,7 +157,7 @@ class HeaderShape:
             put_number(out, self._milliseconds_to, time, 8)
         if self._seconds_to >= 0:
             put_number(out, self._seconds_to, time // 1000, 8)
-        self._last = bytes(self._made)
+        self._last = bytes(out[: len(self._made)])
         self._size = body_size
         return self._last
 

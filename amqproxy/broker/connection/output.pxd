@@ -1,6 +1,8 @@
 # What C sees of `output`.
 
 cimport cython
+from cpython.bytearray cimport PyByteArray_Resize
+from libc.string cimport memcpy
 
 from amqproxy.broker.unsent_bytes cimport UnsentBytes
 

@@ -61,9 +61,7 @@ def _write(out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes) -> cython.Py
         out[at : at + size] = data
         return at + size
     p: cython.p_const_uchar = data
-    i: cython.Py_ssize_t
-    for i in range(size):
-        out[at + i] = p[i]
+    memcpy(out + at, p, size)  # type: ignore[name-defined, operator]  # noqa: F821
     return at + size
 
 
@@ -212,7 +210,10 @@ class OutputBuffer:
                 self._cut()
                 at = 0
             room = max(2 * room, at + size, self._usual)
-            self._data += bytes(room - len(self._data))
+            if cython.compiled:
+                PyByteArray_Resize(self._data, room)  # type: ignore[name-defined]  # noqa: F821
+            else:
+                self._data += bytes(room - len(self._data))
         self._used = at + size
         self.waiting += size
         return at
@@ -261,6 +262,6 @@ class OutputBuffer:
     def _cut(self) -> None:
         """End a piece."""
         if self._used:
-            data = self._data
+            data: cython.p_uchar = self._data
             self._pieces.append(bytes(data[: self._used]))
             self._used = 0
