@@ -54,6 +54,7 @@ COMPILED = (
     "amqproxy/broker/amqp010/session_deliveries.py",
     "amqproxy/broker/amqp010/session_publisher.py",
     "amqproxy/broker/amqp010/session_sender.py",
+    "amqproxy/broker/amqp010/settlement_run.py",
     "amqproxy/broker/amqp010/subscription.py",
     "amqproxy/broker/amqp010/transfer_headers.py",
     "amqproxy/broker/connection/channel.py",

@@ -6,11 +6,12 @@ from amqproxy.amqp010.assembly cimport Assembly, AssemblyReader
 from amqproxy.amqp010.frame cimport Frame
 from amqproxy.amqp010.frame_reader cimport FrameReader
 from amqproxy.broker.amqp010.session cimport BrokerSession
+from amqproxy.broker.amqp010.settlement_run cimport SettlementRun
 from amqproxy.broker.connection.output cimport OutputBuffer
 from amqproxy.broker.work cimport Quantum
 
 cdef object _OPEN
-cdef int _TRANSFER, _BODY, _WHOLE_SEGMENT, _FIRST, _LAST
+cdef int _TRANSFER, _ACCEPT, _COMPLETED, _BODY, _WHOLE_SEGMENT, _FIRST, _LAST
 
 
 @cython.final
@@ -29,10 +30,12 @@ cdef class Amqp010Connection:
     cdef bint _is_busy
     cdef Quantum _quantum
     cdef FrameReader _reader
+    cdef SettlementRun _settlements
 
     cdef _take(self, list[Frame] frames, double now)
     cdef _take_control(self, Assembly assembly, double now)
     cdef bint _take_transfer(self, Frame command, Frame header, Frame body, double now) except -1
+    cdef Py_ssize_t _take_settlements(self, list[Frame] frames, Py_ssize_t place, double now) except -1
     cpdef to_end_turn(self, object session)
     cpdef is_costly(self)
     cdef _end_turns(self)

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
-from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.commands import MessageAccept, MessageTransfer
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -54,6 +54,7 @@ from amqproxy.broker.amqp010.attachments import Attachments
 from amqproxy.broker.amqp010.exceptions import translated
 from amqproxy.broker.amqp010.owners import SessionOfJob
 from amqproxy.broker.amqp010.session import BrokerSession
+from amqproxy.broker.amqp010.settlement_run import SettlementRun
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
 from amqproxy.broker.connection.handshake import Handshake
@@ -96,7 +97,7 @@ class Stage(Enum):
 
 
 _OPEN = Stage.OPEN  # these as C sees them
-_TRANSFER = MessageTransfer.index
+_TRANSFER, _ACCEPT, _COMPLETED = MessageTransfer.index, MessageAccept.index, SessionCompleted.index
 _BODY, _WHOLE_SEGMENT = BODY, WHOLE_SEGMENT
 _FIRST, _LAST = FIRST_SEGMENT | WHOLE_SEGMENT, LAST_SEGMENT | WHOLE_SEGMENT
 
@@ -153,6 +154,7 @@ class Amqp010Connection:
         self._assemblies = self._attachments.readers
         self._ends_at: float | None = None
         self._received_at = self._sent_at = 0.0 if now is None else now
+        self._settlements = SettlementRun()
         self._reader = FrameReader()
         self._reader.zero_copy = True
         broker.connections[self] = None
@@ -254,6 +256,12 @@ class Amqp010Connection:
                 if reader is None or self._stage is not _OPEN:
                     self._receive(frame, now)
                     continue
+                if frame.index == _COMPLETED or frame.index == _ACCEPT:
+                    settled: cython.Py_ssize_t = self._take_settlements(frames, place - 1, now)
+                    if settled:
+                        place += settled - 1
+                        quantum.left -= settled - 1
+                        continue
                 assembly = reader.add(frame)
                 if assembly is None:
                     if len(frame._buffer) > 2 * frame.length():
@@ -293,6 +301,13 @@ class Amqp010Connection:
         except (ProtocolError, ProtocolError091) as error:
             self._refuse(command, error, now)
             return True
+
+    def _take_settlements(self, frames: list[Frame], place: cython.Py_ssize_t, now: float) -> cython.Py_ssize_t:
+        """Take what completes and accepts transfers, as one: how many frames, 0 where it has to be put together."""
+        frame: Frame = frames[place]
+        session: BrokerSession = self.sessions[frame.channel]
+        count: cython.Py_ssize_t = self._settlements.gather(frames, place, session.sender.position)
+        return count if count and session.receive_settlements(self._settlements, now) else 0
 
     def to_end_turn(self, session: SessionOfJob) -> None:
         """Let a session report what is complete at the end of this turn."""

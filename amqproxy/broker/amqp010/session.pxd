@@ -9,6 +9,7 @@ from amqproxy.broker.amqp010.completions cimport Completions
 from amqproxy.broker.amqp010.session_deliveries cimport SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher cimport SessionPublisher
 from amqproxy.broker.amqp010.session_sender cimport SessionSender
+from amqproxy.broker.amqp010.settlement_run cimport SettlementRun
 
 
 @cython.final
@@ -25,8 +26,10 @@ cdef class BrokerSession:
 
     cpdef receive(self, Assembly assembly, double now)
     cpdef bint receive_known(self, Frame command, Frame header, Frame body, double now) except -1
+    cpdef bint receive_settlements(self, SettlementRun run, double now) except -1
     cdef _execute(self, Assembly assembly, object command, long long position, double now)
     cdef bint _accept(self, object accept, double now) except -1
     cpdef take_completed(self, object completed, double now)
     cdef list[range] _ranges(self, object commands, long long near)
+    cdef _take_completed(self, list[range] ranges, double now)
     cdef _complete(self, long long start, long long stop)

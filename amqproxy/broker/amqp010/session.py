@@ -47,6 +47,7 @@ from amqproxy.broker.amqp010.owners import OwningConnection
 from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
 from amqproxy.broker.amqp010.session_sender import SessionSender
+from amqproxy.broker.amqp010.settlement_run import SettlementRun
 from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.amqp010.work_unit import WorkUnit
 from amqproxy.broker.queues.queue import Queue
@@ -176,6 +177,22 @@ class BrokerSession:
                 self.connection.to_end_turn(self)
         except (ProtocolError, ProtocolError091) as error:
             self.fail(error, position, command.method, now)
+        return True
+
+    def receive_settlements(self, run: SettlementRun, now: float) -> cython.bint:
+        """Take a run of completions and acceptances; False where it takes more than this: then each by itself."""
+        position = self._next
+        deliveries = self.deliveries
+        if position is None or position < self._seen or self.sender.is_over:
+            return False
+        if self.transaction is not None or deliveries.browsed or deliveries.acquired:
+            return False
+        if completed := run.completed:
+            self._take_completed([completed], now)
+        if run.accepts:
+            self._next = self._seen = position + run.accepts
+            deliveries.accept_few([run.accepted], now)
+            self._complete(position, position + run.accepts)
         return True
 
     def _execute(self, assembly: Assembly, command: Command, position: cython.longlong, now: float) -> None:
@@ -315,13 +332,16 @@ class BrokerSession:
         if completed.commands is None:
             return
         ranges = self._ranges(completed.commands, self.sender.position)
+        if completed.timely_reply:  # as Broker-J does it: without, qpid.messaging ends the connection at a reply
+            self.completions.to_be_known(ranges)
+        self._take_completed(ranges, now)
+
+    def _take_completed(self, ranges: list[range], now: float) -> None:
         if len(ranges) > 1:
             self.vhost.work.quantum.left -= len(ranges)
         if len(self.sender.replay):
             self.sender.replay.confirmed(ranges)
         self.deliveries.completed(ranges, now)
-        if completed.timely_reply:  # as Broker-J does it: without, qpid.messaging ends the connection at a reply
-            self.completions.to_be_known(ranges)
         self.connection.to_end_turn(self)
 
     def _flush(self, flush: SessionFlush) -> None:
