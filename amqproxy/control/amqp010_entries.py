@@ -13,6 +13,7 @@ from amqproxy.amqp010.transitions import SessionState
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
+from amqproxy.taps.record import json_mapping
 
 Entry = dict[str, Any]
 
@@ -69,14 +70,15 @@ def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
 def amqp010_consumers(traffic: AMQP010Traffic) -> Iterator[Entry]:
     """The subscriptions of the client, as far as they are counted."""
     for number in traffic.sessions:
-        meter = traffic.metered.attachment(number)
+        meter, view = traffic.metered.attachment(number), traffic.channel_views.get(number)
         for destination, subscribed in [] if meter is None else list(meter.consumers.items()):
+            known = None if view is None else view.consumers.get(destination)
             yield {
                 "channel": number,
-                "consumer_tag": shown_text(destination),
-                "queue": shown_text(subscribed.queue),
+                "consumer_tag": shown_text(destination if known is None else known.consume.consumer_tag),
+                "queue": shown_text(subscribed.queue) if known is None else known.shown_queue,
                 "no_ack": subscribed.no_ack,
                 "exclusive": subscribed.exclusive,
                 "prefetch": None,
-                "arguments": None,
+                "arguments": None if known is None else json_mapping(known.consume.arguments.values_by_name),
             }

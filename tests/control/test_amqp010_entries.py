@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.commands import TxSelect
-from amqproxy.amqp010.controls import SessionDetach
+from amqproxy.amqp010.commands import MessageSubscribe, TxSelect
+from amqproxy.amqp010.controls import SessionCompleted, SessionDetach
+from amqproxy.amqp010.wire import Map
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
 from amqproxy.peer import CLIENT, SERVER
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 from tests.control.fake_sessions import opened
-from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES, method
+from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES, ids, method
 from tests.proxy.amqp010_stage import close, play
 from tests.proxy.stage import staged
 
@@ -56,6 +58,17 @@ async def test_a_connection_with_its_sessions_and_subscriptions() -> None:
         }.items() <= channel.items()
         (consumer,) = consumer_entries([stage.session])
         assert {"queue": "q", "consumer_tag": "d", "no_ack": False, "exclusive": False}.items() <= consumer.items()
+        await close(stage)
+
+
+async def test_a_subscription_has_its_arguments_once_it_is_complete() -> None:
+    subscribe = MessageSubscribe("q", "d", arguments=Map({"x": 1}))
+    completed = SessionCompleted(ids((0, 0)))
+    async with staged(topology=ObservedTopology()) as stage:
+        await play(stage, [*LOGIN, *ATTACH, (CLIENT, method(subscribe))])
+        assert [each["arguments"] for each in consumer_entries([stage.session])] == [None]
+        await play(stage, [(SERVER, method(completed))])
+        assert [each["arguments"] for each in consumer_entries([stage.session])] == [{"x": 1}]
         await close(stage)
 
 

@@ -12,6 +12,7 @@ from amqproxy.amqp010.errors import ProtocolError, Scope
 from amqproxy.amqp010.frame import CONTROL, Frame, chosen
 from amqproxy.amqp010.frame_reader import EVERY_METHOD
 from amqproxy.amqp010.methods import Method
+from amqproxy.amqp091.commands import Command as View
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.stateful import AMQP010_STATEFUL
@@ -100,6 +101,9 @@ class AMQP010PassThrough:
     @property
     def shown_client(self) -> Client:
         return self.client
+
+    def covered_method(self, sender: Peer, command: View) -> View | None:
+        return command
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
         reader = self._legs[sender].reader

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp091.commands import Command as View
 from amqproxy.peer import Peer
 from amqproxy.rules.context import Client
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
@@ -39,6 +40,9 @@ class AMQP010Passage(Protocol):
     @property
     def shown_client(self) -> Client:
         """The same as logs and operators may see it: as redactions leave it."""
+
+    def covered_method(self, sender: Peer, command: View) -> View | None:
+        """A command, by its counterpart of 0-9-1, as logs may show it; None: not at all."""
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
         """Take all frames that the sender's reader has found in what it has just been fed.

@@ -6,21 +6,26 @@ import time
 
 from amqproxy.log import logger
 from amqproxy.peer import SERVER, Peer
+from amqproxy.proxy.session.amqp010_client_observer import AMQP010ClientObserver
 from amqproxy.supervision import contained
 from amqproxy.taps.metering.amqp010_meter import AMQP010Meter, AttachmentMeter
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class AMQP010SessionMeter:
     """An `AMQP010Meter` if messages are counted, until it fails: then nothing of the session is counted any more.
 
-    `number` and `name` are the session's, for the log.
+    `number` and `name` are the session's. With a `topology`, an `observer` has it know what the client declares.
     """
 
-    __slots__ = ("_meter", "_name", "_number")
+    __slots__ = ("_meter", "_name", "_number", "observer")
 
-    def __init__(self, metrics: Metrics, number: int, name: str) -> None:
-        self._meter = None if metrics.messages is None else AMQP010Meter(metrics.messages)
+    def __init__(self, metrics: Metrics, number: int, name: str, topology: ObservedTopology | None = None) -> None:
+        self.observer: AMQP010ClientObserver | None = None
+        if metrics.messages is not None and topology is not None:
+            self.observer = AMQP010ClientObserver(topology, number, name.partition("-")[0])
+        self._meter = None if metrics.messages is None else AMQP010Meter(metrics.messages, self.observer)
         self._number = number
         self._name = name
 

@@ -53,6 +53,7 @@ from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken
 from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.amqp010_session_ends import SessionEnds
+from amqproxy.taps.topology.client_requests import ChannelView
 
 _HEARTBEAT = encode_method(0, ConnectionHeartbeat())
 _CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))
@@ -94,7 +95,7 @@ class AMQP010Traffic:
         }
         closing.partings = self.legs
         self._met: list[tuple[Peer, int, Method]] = []
-        self.metered = AMQP010SessionMeter(report.metrics, report.number, report.name)
+        self.metered = AMQP010SessionMeter(report.metrics, report.number, report.name, services.topology)
         self._ends = SessionEnds()
         self._is_login = True
         self._rule_set: RuleSet | None = None
@@ -104,6 +105,7 @@ class AMQP010Traffic:
         self._drain: AMQP010Drain | None = None
         self._relays: tuple[AMQP010Relay, ...] = ()
         self.passage: AMQP010Passage = self._new_pass_through(known)
+        self._show_observer(self.passage)
         self.ownership: Ownership | None = None
         """Who receives and sends, where that may be a pump."""
         self._ended_by: Peer | None = None
@@ -141,6 +143,11 @@ class AMQP010Traffic:
     def is_open(self) -> bool:
         """Is the connection past its handshake, and neither peer ending it?"""
         return all(leg.is_open for leg in self.legs.values())
+
+    @property
+    def channel_views(self) -> Mapping[int, ChannelView]:
+        """The consumers of the client's sessions as they may be shown, by the numbers of their channels."""
+        return {} if self.metered.observer is None else self.metered.observer.channels
 
     @property
     def sessions(self) -> dict[int, bytes]:
@@ -246,6 +253,7 @@ class AMQP010Traffic:
         if self.ownership is not None:
             self.ownership.let_go()
             self.ownership = None
+        self._show_observer(None)
         self.passage.end()
 
     def stop(self) -> None:
@@ -333,6 +341,7 @@ class AMQP010Traffic:
         self._is_login = False
         by_sender = dict(zip((CLIENT, SERVER), numberings, strict=True))
         self.passage = self._new_pass_through(self._known_again(known), by_sender)
+        self._show_observer(self.passage)
 
     # --- rules
 
@@ -400,8 +409,14 @@ class AMQP010Traffic:
 
     def _replace_passage(self, passage: AMQP010Passage) -> None:
         self.passage = passage
+        self._show_observer(passage)
         for relay in self._relays:
             relay.passage = passage
+
+    def _show_observer(self, passage: AMQP010Passage | None) -> None:
+        """Have what observes the client know it by this passage from here on."""
+        if self.metered.observer is not None:
+            self.metered.observer.passage = passage
 
     # --- what an operator wants
 

@@ -40,6 +40,7 @@ cdef class AttachmentMeter:
 @cython.final
 cdef class AMQP010Meter:
     cdef MessageCounts _counts
+    cdef object _observer
     cdef AMQP010MessageRun _run
     cdef dict _sessions
     cdef dict _asked
@@ -115,7 +116,9 @@ cdef class AMQP010Meter:
         double now,
     )
     cdef object _answer(self, AttachmentMeter session, long long first, long long last, double now)
-    cdef object _take_request(self, AttachmentMeter session, object method, long long position, double now)
+    cdef object _take_request(
+        self, int channel, AttachmentMeter session, object method, long long position, Py_ssize_t size, double now
+    )
     cdef long long _confirm(
         self, AttachmentMeter session, int outcome, long long first, long long last, double now
     ) except -1

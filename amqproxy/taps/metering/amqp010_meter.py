@@ -15,6 +15,7 @@ from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import (
     DtxEnd,
     DtxStart,
+    ExecutionException,
     ExecutionResult,
     MessageAccept,
     MessageCancel,
@@ -52,7 +53,7 @@ from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.taps.metering.amqp010_message_run import AMQP010MessageRun
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
-from amqproxy.taps.metering.open_requests import OpenRequests
+from amqproxy.taps.metering.open_requests import OpenRequests, RequestObserver
 from amqproxy.taps.metering.open_transfers import MAX_RUNS_OF_CONNECTION, OpenTransfers
 from amqproxy.taps.trace.budget import Budget
 
@@ -92,6 +93,7 @@ _ACCEPT = cython.declare(cython.int, MessageAccept.index)
 _REJECT = cython.declare(cython.int, MessageReject.index)
 _COMPLETED = cython.declare(cython.int, SessionCompleted.index)
 _RESULT = cython.declare(cython.int, ExecutionResult.index)
+_EXCEPTION = cython.declare(cython.int, ExecutionException.index)
 _UNROUTABLE = cython.declare(cython.int, RejectCode.UNROUTABLE)
 _IMMEDIATE = cython.declare(cython.int, RejectCode.IMMEDIATE)
 
@@ -274,14 +276,15 @@ class AttachmentMeter:
 @cython.final
 @cython.cclass
 class AMQP010Meter:
-    """One connection, from its first frame on. Adds to `counts`.
+    """One connection, from its first frame on. Adds to `counts`; an `observer` is shown what the client asks for.
 
     It is fed whole frames that a `FrameReader` has passed, in order, and the time in seconds, of any clock that does
     not go back. A message counts once it is complete. What all its sessions hold is bounded for the connection.
     """
 
-    def __init__(self, counts: MessageCounts) -> None:
+    def __init__(self, counts: MessageCounts, observer: RequestObserver | None = None) -> None:
         self._counts = counts
+        self._observer = observer
         self._run = AMQP010MessageRun()
         self._sessions: dict[int, AttachmentMeter] = {}
         self._asked: dict[int, tuple[str, float]] = {}
@@ -397,6 +400,8 @@ class AMQP010Meter:
         for opened in (session._publishes, session._deliveries, session._requests):
             if opened is not None:
                 opened.clear()
+        if self._observer is not None:
+            self._observer.end_session(channel)
 
     @cython.cfunc
     def _take_control(
@@ -582,14 +587,17 @@ class AMQP010Meter:
             return None
         if settles[index]:
             self._take_settlement(is_server, session, index, p, at, end, now)
-        elif not is_server or index == _RESULT:
+        elif not is_server or index == _RESULT or index == _EXCEPTION:  # noqa: SIM109 - C has no tuples
             method = _method(_COMMAND, p, at, end)
-            if isinstance(method, ExecutionResult):
+            if isinstance(method, ExecutionResult | ExecutionException):
                 if is_server and method.command_id is not None:
                     number = _position_of(method.command_id, session._client.last)
-                    self._answer(session, number, number, now)
+                    if index == _RESULT:
+                        self._answer(session, number, number, now)
+                    elif session._requests is not None:
+                        session._requests.refuse(number)
             elif method is not None:
-                self._take_request(session, method, position, now)
+                self._take_request(channel, session, method, position, end - at, now)
         return None
 
     @cython.cfunc
@@ -676,15 +684,23 @@ class AMQP010Meter:
     ) -> object:
         """The requests in a range have their replies."""
         if session._requests is not None and session.requests:
-            for name, asked in session._requests.settle(first, last):
-                self._counts.observe_request(name, now - asked)
+            for request in session._requests.settle(first, last):
+                self._counts.observe_request(request.name, now - request.asked)
+                if request.observed is not None:
+                    request.observed.complete()
         return None
 
     @cython.cfunc
     def _take_request(
-        self, session: AttachmentMeter, method: Method, position: cython.longlong, now: cython.double
+        self,
+        channel: cython.int,
+        session: AttachmentMeter,
+        method: Method,
+        position: cython.longlong,
+        size: cython.Py_ssize_t,
+        now: cython.double,
     ) -> object:
-        """The client has sent a command that has a reply."""
+        """The client has sent a command that has a reply, of this size."""
         counts: MessageCounts = self._counts
         if isinstance(method, MessageSubscribe):
             destination = method.destination or ""
@@ -703,7 +719,8 @@ class AMQP010Meter:
         if session._client.has_position:
             if session._requests is None:
                 session._requests = OpenRequests(self._request_room)
-            session._requests.add(position, method.name, now)
+            observed = None if self._observer is None else self._observer.ask(channel, method, size)
+            session._requests.add(position, method.name, now, observed)
         return None
 
     @cython.cfunc

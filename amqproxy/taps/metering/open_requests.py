@@ -3,8 +3,34 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from typing import NamedTuple, Protocol
 
+from amqproxy.amqp010.methods import Method
 from amqproxy.taps.trace.budget import Budget
+
+
+class ObservedRequest(Protocol):
+    """A command that an observer waits for, too: the broker has carried it out, or will not."""
+
+    def complete(self) -> None: ...
+
+    def drop(self) -> None: ...
+
+
+class RequestObserver(Protocol):
+    """Is shown what a client asks for with a command of `size` bytes, and that the session on a channel has ended."""
+
+    def ask(self, channel: int, command: Method, size: int) -> ObservedRequest | None: ...
+
+    def end_session(self, channel: int) -> None: ...
+
+
+class OpenRequest(NamedTuple):
+    """A command by its `name`, and when it was sent."""
+
+    name: str
+    asked: float
+    observed: ObservedRequest | None
 
 
 class OpenRequests:
@@ -16,22 +42,26 @@ class OpenRequests:
 
     def __init__(self, room: Budget) -> None:
         self._positions: list[int] = []
-        self._requests: dict[int, tuple[str, float]] = {}
+        self._requests: dict[int, OpenRequest] = {}
         self._room = room
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, position: int, name: str, now: float) -> None:
+    def add(self, position: int, name: str, now: float, observed: ObservedRequest | None = None) -> None:
         """Wait for the reply to a command, in place of one with the same position."""
-        if position not in self._requests:
+        former = self._requests.get(position)
+        if former is None:
             if not self._room.take(1):
+                _drop(observed)
                 return
             insort(self._positions, position)
-        self._requests[position] = name, now
+        else:
+            _drop(former.observed)
+        self._requests[position] = OpenRequest(name, now, observed)
 
-    def settle(self, first: int, last: int) -> list[tuple[str, float]]:
-        """Those in a range, which are answered: the name of each, and when it was sent."""
+    def settle(self, first: int, last: int) -> list[OpenRequest]:
+        """Those in a range, which are answered."""
         begin, end = bisect_left(self._positions, first), bisect_right(self._positions, last)
         if begin >= end:
             return []
@@ -40,8 +70,20 @@ class OpenRequests:
         self._room.give(len(answered))
         return answered
 
+    def refuse(self, position: int) -> None:
+        """The command at a position has failed."""
+        for request in self.settle(position, position):
+            _drop(request.observed)
+
     def clear(self) -> None:
         """Their session is over."""
+        for request in self._requests.values():
+            _drop(request.observed)
         self._room.give(len(self._positions))
         self._positions.clear()
         self._requests.clear()
+
+
+def _drop(observed: ObservedRequest | None) -> None:
+    if observed is not None:
+        observed.drop()

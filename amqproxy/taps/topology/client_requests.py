@@ -19,17 +19,19 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
     Method,
+    QueueBind,
     QueueDeclare,
     QueueDeclareOk,
     QueueDelete,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.amqp091.wire import Table
 from amqproxy.taps.topology.observed_objects import Observation
 from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO, ObservedTopology
 from amqproxy.taps.topology.partial_budget import PartialBudget
 from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.consumers import DeclaredQueue, LastQueue, queue_name
-from amqproxy.taps.trace.requests import TABLE_COST, PendingRequests
+from amqproxy.taps.trace.requests import REQUEST_COST, TABLE_COST, PendingRequests
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes that the consumers and requests of one client take, about; those beyond are not remembered."""
@@ -138,7 +140,7 @@ class ClientRequests:
         self._topology = topology
         self._budget: Budget = PartialBudget(max_bytes, topology.client_budget)
         self._channels: dict[int, ChannelView] = {}
-        self._exclusive: dict[str, None] = {}
+        self._exclusive: dict[str, int | None] = {}
 
     @property
     def channels(self) -> Mapping[int, ChannelView]:
@@ -171,12 +173,44 @@ class ClientRequests:
             if channel.pending is not None:
                 channel.pending.clear()
         self._channels.clear()
-        if self._exclusive:
-            seen = client.observation()
-            for queue in self._exclusive:
-                self._topology.end_exclusive(seen, queue)
-            self._budget.give(EXCLUSIVE_COST * len(self._exclusive))
-            self._exclusive.clear()
+        self._end_exclusive(client, list(self._exclusive))
+
+    # --- of AMQP 0-10, whose commands come as their counterparts, and only once the broker has completed them
+
+    def hold(self, size: int) -> int | None:
+        """What a command that awaits its completion is counted as, from here to `drop`; None: there is no room."""
+        cost = REQUEST_COST + TABLE_COST * size
+        return cost if self._budget.take(cost) else None
+
+    def drop(self, cost: int) -> None:
+        """Nothing is awaited any more for what was held."""
+        self._budget.give(cost)
+
+    def complete(self, client: ObservedClient, number: int, request: Method) -> None:
+        """The broker has carried out a command on the session of a channel."""
+        channel = self._channels.get(number)
+        if isinstance(request, BasicCancel):
+            if channel is not None:
+                self._end_consumer(client.observation(), channel, request.consumer_tag)
+            return
+        shown = client.cover(CLIENT, number, request)
+        if shown is None:
+            return
+        if isinstance(request, BasicConsume):
+            if channel is None:
+                channel = self._channels[number] = ChannelView()
+            self._begin_consumer(client, channel, request.consumer_tag, request, shown, None, 0)
+            return
+        if isinstance(request, QueueBind):  # its key is all that identifies it: exchange.unbind has no arguments
+            request = msgspec.structs.replace(request, arguments=Table())
+        self._carry_out(client, request, shown, None, session=number)
+
+    def end_session(self, client: ObservedClient, number: int) -> None:
+        """The session on a channel has ended, and with it its consumers, and the queues that are to go with it."""
+        channel = self._channels.pop(number, None)
+        if channel is not None:
+            self._end_consumers(client, channel)
+        self._end_exclusive(client, [queue for queue, session in self._exclusive.items() if session == number])
 
     # --- requests
 
@@ -259,26 +293,43 @@ class ClientRequests:
         return msgspec.structs.replace(shown, queue=shown_reply.queue)
 
     def _carry_out(
-        self, client: ObservedClient, request: Method, shown: Method, last: LastQueue, *, is_sure: bool = True
+        self,
+        client: ObservedClient,
+        request: Method,
+        shown: Method,
+        last: LastQueue,
+        *,
+        is_sure: bool = True,
+        session: int | None = None,
     ) -> None:
         name = getattr(request, "queue", None)
         queue = None if name is None else queue_name(name, last)
         if isinstance(request, QueueDeclare) and request.exclusive and not request.passive and queue:
-            self._own(queue)
+            goes_with_owner = session is None or request.auto_delete
+            if goes_with_owner:
+                self._own(queue, session)
         self._topology.carry_out(client.observation(), request, shown, queue, is_sure=is_sure)
         if isinstance(request, QueueDelete) and queue and is_sure:
             self._disown(queue)
 
-    def _own(self, queue: str) -> None:
-        """An exclusive queue of the client, which ends with it."""
+    def _own(self, queue: str, session: int | None) -> None:
+        """An exclusive queue of the client, which ends with it; of AMQP 0-10, with the session on that channel."""
         if queue not in self._exclusive and self._budget.take(EXCLUSIVE_COST):
-            self._exclusive[queue] = None
+            self._exclusive[queue] = session
 
     def _disown(self, queue: str) -> None:
         """A queue that is gone before the client."""
         if queue in self._exclusive:
             del self._exclusive[queue]
             self._budget.give(EXCLUSIVE_COST)
+
+    def _end_exclusive(self, client: ObservedClient, queues: list[str]) -> None:
+        """These are gone with their owner."""
+        if queues:
+            seen = client.observation()
+            for queue in queues:
+                self._topology.end_exclusive(seen, queue)
+                self._disown(queue)
 
     def _make_sure(self, client: ObservedClient, channel: ChannelView, number: int) -> None:
         """The broker has come as far as the request of that number: it has carried out what was sent before."""
@@ -316,7 +367,10 @@ class ClientRequests:
             return
         self._budget.give(consumer.cost)
         queue = consumer.queue
-        if queue and not queue.startswith(DIRECT_REPLY_TO) and not self._topology.end_consumer(seen, queue):
+        if not queue or queue.startswith(DIRECT_REPLY_TO):
+            return
+        goes_with_session = self._exclusive.get(queue) is not None
+        if not self._topology.end_consumer(seen, queue, may_delete=not goes_with_session):
             self._disown(queue)
 
     def _end_consumers(self, client: ObservedClient, channel: ChannelView) -> None:

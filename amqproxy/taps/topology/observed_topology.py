@@ -145,8 +145,9 @@ class ObservedTopology:
         if kept is not None and isinstance(kept.observed, ObservedQueue):
             kept.observed.consumers += 1
 
-    def end_consumer(self, seen: Observation, queue: str) -> bool:
-        """A consumer has ended; if the queue was to be deleted with the last of them, so is the queue.
+    def end_consumer(self, seen: Observation, queue: str, *, may_delete: bool = True) -> bool:
+        """A consumer has ended; if the queue was to be deleted with the last of them, so is the queue, if it
+        `may_delete`.
 
         Is the queue still known?
         """
@@ -156,7 +157,7 @@ class ObservedTopology:
             return False
         if kept.observed.consumers:
             kept.observed.consumers -= 1
-            if not kept.observed.consumers and kept.observed.auto_delete:
+            if may_delete and not kept.observed.consumers and kept.observed.auto_delete:
                 self._remove(seen, key, "auto-delete")
                 return False
         return True
@@ -254,7 +255,7 @@ class ObservedTopology:
         )
         self._bindings_from.setdefault(source, {})[key] = None
         self._bindings_to.setdefault(destination, {})[key] = None
-        self._add(key, bound, _cost(request.arguments))
+        self._add(key, bound, _cost(shown.arguments))
 
     def _is_declared(self, seen: Observation, key: Key, *, is_sure: bool) -> bool:
         """Is it there already, declared by some client? Then it was seen again."""

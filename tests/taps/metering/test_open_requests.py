@@ -9,6 +9,19 @@ from amqproxy.taps.metering.open_requests import OpenRequests
 from amqproxy.taps.trace.budget import Budget
 
 
+class Observed:
+    """Notes what becomes of a command."""
+
+    def __init__(self) -> None:
+        self.fates: list[str] = []
+
+    def complete(self) -> None:
+        self.fates.append("completed")
+
+    def drop(self) -> None:
+        self.fates.append("dropped")
+
+
 def test_what_is_answered_is_no_longer_waited_for() -> None:
     room = Budget(3)
     requests = OpenRequests(room)
@@ -16,7 +29,7 @@ def test_what_is_answered_is_no_longer_waited_for() -> None:
         requests.add(position, f"n{position}", float(position))
     assert (len(requests), room.left) == (3, 0), "for the last there is no room"
     requests.add(4, "again", 7.0)
-    assert requests.settle(4, 100) == [("again", 7.0), ("n5", 5.0)]
+    assert requests.settle(4, 100) == [("again", 7.0, None), ("n5", 5.0, None)]
     assert requests.settle(4, 100) == requests.settle(9, 2) == []
     assert (len(requests), room.left) == (1, 2)
     requests.clear()
@@ -29,5 +42,17 @@ def test_a_range_has_all_between_its_ends(positions: list[int], first: int, last
     for position in positions:
         requests.add(position, str(position), 0.0)
     wanted = sorted({each for each in positions if first <= each <= last})
-    assert [int(name) for name, _ in requests.settle(first, last)] == wanted
+    assert [int(name) for name, *_ in requests.settle(first, last)] == wanted
     assert len(requests) == len(set(positions)) - len(wanted)
+
+
+def test_what_is_observed_is_dropped_or_handed_over_but_once() -> None:
+    requests = OpenRequests(Budget(3))
+    replaced, answered, refused, ended, beyond = seen = [Observed() for _ in range(5)]
+    for position, observed in ((1, replaced), (1, answered), (2, refused), (3, ended), (4, beyond)):
+        requests.add(position, "queue.declare", 0.0, observed)
+    assert [each.observed for each in requests.settle(1, 1)] == [answered]
+    requests.refuse(2)
+    requests.refuse(9)
+    requests.clear()
+    assert [each.fates for each in seen] == [["dropped"], [], ["dropped"], ["dropped"], ["dropped"]]
