@@ -9,7 +9,6 @@ from amqproxy.amqp010.commands import MessageSubscribe
 from amqproxy.amqp010.commands import QueueDeclare as AMQP010QueueDeclare
 from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp010.frame import Frame as AMQP010Frame
-from amqproxy.amqp010.login import NAME_PROPERTIES
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import (
     BasicConsume,
@@ -49,6 +48,7 @@ from amqproxy.comparison.traced_command import (
     TracedCommand,
     Track,
 )
+from amqproxy.conversion.client_name import given_name
 from amqproxy.taps.message_recorder import NORMAL_CODES, CommandSelector
 from amqproxy.taps.record import json_mapping, json_value
 from amqproxy.taps.session_trace import SessionTrace
@@ -363,10 +363,9 @@ class CommandTracer:
 
     def _on_opened(self, event: ConnectionOpened) -> None:
         properties = event.client_properties or {}
-        names = [properties.get(key) for key in ("connection_name", *NAME_PROPERTIES)]
         self._traced.append(
             Identity(
-                next((name for name in names if isinstance(name, str) and name), ""),
+                given_name(properties),
                 str(json_value(event.user or "")),
                 str(json_value(event.virtual_host or "")),
             )

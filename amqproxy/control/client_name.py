@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from amqproxy.conversion.client_name import given_name
+
 MOST_TEXT = 1024
 """Characters that are shown of a text of a client's about itself."""
-
-_NAMES = ("connection_name", "clientName", "qpid.client_process")
-"""Client properties with a name: of 0-9-1, of Qpid JMS, and of the other clients of Qpid."""
 
 
 def shown_text(value: Any) -> str:
@@ -20,4 +19,4 @@ def shown_text(value: Any) -> str:
 
 def client_name(properties: Mapping[str, Any]) -> str:
     """What a client calls its connection, or itself; "" if it has given no name."""
-    return next((shown_text(properties[each]) for each in _NAMES if properties.get(each)), "")
+    return shown_text(given_name(properties))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from amqproxy.conversion.client_name import given_name
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.text import ARROWS, RED, RESET, YELLOW, clock, pairs, printable, value_text
@@ -142,8 +143,8 @@ def _folded(arguments: Mapping[str, Any]) -> str:
         version = [properties[name] for name in ("product", "version") if isinstance(properties.get(name), str)]
         if version:
             values[peer] = " ".join(version)
-        if isinstance(properties.get("connection_name"), str):
-            values["connection_name"] = properties["connection_name"]
+        if name := given_name(properties):
+            values["connection_name"] = name
     return pairs(values)
 
 

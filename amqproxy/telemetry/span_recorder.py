@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from amqproxy.amqp091.methods import BasicGetOk
+from amqproxy.conversion.client_name import given_name
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.events import (
     ChannelClosed,
@@ -248,8 +249,8 @@ class SpanRecorder:
         found: dict[str, AttributeValue] = dict(self._attributes)
         if event.virtual_host is not None:
             found["amqproxy.virtual_host"] = text(event.virtual_host)
-        name = (event.client_properties or {}).get("connection_name")
-        if isinstance(name, str):
+        name = given_name(event.client_properties or {})
+        if name:
             found["messaging.client.id"] = text(name)
         self._attributes = found
 

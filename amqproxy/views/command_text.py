@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqproxy.conversion.client_name import given_name
 from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.note import Note
 from amqproxy.taps.record import json_mapping
@@ -68,6 +69,6 @@ def _folded(given: dict[str, Any]) -> dict[str, Any]:
         version = [value[key] for key in ("product", "version") if isinstance(value.get(key), str)]
         if version:
             folded[name.partition("_")[0]] = " ".join(version)
-        if isinstance(value.get("connection_name"), str):
-            folded["connection_name"] = value["connection_name"]
+        if name_of_client := given_name(value):
+            folded["connection_name"] = name_of_client
     return folded

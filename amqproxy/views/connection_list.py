@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from amqproxy.conversion.client_name import given_name
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened
 
@@ -39,7 +40,8 @@ class ConnectionFigures(msgspec.Struct):
         """Know whose it is."""
         self.user, self.vhost = event.user, event.virtual_host
         properties = event.client_properties or {}
-        parts = [properties.get(key) for key in ("product", "version", "connection_name")]
+        version = properties.get("version") or properties.get("qpid.client_version")
+        parts = [properties.get("product"), version, given_name(properties)]
         self.client = " ".join(str(each)[:MAX_TEXT] for each in parts if each)
 
     def close(self, event: ConnectionClosed) -> None:

@@ -1,5 +1,7 @@
 """From what happens on a connection to the spans of its messages."""
 
+import pytest
+
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -317,11 +319,12 @@ def test_the_channels_are_apart() -> None:
     assert len(spans.end()) == 1
 
 
-def test_what_is_known_of_the_connection() -> None:
+@pytest.mark.parametrize("name", ["connection_name", "clientName", "qpid.client_process"])
+def test_what_is_known_of_the_connection(name: str) -> None:
     spans = Spans(joined=True)
     spans.traced.trace.feed_protocol_header(0)
     spans.server(ConnectionStart(), channel=0)
-    properties = Table({"connection_name": "billing", "product": "pika"})
+    properties = Table({name: "billing", "product": "pika"})
     spans.client(ConnectionStartOk(client_properties=properties, response=b"\0guest\0guest"), channel=0)
     spans.client(ConnectionOpen("shop"), channel=0)
     spans.server(ConnectionOpenOk(), channel=0)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.conversion.client_name import given_name
 from amqproxy.log import logger
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.outcome import outcome
@@ -74,7 +75,7 @@ class RuleLog:
         if command.index >= 0 and shown is not None:
             found = {name: getattr(shown.method, name, None) for name in _NAMES}
             fields |= {name: value for name, value in found.items() if value is not None}
-        fields |= {"user": known.user, "vhost": known.vhost, "name": str(known.properties.get("connection_name", ""))}
+        fields |= {"user": known.user, "vhost": known.vhost, "name": given_name(known.properties)}
         if verdict.close is not None:
             fields["code"] = verdict.close.code
             if shown is command:  # else the text may say what the command does not show

@@ -20,6 +20,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.config import join_address
+from amqproxy.conversion.client_name import given_name
 from amqproxy.log import logger
 from amqproxy.proxy.session.passage import CoveredView
 from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
@@ -88,7 +89,7 @@ class SessionReport:
     def introduce(self, client: Client) -> None:
         """Add the client to every log line from here on; `client` is what people may see of it."""
         properties = client.properties
-        found = {"user": client.user, "name": properties.get("connection_name"), "product": properties.get("product")}
+        found = {"user": client.user, "name": given_name(properties), "product": properties.get("product")}
         self._log = self._log.try_unbind(*found).bind(**{field: str(value) for field, value in found.items() if value})
 
     def finish(self, end: SessionEnd) -> None:

@@ -27,9 +27,9 @@ class Clock:
     now = 100.0
 
 
-def note(rules: RuleLog, verdict: Verdict = CLOSED, covered: Command | None = COMMAND) -> None:
+def note(rules: RuleLog, verdict: Verdict = CLOSED, covered: Command | None = COMMAND, client: Client = ANNA) -> None:
     log = structlog.get_logger()
-    rules.note_refusal(log, CLIENT, COMMAND, verdict, client=lambda: ANNA, covered=lambda: covered)
+    rules.note_refusal(log, CLIENT, COMMAND, verdict, client=lambda: client, covered=lambda: covered)
 
 
 def test_a_refusal_names_the_client_and_the_command(log: list[Any]) -> None:
@@ -51,6 +51,12 @@ def test_a_refusal_names_the_client_and_the_command(log: list[Any]) -> None:
         "code": 403,
         "text": "no",
     }
+
+
+def test_a_client_of_qpid_has_a_name(log: list[Any]) -> None:
+    client = Client(user="anna", vhost="/", properties={"clientName": "ID:billing"})
+    note(RuleLog(lambda: 0.0), client=client)
+    assert log[0]["name"] == "ID:billing"
 
 
 def test_what_is_covered_is_not_logged(log: list[Any]) -> None:

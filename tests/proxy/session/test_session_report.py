@@ -1,6 +1,7 @@
 """The end of a session in its report, where there are several reasons."""
 
 import pytest
+from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from amqproxy.amqp091.errors import FrameError
@@ -14,6 +15,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.rules.context import Client
 from amqproxy.taps.metrics import Metrics
 
 
@@ -103,3 +105,12 @@ def test_refused_logins(account: SessionReport, metrics: Metrics) -> None:
     account.note_open("/", 0)
     account.note_method(SERVER, ConnectionClose(403, "ACCESS_REFUSED"), 0.0)
     assert count(metrics, "authentication_failures_total") == 1
+
+
+@pytest.mark.parametrize("name", ["connection_name", "clientName", "qpid.client_process"])
+def test_log_lines_name_the_client(account: SessionReport, name: str) -> None:
+    with capture_logs() as logs:
+        account.introduce(Client(user="anna", properties={name: "billing"}))
+        account.log("info", "hello")
+    [line] = logs
+    assert (line["event"], line["user"], line["name"]) == ("hello", "anna", "billing")

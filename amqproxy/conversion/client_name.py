@@ -1,0 +1,21 @@
+"""What clients of either protocol call themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from amqproxy.amqp010.login import NAME_PROPERTIES
+
+_NAMES = ("connection_name", *NAME_PROPERTIES)
+
+
+def given_name(properties: Mapping[str, Any]) -> str:
+    """The name that a client's properties give its connection, or itself; "" if there is none."""
+    for each in _NAMES:
+        name = properties.get(each)
+        if isinstance(name, bytes):
+            name = name.decode("utf-8", "backslashreplace")
+        if isinstance(name, str) and name:
+            return name
+    return ""
