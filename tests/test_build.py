@@ -129,6 +129,15 @@ def test_a_wheel_takes_what_is_compiled_beside_its_source(project: Path) -> None
     assert not zipfile.ZipFile(path).read(COMPILED).endswith(b"as it was built")
 
 
+@needs_compiler
+def test_what_is_compiled_ahead_survives_an_installation_and_is_taken_in_place(project: Path) -> None:
+    run(project, "hatch_build.py", "ahead").check_returncode()
+    assert not (project / COMPILED).exists()
+    run(project, "hatch_build.py", AMQPROXY_COMPILE="0").check_returncode()
+    assert "compiling" not in run(project, "hatch_build.py").stderr
+    assert form(project) == "compiled"
+
+
 def test_pure_wheel(project: Path) -> None:
     name, members = wheel(project, AMQPROXY_COMPILE="0")
     assert name.endswith("-py3-none-any.whl")

@@ -53,6 +53,7 @@ from amqproxy.config_file import load
 from amqproxy.printing import PrintSettings
 from amqproxy.taps.text import line
 from tests.amqp091.tracking import TrackingConnection
+from tests.example_count import example_count
 
 SCRIPT = """
 def publish(command, context):
@@ -201,7 +202,7 @@ def loaded(directory: Path, rule: dict[str, Any]) -> Config | None:
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=example_count(300), deadline=None, suppress_health_check=SLOW)
 @given(rule=rules())
 def test_a_config_is_taken_or_refused_in_good_order(
     tmp_path_factory: pytest.TempPathFactory, rule: dict[str, Any]
@@ -397,7 +398,7 @@ def test_what_is_taken_survives(
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@settings(max_examples=400, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=example_count(400), deadline=None, suppress_health_check=SLOW)
 @given(some=SOME, prints=st.booleans())
 def test_what_is_taken_survives_for_long(
     tmp_path_factory: pytest.TempPathFactory, some: list[dict[str, Any]], prints: bool

@@ -9,6 +9,7 @@ from amqproxy.amqp010 import credit as module
 from amqproxy.amqp010.credit import INFINITE, Credit
 from amqproxy.amqp010.domains import CreditUnit, FlowMode
 from amqproxy.amqp010.errors import IllegalState, NotAllowed, ResourceLimitExceeded
+from tests.example_count import example_count
 
 MESSAGE, BYTE = CreditUnit
 CREDIT, WINDOW = FlowMode
@@ -183,4 +184,4 @@ class ServerThatKeepsToItsCredit(RuleBasedStateMachine):
 
 
 TestServerThatKeepsToItsCredit = ServerThatKeepsToItsCredit.TestCase
-TestServerThatKeepsToItsCredit.settings = settings(deadline=None, max_examples=50)
+TestServerThatKeepsToItsCredit.settings = settings(deadline=None, max_examples=example_count(50))

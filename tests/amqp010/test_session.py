@@ -33,6 +33,7 @@ from amqproxy.amqp010.session import Session
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.peer import CLIENT, SERVER, Peer
 from tests.amqp010.transcript import by_byte, play, play_in_bursts
+from tests.example_count import example_count
 
 ATTACHED = """
 >> protocol-header
@@ -702,4 +703,4 @@ class PeersThatKeepToTheRules(RuleBasedStateMachine):
 
 
 TestPeersThatKeepToTheRules = PeersThatKeepToTheRules.TestCase
-TestPeersThatKeepToTheRules.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+TestPeersThatKeepToTheRules.settings = settings(deadline=None, max_examples=example_count(60), stateful_step_count=40)

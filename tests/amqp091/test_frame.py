@@ -34,6 +34,7 @@ from tests.amqp091.samples import (
     publishes,
 )
 from tests.capture import any_frames
+from tests.example_count import example_count
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def decoded_by_class(frame: Frame) -> object:
     return raw[7:end]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(any_frames.frames)
 def test_what_any_frame_holds_is_what_a_call_of_its_class_makes(data: bytes) -> None:
     copied, in_place = every_frame(data, 100), every_frame(data, 100, zero_copy=True)

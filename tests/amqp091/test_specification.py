@@ -21,6 +21,7 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import HANDSHAKE, REPLIES, SENDERS, Peer
 from amqproxy.amqp091.wire import Array, Field, Item, Table
 from tests.amqp091 import strategies
+from tests.example_count import example_count
 from tests.real.require import missing, require
 
 SPECIFICATIONS = Path("/usr/share/amqp/specs")
@@ -250,7 +251,9 @@ def _is_decoded_alike(table: Table) -> bool:
     return not _has_type(Item("F", table), "ULfd")
 
 
-one_process = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+one_process = settings(
+    max_examples=example_count(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.mark.real

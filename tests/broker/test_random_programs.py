@@ -56,6 +56,7 @@ from amqproxy.broker.queues import backlog
 from tests.behaviours.client import plain
 from tests.broker.players import CHANNELS, OPERATIONS, Arrival, KeptPlayer, OwnPlayer, RealPlayer, SlicedPlayer
 from tests.broker.reference import Ambiguous, Channel, Delivery, Exchange, Message, Reference, Refused
+from tests.example_count import example_count
 from tests.real.rabbitmq import RabbitMQ
 
 pytestmark = pytest.mark.slow
@@ -584,7 +585,7 @@ def run(programs: type[Programs], examples: int, steps: int = 40) -> None:
     run_state_machine_as_test(
         programs,
         settings=settings(
-            max_examples=examples,
+            max_examples=example_count(examples),
             stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),

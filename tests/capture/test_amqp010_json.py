@@ -26,6 +26,7 @@ from tests.amqp010 import recorded, strategies
 from tests.amqp091.strategies import mutated
 from tests.capture.any_frames import WHERE, times
 from tests.capture.lines_of_records import by_records, written
+from tests.example_count import example_count
 
 WHOLE = 0xF
 
@@ -55,7 +56,7 @@ def frames(draw: st.DrawFn) -> Frame:
     return Frame(encode_frame(flags, kind, draw(st.integers(0, 0xFFFF)), payload), 1 << 33)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(
     st.lists(st.tuples(frames(), st.one_of(st.none(), st.integers(0, 0xFFFF_FFFF))), min_size=1, max_size=6),
     times,

@@ -30,6 +30,7 @@ from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.amqp010 import recorded
 from tests.capture.any_frames import CAPTURES, WHERE, amqp010_frames, frames, times
+from tests.example_count import example_count
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "arrow.md"
 MOST = 2**63 - 1
@@ -170,7 +171,7 @@ def test_every_capture_gives_the_rows_of_its_lines(path: Path) -> None:
     check(passed, rows=7, dictionaries=False)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(frames, times, st.integers(0, 2**40), st.integers(0, 60), st.integers(1, 9))
 def test_any_frames_give_the_rows_of_their_lines(data: bytes, ts_ns: int, stream: int, body: int, rows: int) -> None:
     chunk = DecodedFrames(ts_ns, stream, "one", "client", FrameChunk(data, 1 << 33, -1, False))
@@ -181,7 +182,7 @@ def test_any_frames_give_the_rows_of_their_lines(data: bytes, ts_ns: int, stream
     check([chunk, as_list, noted, cut, StreamEnded(5, 3, "one", "over"), chunk], body, rows)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(
     st.lists(st.tuples(amqp010_frames(), st.one_of(st.none(), st.integers(0, 2**32 - 1))), min_size=1, max_size=8),
     st.sampled_from(("client", "server")),

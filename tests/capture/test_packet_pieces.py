@@ -8,6 +8,7 @@ from amqproxy.capture.packet_pieces import COPIED_BYTES, ROOM, PacketPieces
 from amqproxy.capture.pcapng_writer import INBOUND, packet, packet_options
 from amqproxy.capture.synthetic_tcp import CLIENT, SERVER, SyntheticTCP
 from tests.capture.building import address
+from tests.example_count import example_count
 
 ENDS = [
     (Endpoint(address("10.0.0.1"), 40000), Endpoint(address("10.0.0.2"), 5672)),
@@ -16,7 +17,7 @@ ENDS = [
 NOW = 1_795_283_220_123_456_789
 
 
-@settings(max_examples=50)
+@settings(max_examples=example_count(50))
 @given(
     st.sampled_from(ENDS),
     st.lists(

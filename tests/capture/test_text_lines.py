@@ -24,6 +24,7 @@ from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
 from tests.capture.text_of_records import by_records, written
+from tests.example_count import example_count
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
@@ -33,7 +34,7 @@ def test_every_capture_gives_the_lines_of_its_records(path: Path, body: int) -> 
     assert written(passed, body) == by_records(passed, body)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(frames, times, st.integers(0, 2**40), st.sampled_from(["client", "server"]), st.integers(0, 60))
 def test_any_frames_give_the_lines_of_their_records(
     data: bytes, ts_ns: int, stream: int, sender: str, body: int
@@ -49,7 +50,7 @@ def test_any_frames_give_the_lines_of_their_records(
         )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(st.integers(0, 65_535), st.text(max_size=40), st.booleans())
 @example(1, 'a "quoted" \\ text', True)
 @example(65_535, "one\\word", False)

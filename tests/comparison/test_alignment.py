@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from amqproxy.comparison import alignment
 from amqproxy.comparison.alignment import Aligned, Item, aligned, matches
 from amqproxy.comparison.difference import DifferenceKind
+from tests.example_count import example_count
 
 NAMES = 10
 digests = st.lists(st.integers(0, 40), max_size=40)
@@ -122,7 +123,7 @@ def test_no_more_is_held_than_windows() -> None:
         break
 
 
-@settings(max_examples=20)
+@settings(max_examples=example_count(20))
 @given(st.lists(st.integers(0, 3), min_size=200, max_size=400), st.lists(st.integers(0, 3), min_size=200, max_size=400))
 def test_the_fast_way_finds_matches_too(a: list[int], b: list[int]) -> None:
     patch = pytest.MonkeyPatch()

@@ -33,6 +33,7 @@ from amqproxy.message_filter import message_filters_of
 from amqproxy.rules.matching.filters import compiled
 from tests.amqp010 import recorded
 from tests.capture import golden
+from tests.example_count import example_count
 
 CAPTURES = [*golden.captures(), *recorded.captures()]
 NAMES = [path.name.partition(".pcap")[0] for path in CAPTURES]
@@ -151,7 +152,7 @@ def frame_of(place: tuple[int, int]) -> Frame:
     return each.frames[place[1]]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=example_count(30), deadline=None)
 @given(st.data())
 def test_a_mutation_is_named_exactly(data: st.DataObject) -> None:
     places = data.draw(st.sampled_from(PUBLISHES))

@@ -12,6 +12,7 @@ from amqproxy.amqp091.protocol_header import HEADER, NAME
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import ComparisonSummary, compared
+from tests.example_count import example_count
 from tests.taps.trace.programs import programs, simulated
 from tests.taps.trace.simulation import Passed, Step
 
@@ -25,7 +26,7 @@ def decoded(passed: list[Passed], ends: str, pace: int) -> Iterator[Decoded]:
     yield StreamEnded(ts_ns, 0, ends, "the capture ends")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=example_count(40), deadline=None)
 @given(programs)
 def test_the_same_at_another_time_is_the_same(program: list[Step]) -> None:
     passed = simulated(program).passed

@@ -28,6 +28,7 @@ from amqproxy.control.tap_ring import TapRing
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
+from tests.example_count import example_count
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 
@@ -280,7 +281,7 @@ def test_what_is_closed_is_not_woken_and_misses_nothing() -> None:
     assert list(followed.subscription.events()) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(
     st.integers(500, 20_000),
     st.booleans(),

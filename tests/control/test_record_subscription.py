@@ -23,6 +23,7 @@ from amqproxy.control.request_error import RequestError
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
+from tests.example_count import example_count
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 
@@ -207,7 +208,7 @@ def test_a_large_chunk_is_looked_at_in_parts() -> None:
     assert events[0]["count"] == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=example_count(40), deadline=None)
 @given(st.integers(500, 20_000), st.lists(st.tuples(st.integers(1, 200), st.integers(0, 5)), max_size=15))
 def test_what_is_shown_and_what_is_lost_is_all_there_was(memory: int, turns: list[tuple[int, int]]) -> None:
     """So many frames pass in one chunk, and then it is looked so many times."""

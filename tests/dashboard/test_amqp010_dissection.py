@@ -24,8 +24,9 @@ from dashboard.field import Field
 from tests.amqp010.samples import HEARTBEAT, split
 from tests.amqp010.strategies import headers, methods
 from tests.dashboard.dissected_fields import as_shown, check_tiling, filters_in
+from tests.example_count import example_count
 
-MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MODEST = settings(max_examples=example_count(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def named(fields: list[Field]) -> dict[str, Field]:

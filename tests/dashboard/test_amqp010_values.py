@@ -13,8 +13,9 @@ from dashboard.amqp010_values import coded_struct, type_name, value_field
 from dashboard.field import MAX_ENTRIES, Field
 from tests.amqp010.strategies import items, structs
 from tests.dashboard.dissected_fields import as_shown, check_tiling
+from tests.example_count import example_count
 
-MODEST = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MODEST = settings(max_examples=example_count(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def value_of(field: Field) -> Any:

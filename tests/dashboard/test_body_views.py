@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.body_views import FORMS, MAX_UNPACKED, NotInForm, body_view
+from tests.example_count import example_count
 
 pytestmark = pytest.mark.once
 
@@ -87,7 +88,7 @@ def test_what_is_nested_deep_is_refused_not_fatal() -> None:
     assert body_view(b"[" * 100_000).form in ("text", "hex")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(st.binary(max_size=60), st.sampled_from([form for form in FORMS if form != "avro"]))
 def test_any_bytes_in_any_form_are_shown_or_refused(body: bytes, form: str) -> None:
     try:

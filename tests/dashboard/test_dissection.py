@@ -21,8 +21,9 @@ from dashboard.dissection import dissected
 from dashboard.field import MAX_ENTRIES, Field
 from tests.amqp091.strategies import headers, methods, methods_of, mutated
 from tests.dashboard.dissected_fields import as_shown, check_tiling, filters_in
+from tests.example_count import example_count
 
-MODEST = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MODEST = settings(max_examples=example_count(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def by_name(fields: list[Field] | tuple[Field, ...]) -> dict[str, Field]:

@@ -28,6 +28,7 @@ from dashboard.message_ring import MessageRow
 from dashboard.message_selection import MessageSelection
 from dashboard.ring import Ring
 from tests.amqp010.samples import split
+from tests.example_count import example_count
 from tests.taps.trace.traced import frames_of
 
 pytestmark = pytest.mark.once
@@ -70,7 +71,7 @@ def seqs(page: Page) -> list[int]:
     return [json.loads(row)["seq"] for row in page.rows]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=example_count(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.integers(1, 4), max_size=40),
     st.sampled_from([(each, False) for each in FILTERS] + [(each, True) for each in AMQP010_FILTERS]),

@@ -33,6 +33,7 @@ from amqproxy.export.access_suggestion import AccessCheck, SuggestedAccess, as_t
 from amqproxy.rules.access.access_list import Line
 from tests.amqp010 import recorded
 from tests.capture import golden, shared_captures
+from tests.example_count import example_count
 from tests.export.dialogue import Dialogue
 
 
@@ -270,7 +271,7 @@ METHODS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=example_count(25), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["anna", "bert", ""]), st.lists(METHODS, max_size=6)), min_size=1, max_size=3)
 )

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.export.charts import HEIGHT, WIDTH, Bar, Mark, Series, histogram, time_chart
+from tests.example_count import example_count
 
 
 def drawn(figure: str) -> ElementTree.Element:
@@ -25,7 +26,7 @@ def drawn(figure: str) -> ElementTree.Element:
     return svg
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(
     st.one_of(st.integers(0, 2**61), st.integers(-(2**70), 2**100)),
     st.integers(1, 10**13),

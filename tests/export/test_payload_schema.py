@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.export.payload_schema import MAX_DEPTH, MAX_NAMES, NodeBudget, PayloadSchema
+from tests.example_count import example_count
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
@@ -27,7 +28,7 @@ def learnt(*values: Any) -> PayloadSchema:
     return schema
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=5), st.lists(VALUES, min_size=1, max_size=5))
 def test_all_values_fulfil_the_schema_that_was_learnt_from_them(first: list[Any], second: list[Any]) -> None:
     together = learnt(*first)
@@ -92,7 +93,7 @@ def test_what_is_nested_too_deeply_is_anything() -> None:
     assert schema == {"type": "array"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=5), st.lists(VALUES, min_size=1, max_size=5), st.integers(0, 6))
 def test_without_room_a_schema_is_wider(first: list[Any], second: list[Any], room: int) -> None:
     budget = NodeBudget(room)

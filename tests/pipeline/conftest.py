@@ -34,7 +34,7 @@ breaks the session of all."""
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+        if item.nodeid.startswith("tests/pipeline/") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUT), append=False)
 
 

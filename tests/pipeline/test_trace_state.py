@@ -22,6 +22,7 @@ from amqproxy.pipeline.event_reading import EventReading
 from amqproxy.pipeline.trace_state import Unreadable, dumped, loaded, written_by
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
+from tests.example_count import example_count
 from tests.pipeline.event_frames import unstamped
 
 pytestmark = pytest.mark.once
@@ -94,7 +95,7 @@ def test_connections_of_0_10_go_on_in_the_next_run() -> None:
             assert same(runs(packets, [cut]), whole), (path.name, cut)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_number_of_runs_sees_what_one_run_sees(data: st.DataObject) -> None:
     packets = SMALL[data.draw(st.sampled_from(sorted(SMALL)))]

@@ -15,6 +15,7 @@ from amqproxy.amqp010.tally import Tally
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import RECALLED
+from tests.example_count import example_count
 from tests.proxy.amqp010_script import transfer
 from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump, numbering
 from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
@@ -75,7 +76,7 @@ def test_what_is_known_while_it_is_pumped() -> None:
     wire.close()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(seed=st.integers(0, 2**32), most_frames=st.integers(1, 9), cut=st.integers(1, 3000))
 def test_bytes_out_are_bytes_in_however_often_the_owner_changes(seed: int, most_frames: int, cut: int) -> None:
     """Owner by owner, each byte passes once, in its order, and both know the same of frames as one reader would."""

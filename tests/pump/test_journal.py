@@ -19,6 +19,7 @@ from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metering.message_run import RUN
 from amqproxy.taps.metrics import Metrics
+from tests.example_count import example_count
 from tests.proxy.amqp010_script import transfer
 from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump
 from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
@@ -67,7 +68,7 @@ def test_bodies_of_messages_in_parts_are_left_out() -> None:
     wire.close()
 
 
-@settings(max_examples=60)
+@settings(max_examples=example_count(60))
 @given(seed=st.integers(0, 2**32))
 def test_a_meter_counts_by_the_journal_as_by_the_bytes(seed: int) -> None:
     dice = Random(seed)
@@ -158,7 +159,7 @@ def test_messages_of_amqp_0_10_are_counted_and_bodies_left_out() -> None:
     wire.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_meter_of_amqp_0_10_counts_by_the_journal_as_by_the_bytes(seed: int) -> None:
     dice = Random(seed)

@@ -14,6 +14,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import ENDED, GONE, STUCK
+from tests.example_count import example_count
 from tests.pump.random_commands import random_commands
 from tests.pump.rig import PUBLISH, Wire, pump, reader, reset, settle
 from tests.transcripts.words import octets, words
@@ -103,7 +104,7 @@ def test_a_full_socket_that_stays_full_gives_back() -> None:
     wire.close()
 
 
-@settings(max_examples=100)
+@settings(max_examples=example_count(100))
 @given(seed=st.integers(0, 2**32), most_frames=st.integers(1, 9), cut=st.integers(1, 3000))
 def test_bytes_out_are_bytes_in_however_often_the_owner_changes(seed: int, most_frames: int, cut: int) -> None:
     """Owner by owner, each byte passes once, in its order, and both know the same of contents as one reader would."""

@@ -39,6 +39,7 @@ from amqproxy.export.packets import ExportedPackets
 from amqproxy.recording.entry import Ended, Entry, Event, Lost, RecordedConnection, Violation
 from amqproxy.recording.recording_encoder import RecordingEncoder
 from amqproxy.taps.note import NOTHING, Note
+from tests.example_count import example_count
 from tests.real.require import require
 
 NOW = 1_700_000_000_123_456_789
@@ -314,7 +315,7 @@ def shows(draw: st.DrawFn) -> tuple[list[Entry], int, str]:
     return entries, draw(st.integers(1, 3)), draw(st.sampled_from(LEGS))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=example_count(60))
 @given(shows())
 def test_whatever_is_shown_is_read_back(shown: tuple[list[Entry], int, str]) -> None:
     entries, files, leg = shown

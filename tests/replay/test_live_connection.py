@@ -18,6 +18,7 @@ from amqproxy.replay.replay_copy import AT_ONCE, PlaySettings, ReplayCopy
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import CommandSent, Step
 from amqproxy.replay.target import Target
+from tests.example_count import example_count
 from tests.replay.playing import CAPTURES
 
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
@@ -46,7 +47,7 @@ def answers(steps: list[Step]) -> list[Command]:
 
 
 @pytest.mark.parametrize("name", ["confirms.pcapng", "publish-get-ack.pcapng", "consume-large.pcapng"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=example_count(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_it_takes_what_comes(name: str, data: st.DataObject) -> None:
     """The recorded answers, with others between them, some left out, cut anywhere."""

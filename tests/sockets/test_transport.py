@@ -23,6 +23,7 @@ from amqproxy.sockets.transport import (
     Transport,
     TransportBroken,
 )
+from tests.example_count import example_count
 from tests.proxy.stage import connected
 
 
@@ -186,7 +187,7 @@ async def fill(transport: SocketTransport, marked: bytes) -> trio.CancelScope:
             return scope
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=example_count(25), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300_000), min_size=1, max_size=30),
     tasks=st.integers(1, 3),

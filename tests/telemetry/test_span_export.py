@@ -23,6 +23,7 @@ from amqproxy.telemetry.span_budget import SpanBudget
 from amqproxy.telemetry.span_export import SpanExport, otlp_exporter, resource
 from amqproxy.telemetry.span_queue import BATCH, SpanQueue
 from amqproxy.telemetry.trace_context import TraceContext
+from tests.example_count import example_count
 from tests.telemetry.exporters import FailingExporter, HangingExporter
 from tests.telemetry.spans import SPAN, TRACE
 
@@ -134,7 +135,7 @@ ANY_TEXT = st.binary(max_size=255).map(lambda octets: octets.decode("utf-8", "su
 
 
 @given(st.lists(ANY_TEXT, min_size=6, max_size=6), st.integers(0, 2**64 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=example_count(50), deadline=None)
 def test_whatever_peers_send_can_be_encoded(texts: list[str], number: int) -> None:
     exchange, routing_key, queue, message_id, rule, description = texts
     made = span(

@@ -22,6 +22,7 @@ from amqproxy.views.selection import Selection
 from amqproxy.views.session_legs import SessionLegs
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
+from tests.example_count import example_count
 from tests.views.followed import decoded
 from tests.views.recorded import recording
 
@@ -80,7 +81,7 @@ def test_each_command_is_there_once(name: str, most: int) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 2)), max_size=120),
     st.integers(1, 30),

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.views.measurements import BYTES, PRECISION, SECONDS, Measurements
+from tests.example_count import example_count
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(st.lists(st.floats(1e-6, 9e4) | st.just(0.0), min_size=1), st.sampled_from([50, 90, 99, 99.9]))
 def test_percentiles_are_near(values: list[float], percent: float) -> None:
     measurements = Measurements()

@@ -16,6 +16,7 @@ from amqproxy.views.conversation import MAX_LISTED, Conversation
 from amqproxy.views.selection import Selection
 from amqproxy.views.time_window import TimeWindow, moment
 from tests.capture import golden
+from tests.example_count import example_count
 from tests.views.followed import decoded, records
 
 
@@ -55,7 +56,7 @@ def test_a_connection_is_followed_by_number_port_address_or_given_name(text: str
     assert chosen(text, passed) == streams
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(st.sampled_from([path.name.partition(".pcap")[0] for path in golden.captures()]), st.data())
 def test_to_follow_is_to_filter_records(name: str, data: st.DataObject) -> None:
     passed = decoded(name)

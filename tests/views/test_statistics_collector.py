@@ -42,6 +42,7 @@ from amqproxy.views.statistics_report import statistics_of
 from amqproxy.views.statistics_text import statistics_lines
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
+from tests.example_count import example_count
 from tests.schemas import schema_of
 from tests.views.followed import capture, decoded, records
 
@@ -148,7 +149,7 @@ def test_figures_are_those_of_a_recount(name: str) -> None:
     assert sum(each.bytes for each in found.frames.values()) == sum((each.size or 0) + 8 for each in everything)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.views.timeline import MAX_INTERVALS, SHORTEST_NS, Timeline
+from tests.example_count import example_count
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**13) | st.integers(0, 10**20), st.integers(0, 1))))
 def test_nothing_is_lost_and_intervals_are_few(added: list[tuple[int, int]]) -> None:
     timeline = Timeline(2)

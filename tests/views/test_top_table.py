@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.views.top_table import TopTable
+from tests.example_count import example_count
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9))), st.integers(1, 50))
 def test_weights_are_true_or_too_large_by_less_than_their_error(added: list[tuple[int, int]], most: int) -> None:
     table: TopTable[int] = TopTable(1, most=most)

@@ -62,6 +62,7 @@ from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
 from tests.amqp010.strategies import headers, methods_of
 from tests.broker.amqp010.client import INFINITE, Client010, Session010
+from tests.example_count import example_count
 
 pytestmark = pytest.mark.slow
 
@@ -374,7 +375,7 @@ def run(examples: int, steps: int) -> None:
     run_state_machine_as_test(
         RandomCommands,
         settings=settings(
-            max_examples=examples,
+            max_examples=example_count(examples),
             stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),

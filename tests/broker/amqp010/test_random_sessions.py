@@ -29,6 +29,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import INFINITE, Client010, Session010
 from tests.broker.amqp010.reference_session import Reference, Session
+from tests.example_count import example_count
 
 pytestmark = pytest.mark.slow
 
@@ -247,7 +248,7 @@ def run(programs: type[Programs], examples: int, steps: int = 40) -> None:
     run_state_machine_as_test(
         programs,
         settings=settings(
-            max_examples=examples,
+            max_examples=example_count(examples),
             stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -26,6 +26,7 @@ from amqproxy.broker.storage.definition_records import (
     encode,
 )
 from amqproxy.broker.storage.journal import Journal
+from tests.example_count import example_count
 
 NOW = 1000.0
 
@@ -279,7 +280,7 @@ STEPS = ("exchange", "queue", "bind", "delete exchange", "delete queue", "unbind
 steps = st.tuples(st.sampled_from(STEPS), st.integers(0, 3), st.integers(0, 3), st.booleans())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(st.lists(steps, max_size=40))
 def test_whatever_is_done_comes_back(program: list[tuple[str, int, int, bool]]) -> None:
     remembered = Remembered()

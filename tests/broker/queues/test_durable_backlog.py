@@ -16,6 +16,7 @@ from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage
 from tests.broker.disk import Disk, Memory
 from tests.broker.yard import Yard
+from tests.example_count import example_count
 
 NEVER = float("inf")
 QUEUE: Any = None
@@ -138,7 +139,7 @@ SMALL = {"HEAD_MESSAGES": 2, "HEAD_BYTES": 300, "BLOCK_MESSAGES": 3}
 
 
 @patch.multiple(backlog_module, **SMALL)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=example_count(300), deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_as_a_list_would_do(program: list[tuple[str, int]]) -> None:
     disk, memory = Disk(), Memory()

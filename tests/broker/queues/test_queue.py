@@ -14,6 +14,7 @@ from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import QueueSettings
 from tests.broker.yard import Taker, Yard, message
+from tests.example_count import example_count
 
 
 @pytest.fixture
@@ -472,7 +473,7 @@ shapes = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=example_count(300))
 @given(shapes, steps)
 def test_nothing_is_lost_or_doubled(shape: tuple[str, dict[str, Any]], steps: list[tuple[str, int]]) -> None:
     """Every message is at one place: it waits, is out, is dead, was acked, or was refused."""

@@ -12,6 +12,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues import stream_log
 from amqproxy.broker.queues.stream_log import StreamLog
 from tests.broker.disk import Disk, Memory
+from tests.example_count import example_count
 
 SMALL = {"RUN_MESSAGES": 3, "RUN_BYTES": 1000, "TAIL_BYTES": 2000, "RUNS_READ": 2}
 
@@ -110,7 +111,7 @@ steps = st.tuples(
 
 
 @patch.multiple(stream_log, **SMALL)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(st.lists(steps, max_size=60), st.booleans())
 def test_as_a_list_would_do(program: list[tuple[str, int]], is_kept: bool) -> None:
     disk, memory = Disk(), Memory()

@@ -24,6 +24,7 @@ from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.message_log import EMBEDDED, MessageLog
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.storage.store import FORMAT, NAME, REMEDY, Store
+from tests.example_count import example_count
 
 HERE = LogOwner("queue", "/", "q")
 ODD = LogOwner("queue", "/", "caf\udce9", 3)
@@ -580,7 +581,7 @@ OWNERS = [LogOwner("queue", "/", "q"), LogOwner("queue", "/", "q", 1), LogOwner(
 steps = st.tuples(st.sampled_from([*STEPS, *STEPS[:5], "commit", "reopen"]), st.integers(0, 999), st.integers(0, 999))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_the_disk_holds_what_was_committed(program: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -24,6 +24,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.note import NOTHING
+from tests.example_count import example_count
 from tests.proxy.interceptor_transcript import PRELUDE, ScriptedEvaluator, Water, read
 from tests.proxy.party import Party
 
@@ -135,7 +136,7 @@ def say(water: Operated, sender: Peer, octets: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(st.data())
 def test_a_channel_that_is_closed_and_paused_at_any_moment(data: st.DataObject) -> None:
     """The operator's are on channel 1: on channel 2 all passes as it was sent."""
@@ -175,7 +176,7 @@ def test_a_channel_that_is_closed_and_paused_at_any_moment(data: st.DataObject) 
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(st.data())
 def test_a_channel_that_is_only_paused_loses_and_reorders_nothing(data: st.DataObject) -> None:
     water = Operated()

@@ -44,6 +44,7 @@ from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.interception.encoding import method_frame
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
+from tests.example_count import example_count
 from tests.proxy.interceptor_transcript import ScriptedEvaluator, Water, opened
 
 pytestmark = pytest.mark.slow
@@ -446,7 +447,7 @@ def end(sea: Sea, parties: list[Party]) -> None:
     raise AssertionError("it does not come to rest")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(st.integers(0, 2**32).map(Random))
 def test_what_is_heard_means_what_was_said(dice):
     fates = Fates(dice)
@@ -503,7 +504,7 @@ def test_what_is_heard_means_what_was_said(dice):
             assert fates.of.get(name) == "nothing", name
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=example_count(50), deadline=None)
 @given(st.integers(0, 2**32).map(Random))
 def test_where_all_passes_the_octets_are_the_same(dice):
     fates = Fates(dice)

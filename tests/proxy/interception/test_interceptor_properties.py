@@ -22,6 +22,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.interception.session_rules import CachedPassing
 from amqproxy.rules.engine.decision_cache import CachedDecision, CachedPasses
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
+from tests.example_count import example_count
 from tests.proxy.interceptor_transcript import ScriptedEvaluator, opened
 from tests.proxy.party import Party
 
@@ -103,7 +104,7 @@ class Sparing(ScriptedEvaluator):
         return CachedPasses(known, () if tokens is None else (Credit(tokens),))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=example_count(300), deadline=None)
 @given(st.data())
 def test_neither_peer_ever_gets_what_it_may_not(data):
     stage = data.draw(st.sampled_from([Stage.METHOD, Stage.HEADER, Stage.BODY]))

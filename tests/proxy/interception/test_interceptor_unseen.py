@@ -16,6 +16,7 @@ from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.engine.decision_cache import CachedPasses
 from amqproxy.rules.engine.evaluator import RuleEvaluator, RuleSet
 from amqproxy.rules.rule import Rule
+from tests.example_count import example_count
 from tests.proxy.interceptor_transcript import PRELUDE, Water, read
 from tests.rules.scene import rule
 
@@ -249,7 +250,7 @@ class Talk:
                     crossed.say(SERVER, encode_method(channel, ChannelOpenOk()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=example_count(200), deadline=None)
 @given(RULES, TURNS, st.booleans())
 def test_what_is_heard_is_what_would_be_heard_if_all_were_evaluated(rules, turns, confirms):
     talks = [Talk(rules, kind, confirms=confirms) for kind in (RuleEvaluator, Strict)]

@@ -24,6 +24,7 @@ from amqproxy.proxy.session.session import Session
 from amqproxy.pump.pumps import are_available
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
+from tests.example_count import example_count
 from tests.proxy import stage as staging
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, Step, ids, method, transfer
 from tests.proxy.amqp010_stage import close, play
@@ -250,7 +251,7 @@ async def test_what_is_counted_is_known_at_once(autojump_clock: MockClock) -> No
         assert stage.session.client.transport.received > 10_000
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=example_count(25))
 @given(seed=st.integers(0, 2**32), frames=st.integers(1, 5))
 async def test_whoever_relays_what_passes_and_what_is_counted_is_the_same(seed: int, frames: int) -> None:
     def steps() -> list[Step]:

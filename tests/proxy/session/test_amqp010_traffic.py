@@ -31,6 +31,7 @@ from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.pump.pumps import are_available
 from amqproxy.rules.engine.evaluator import RuleSet
+from tests.example_count import example_count
 from tests.proxy import stage as staging
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, ids, method, transfer
 from tests.proxy.amqp010_stage import close, names, play, say
@@ -74,7 +75,7 @@ async def test_what_passes_is_the_same_and_is_shown(piece: int, log: Log) -> Non
     assert {"user": "guest", "product": "tests"}.items() <= log[-1].items()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=example_count(20))
 @given(st.lists(st.integers(1, 5000), max_size=20))
 async def test_how_bytes_are_cut_does_not_matter(sizes: list[int]) -> None:
     whole, cut = Audience(), Audience()

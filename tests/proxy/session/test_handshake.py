@@ -12,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.observing.log import Log
+from tests.example_count import example_count
 from tests.proxy.stage import Stage, staged
 from tests.transcripts.words import octets
 
@@ -63,7 +64,7 @@ async def test_start_ok_tune_ok_and_open_in_one_write(rules: RuleSet | None) -> 
         """)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=example_count(20), deadline=None)
 @given(cuts=st.lists(st.integers(0, len(octets(ALL))), max_size=6))
 def test_however_it_is_cut(cuts: list[int]) -> None:
     def pieces() -> Iterable[bytes]:

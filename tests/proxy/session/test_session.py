@@ -41,6 +41,7 @@ from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import TappedSession
+from tests.example_count import example_count
 from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
@@ -118,7 +119,7 @@ CONVERSATION = [
 ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=example_count(30), deadline=None)
 @given(sizes=st.lists(st.integers(1, 5000) | st.integers(1, 3), min_size=1, max_size=40), is_watched=st.booleans())
 def test_octets_out_are_octets_in_however_they_are_cut(sizes: list[int], is_watched: bool) -> None:
     async def converse() -> None:

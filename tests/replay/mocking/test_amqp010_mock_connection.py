@@ -23,6 +23,7 @@ from amqproxy.replay.mocking.amqp010_server_script import AMQP010ServerScript
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.names import SharedNames
+from tests.example_count import example_count
 from tests.replay.amqp010_recordings import AMQP010Recording, completed, transfer
 
 QUEUE = "jobs-8f14e45f-ceea-467f-a8b6-0d1b7c1c6e4a"
@@ -218,7 +219,7 @@ SENT = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(
     st.lists(st.sampled_from(SENT) | st.binary(max_size=30), max_size=40), st.lists(st.integers(1, 5000), max_size=20)
 )

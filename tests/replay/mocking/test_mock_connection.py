@@ -42,6 +42,7 @@ from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockConnection, MockSettings
 from amqproxy.replay.mocking.scripts import AnyScript, scripts_of
 from amqproxy.replay.names import SharedNames
+from tests.example_count import example_count
 from tests.replay.mocking.local_mock import scripts_in
 from tests.replay.playing import CAPTURES
 
@@ -210,7 +211,7 @@ def test_what_the_server_did_unasked() -> None:
 SENT = sent_by_client("consume-large.pcapng") + sent_by_client("transactions.pcapng")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(
     st.lists(st.sampled_from(SENT) | st.binary(max_size=30), max_size=40), st.lists(st.integers(1, 5000), max_size=20)
 )

@@ -31,6 +31,7 @@ from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Cacheable, Reversible, Rule, RuleState, initial_state
 from amqproxy.rules.verdict import Stage, Verdict
+from tests.example_count import example_count
 from tests.rules.commands import command
 from tests.rules.sample_rules import Deny, EverySecond, Raising, Rename, RenameNow
 
@@ -228,7 +229,7 @@ def drawing(numbers: list[float]) -> Callable[[], float]:
     return lambda: next(rest, 0.75)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=example_count(300), deadline=None)
 @given(
     rules,
     st.lists(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from amqproxy.rules.matching.generated_names import Generated, parts_of, pattern_of, shape_of
 from amqproxy.rules.matching.patterns import predicate
+from tests.example_count import example_count
 
 UUID = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
 
@@ -59,7 +60,7 @@ NAMES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(NAMES, st.booleans())
 def test_a_name_matches_its_pattern_and_its_parts_are_the_name(name: str, certain: bool) -> None:
     assert "".join(part.text for part in parts_of(name)) == name
@@ -70,7 +71,7 @@ def test_a_name_matches_its_pattern_and_its_parts_are_the_name(name: str, certai
     assert "\n" not in pattern
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=example_count(60), deadline=None)
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_an_exact_pattern_matches_no_other_name(name: str, other: str) -> None:
     shape = shape_of(name, certain=True)

@@ -39,6 +39,7 @@ from amqproxy.taps.trace.events import (
     PublishesSettled,
     TraceEvent,
 )
+from tests.example_count import example_count
 from tests.taps.amqp010_trace.traced import START, frames_of, ids, published
 
 RANGES = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), min_size=1, max_size=2)
@@ -183,7 +184,7 @@ def test_each_message_ends_once_and_nothing_is_left(
     assert watched.trace.memory_used == 0
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=example_count(30))
 @given(ACTIONS, st.booleans(), st.data())
 def test_where_the_directions_have_no_order_the_outcomes_are_the_same(
     actions: list[tuple[str, Any, int]], is_transactional: bool, data: st.DataObject

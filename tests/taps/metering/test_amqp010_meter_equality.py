@@ -51,6 +51,7 @@ from amqproxy.taps.metering.amqp010_meter import AMQP010Meter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from tests.amqp010.captured import connections
 from tests.amqp010.recorded import SESSIONS, capture
+from tests.example_count import example_count
 from tests.proxy.amqp010_script import ATTACH, DETACH, LOGIN, MESSAGES, Step
 from tests.pump.random_amqp010_commands import frames_of
 from tests.taps.metering.plain_amqp010_meter import PlainAMQP010Meter
@@ -234,7 +235,7 @@ def pieces_of(dice: Random, data: bytes, most: int) -> Iterable[bytes]:
         at = end
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=example_count(50))
 @given(st.randoms(use_true_random=False), st.integers(1, 30), st.sampled_from((7, 100, 100_000)))
 def test_all_numbers_are_the_same(dice: Random, steps: int, most: int) -> None:
     compared = Compared()

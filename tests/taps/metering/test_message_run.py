@@ -15,6 +15,7 @@ from amqproxy.pump.pumps import are_available
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metering.message_run import RUN, MessageRun
+from tests.example_count import example_count
 from tests.pump.rig import Wire, pump
 from tests.taps.trace.traced import frames_of
 
@@ -80,7 +81,7 @@ def metered(is_server: bool, parts: list[bytes], *, is_cut: bool) -> tuple[Messa
     return meter, counts
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=example_count(100), deadline=None)
 @given(seed=st.integers(0, 2**32), is_server=st.booleans())
 def test_what_is_condensed_counts_the_same(seed: int, is_server: bool) -> None:
     data = messages(Random(seed), is_server)

@@ -42,6 +42,7 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     TraceEvent,
 )
+from tests.example_count import example_count
 from tests.taps.trace.programs import is_clear, programs, simulated
 from tests.taps.trace.simulation import Passed, Step
 
@@ -176,7 +177,7 @@ def _are_late(passed: list[Passed]) -> bool:
     return False
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs, delays, st.sampled_from((None, CLIENT, SERVER)))
 def test_the_order_of_the_directions_does_not_matter(
     program: list[Step], delays: list[int], sender: Peer | None
@@ -188,7 +189,7 @@ def test_the_order_of_the_directions_does_not_matter(
     assert outcomes(fed(Trace(body=64, is_ordered=False), seen)) == outcomes(fed(Trace(body=64), passed))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs, delays, st.integers(0, 20_000))
 def test_no_message_is_made_up_or_settled_twice_whatever_the_order(
     program: list[Step], delays: list[int], max_memory: int
@@ -212,7 +213,7 @@ def settled(events: list[TraceEvent], kind: type[PublishesSettled | DeliveriesSe
     return sum(span.count for each in events if isinstance(each, kind) for span in each.spans)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs)
 def test_in_the_true_order_nothing_changes(program: list[Step]) -> None:
     passed = simulated(program).passed

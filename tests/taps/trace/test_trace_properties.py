@@ -23,6 +23,7 @@ from amqproxy.taps.trace.events import (
     Settlement,
     TraceEvent,
 )
+from tests.example_count import example_count
 from tests.taps.trace.oracle import Delivery, Life, Publish, Request
 from tests.taps.trace.programs import fed, is_clear, programs, simulated
 from tests.taps.trace.simulation import Simulation, Step
@@ -198,7 +199,7 @@ class Checker:
         return +found
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs)
 def test_a_trace_that_sees_everything_knows_everything(program: list[Step]) -> None:
     simulation = simulated(program)
@@ -211,7 +212,7 @@ def test_a_trace_that_sees_everything_knows_everything(program: list[Step]) -> N
         assert checker.claims == checker.expected()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs, st.lists(st.tuples(st.floats(0, 1), st.integers(1, 12), st.booleans()), max_size=3), st.floats(0, 1))
 def test_a_trace_that_misses_something_claims_nothing_that_is_false(
     program: list[Step], gaps: list[tuple[float, int, bool]], joined: float
@@ -239,7 +240,7 @@ def test_a_trace_that_misses_something_claims_nothing_that_is_false(
     Checker(simulation).check(events)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs, st.integers(1, 6), st.integers(0, 20_000))
 def test_a_trace_that_forgets_claims_nothing_that_is_false(
     program: list[Step], max_spans: int, max_memory: int
