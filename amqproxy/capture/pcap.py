@@ -110,9 +110,9 @@ def _four(p: cython.p_const_uchar, at: cython.Py_ssize_t, is_big: cython.bint) -
     """The unsigned number in four bytes."""
     number: cython.uint
     if is_big:
-        number = p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+        number = cython.cast(cython.uint, p[at]) << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
     else:
-        number = p[at + 3] << 24 | p[at + 2] << 16 | p[at + 1] << 8 | p[at]
+        number = cython.cast(cython.uint, p[at + 3]) << 24 | p[at + 2] << 16 | p[at + 1] << 8 | p[at]
     return number
 
 
