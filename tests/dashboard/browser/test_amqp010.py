@@ -1,4 +1,4 @@
-"""Clients of AMQP 0-10 on the page: their frames, one with its fields and bytes, a filter, the ladder, a rule."""
+"""Clients of AMQP 0-10 on the page: their frames, one with its fields and bytes, a filter, the ladder, the topology, a rule."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pika
 import yaml
 
-from amqproxy.amqp010.commands import ExecutionSync, MessageAccept, QueueDeclare
+from amqproxy.amqp010.commands import (
+    ExchangeBind,
+    ExchangeDeclare,
+    ExecutionSync,
+    MessageAccept,
+    MessageSubscribe,
+    QueueDeclare,
+)
 from amqproxy.amqp010.sequence import SequenceSet
 from tests.dashboard.browser.screens import rows, set_filter
 from tests.dashboard.browser.stage import Stage
@@ -94,6 +102,28 @@ def test_connections_have_their_protocol_and_sessions_their_names(stage: Stage, 
     expect(sessions).not_to_contain_text("no limit")
     sessions.get_by_role("button", name="Close …").click()
     expect(page.page.get_by_role("dialog")).to_contain_text("execution.exception")
+
+
+def test_the_topology_has_what_clients_of_both_protocols_have_made(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    parameters = pika.ConnectionParameters("127.0.0.1", stage.port)
+    with AMQP010Peer(stage.port) as peer, pika.BlockingConnection(parameters) as other:
+        channel = other.channel()
+        channel.queue_declare("invoices")
+        peer.attach(name=b"topology")
+        peer.send(1, ExchangeDeclare("events", "topic"), ExchangeBind("orders", "events", "order.*"))
+        peer.send(1, MessageSubscribe("invoices", "late"), ExecutionSync(sync=True))
+        peer.expect("session.completed")
+        channel.queue_bind("invoices", "events", "invoice.#")
+        page.goto(stage.url + "topology")
+        nodes = page.page.get_by_role("group", name="Topology:").locator("[role=button]")
+        for name in ("events", "orders", "invoices"):
+            expect(nodes.filter(has_text=name)).to_have_count(1)
+        nodes.filter(has_text="events").focus()
+        page.page.keyboard.press("Enter")
+        for binding in ("events → orders order.*", "events → invoices invoice.#"):
+            expect(page.page.get_by_role("complementary")).to_contain_text(binding)
 
 
 def test_a_message_becomes_a_rule_that_the_proxy_takes(stage: Stage, page: WatchedPage, tmp_path: Path) -> None:
