@@ -1,4 +1,4 @@
-"""Clients of AMQP 0-10 on the page: their frames, one with its fields and bytes, a filter, the ladder, the topology, a rule."""
+"""Clients of AMQP 0-10 on the page: their frames, one of them whole, a filter, the ladder, the topology, a rule."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import pika
+import pytest
 import yaml
 
 from amqproxy.amqp010.commands import (
