@@ -11,11 +11,9 @@ _NAMES = ("connection_name", *NAME_PROPERTIES)
 
 
 def given_name(properties: Mapping[str, Any]) -> str:
-    """The name that a client's properties give its connection, or itself; "" if there is none."""
+    """The name that a client's properties give its connection, or itself, as text; "" if there is none."""
     for each in _NAMES:
         name = properties.get(each)
-        if isinstance(name, bytes):
-            name = name.decode("utf-8", "backslashreplace")
-        if isinstance(name, str) and name:
-            return name
+        if name:
+            return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
     return ""

@@ -15,7 +15,8 @@ from amqproxy.conversion.client_name import given_name
         ({}, ""),
         ({"connection_name": "billing", "qpid.client_process": "p"}, "billing"),
         ({"clientName": "ID:x", "qpid.client_process": "p", "product": "Qpid"}, "ID:x"),
-        ({"connection_name": "", "clientName": 7, "qpid.client_process": b"p\xff"}, "p\\xff"),
+        ({"connection_name": "", "clientName": None, "qpid.client_process": b"p\xff"}, "p\\xff"),
+        ({"connection_name": {"any": "table"}}, "{'any': 'table'}"),
     ],
 )
 def test_names(properties: dict[str, Any], name: str) -> None:
