@@ -263,5 +263,5 @@ def publish(**headers: str) -> bytes:
 def held(handler: RequestHandler) -> dict[str, Any]:
     answer = handler.answer(ListHeld())
     assert isinstance(answer, ListResponse)
-    [one] = answer.entries
+    [one] = [each for each in answer.entries if each is not None]
     return msgspec.to_builtins(one)  # type: ignore[no-any-return]
