@@ -19,18 +19,18 @@ from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class AMQP010ClientObserver:
-    """Is shown commands by the meter of a session, `number`, whose client has this address.
+    """Is shown commands by the meter of a session, `number` and `name`.
 
     It is there for as long as the meter, whoever relays. What is known of the client comes from the `passage`; while
     that is None, since the session is parked, it is what was known before.
     """
 
-    __slots__ = ("_address", "_number", "_passage", "_requests", "_shown_vhost", "_topology", "_user", "_vhost")
+    __slots__ = ("_name", "_number", "_passage", "_requests", "_shown_vhost", "_topology", "_user", "_vhost")
 
-    def __init__(self, topology: ObservedTopology, number: int, address: str) -> None:
+    def __init__(self, topology: ObservedTopology, number: int, name: str) -> None:
         self._topology = topology
         self._number = number
-        self._address = address
+        self._name = name
         self._user = self._vhost = self._shown_vhost = ""
         self._passage: AMQP010Passage | None = None
         self._requests: ClientRequests | None = None
@@ -75,7 +75,9 @@ class AMQP010ClientObserver:
     def observation(self) -> Observation:
         """Where, by whom and when something is observed just now."""
         self._know()
-        return Observation(self._vhost, self._shown_vhost, Actor(self._number, self._user, self._address), time.time())
+        return Observation(
+            self._vhost, self._shown_vhost, Actor(self._number, self._user, self._name.partition("-")[0]), time.time()
+        )
 
     def cover(self, sender: Peer, channel: int, method: Method) -> Method | None:
         """A method as people may see it; None: not at all."""

@@ -24,7 +24,7 @@ class AMQP010SessionMeter:
     def __init__(self, metrics: Metrics, number: int, name: str, topology: ObservedTopology | None = None) -> None:
         self.observer: AMQP010ClientObserver | None = None
         if metrics.messages is not None and topology is not None:
-            self.observer = AMQP010ClientObserver(topology, number, name.partition("-")[0])
+            self.observer = AMQP010ClientObserver(topology, number, name)
         self._meter = None if metrics.messages is None else AMQP010Meter(metrics.messages, self.observer)
         self._number = number
         self._name = name

@@ -337,6 +337,7 @@ class AMQP010Traffic:
         """Be as the traffic of an open connection that was parked, whose legs have been made again."""
         assert isinstance(metered, AMQP010SessionMeter)
         assert numberings is not None
+        self._show_observer(None)  # the one before it would keep the passage, and that keep it
         self.metered = metered
         self._is_login = False
         by_sender = dict(zip((CLIENT, SERVER), numberings, strict=True))

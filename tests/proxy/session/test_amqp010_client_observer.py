@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from amqproxy.amqp010.commands import ExecutionException, ExecutionSync, MessageSubscribe, QueueDeclare, TxSelect
 from amqproxy.amqp010.controls import SessionCompleted
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, SERVER
+from amqproxy.proxy.session.amqp010_client_observer import AMQP010ClientObserver
+from amqproxy.proxy.session.amqp010_pass_through import AMQP010PassThrough
 from amqproxy.pump.pumps import are_available, may_be_idle
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.taps.topology.observed_objects import Actor, ObservedQueue
@@ -17,6 +22,7 @@ from amqproxy.taps.topology.observed_topology import ObservedTopology
 from tests.proxy import stage as staging
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, Step, ids, method
 from tests.proxy.amqp010_stage import close, play
+from tests.proxy.session.collector import without_collector
 from tests.proxy.stage import staged
 from tests.rules.scene import rule
 
@@ -129,10 +135,41 @@ async def test_a_session_that_is_parked_is_still_observed(
         await close(stage)
 
 
+async def test_nothing_more_is_kept_of_a_parked_session_that_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr(staging, "frames_a_pump", -1 if may_be_idle() else 1_000_000)
+
+    def kept() -> int:
+        return sum(isinstance(each, AMQP010PassThrough | AMQP010ClientObserver) for each in gc.get_objects())
+
+    with without_collector():
+        before = kept()
+        async with staged(topology=ObservedTopology()) as stage:
+            await play(stage, [*LOGIN, *ATTACH, *DECLARE, COMPLETED])
+            await trio.sleep(30)
+            assert stage.session.is_parked
+            for _ in range(3):
+                assert stage.session.shown.user == "guest"
+                stage.session.refresh()
+            assert kept() == before + 1, "what observes it"
+
+
 async def test_nothing_is_kept_where_there_is_no_topology() -> None:
     async with staged() as stage:
         await play(stage, [*LOGIN, *ATTACH, *DECLARE, COMPLETED])
         assert stage.session.amqp010 is not None
         assert stage.session.amqp010.channel_views == {}
         await play(stage, CLOSE)
+        await close(stage)
+
+
+async def test_a_failure_is_logged_and_no_trouble_to_the_session() -> None:
+    topology = ObservedTopology()
+    topology.carry_out = None  # type: ignore[assignment]
+    async with staged(topology=topology) as stage:
+        with capture_logs() as logs:
+            await play(stage, [*LOGIN, *ATTACH, *DECLARE])
+        assert [line["event"] for line in logs if line["log_level"] == "error"] == ["messages not counted"]
+        await play(stage, [COMPLETED, *DETACH])
         await close(stage)
