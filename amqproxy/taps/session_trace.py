@@ -7,15 +7,15 @@ from typing import Protocol, TypeAlias, TypeVar, cast
 
 from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp091.frame import METHOD, Frame
-from amqproxy.amqp091.methods import ChannelClose
-from amqproxy.peer import SERVER, Peer
+from amqproxy.amqp091.methods import BasicPublish, ChannelClose
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
 from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.channel_trace import ChannelTrace
 from amqproxy.taps.trace.connection_trace import Trace
 from amqproxy.taps.trace.event_queue import Listener
-from amqproxy.taps.trace.events import TraceEvent
+from amqproxy.taps.trace.events import MessagePublished, TraceEvent
 
 Frames: TypeAlias = Sequence[Frame] | Sequence[AMQP010Frame]
 """Frames of one protocol."""
@@ -32,7 +32,16 @@ class SessionTrace:
     be fed. The options are those of `Trace`.
     """
 
-    __slots__ = ("_amqp010", "_amqp091", "_greeted_ts_ns", "_is_known", "_listener", "_on_frame", "_options")
+    __slots__ = (
+        "_amqp010",
+        "_amqp091",
+        "_greeted_ts_ns",
+        "_is_known",
+        "_listener",
+        "_on_frame",
+        "_options",
+        "_rewritten",
+    )
 
     def __init__(
         self, *, body: int = 0, digests: bool = False, is_ordered: bool = True, on_frame: OnAnyFrame | None = None
@@ -44,6 +53,8 @@ class SessionTrace:
         self._is_known = False
         self._greeted_ts_ns: int | None = None
         self._listener: Listener | None = None
+        self._rewritten: set[int] = set()
+        """Channels of 0-9-1 on which a rule has changed the publish that is under way."""
 
     @property
     def _trace(self) -> Trace | AMQP010Trace:
@@ -95,11 +106,24 @@ class SessionTrace:
         events = trace.feed(sender, frames, ts_ns)
         if note.ends_content and frames:
             events += trace.end_content(sender, frames[-1].channel, ts_ns)
+        if sender is CLIENT:
+            self._note_rewritten(frames, events, note)
         if sender is SERVER and note.leg == "client":  # sent by the proxy, to which the client's answer goes
             for frame in frames:
                 if frame.kind == METHOD and frame.index == ChannelClose.index:
                     events += trace.end_channel(frame.channel, ts_ns)
         return events
+
+    def _note_rewritten(self, frames: Sequence[Frame], events: Sequence[TraceEvent], note: Note) -> None:
+        """Publishes whose method or header differs between the legs; their bodies, which come last, may not."""
+        rewritten = self._rewritten
+        if note.leg == "client":
+            rewritten.update(each.channel for each in frames if each.kind != METHOD or each.index == BasicPublish.index)
+        if rewritten:
+            for event in events:
+                if isinstance(event, MessagePublished) and event.channel in rewritten:
+                    rewritten.remove(event.channel)
+                    self._amqp091.rewrite_publish(event)
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Bytes of `sender` are missing, or could not be read as frames."""

@@ -1,10 +1,10 @@
 """The trace of what taps are shown, and who has to forget when traces take too much memory."""
 
-from amqproxy.amqp091.methods import BasicPublish, ChannelClose, ChannelOpen, ChannelOpenOk, ConfirmSelect
+from amqproxy.amqp091.methods import BasicPublish, BasicReturn, ChannelClose, ChannelOpen, ChannelOpenOk, ConfirmSelect
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.session_trace import SessionTrace, to_relieve
-from amqproxy.taps.trace.events import ChannelClosed, MessagePublished, PublishesSettled, Settlement
+from amqproxy.taps.trace.events import ChannelClosed, MessagePublished, MessageReturned, PublishesSettled, Settlement
 from tests.taps.trace.traced import frames_of
 
 
@@ -21,6 +21,20 @@ def test_what_a_rule_ends_is_at_its_end() -> None:
     assert isinstance(closed, ChannelClosed)
     assert isinstance(settled, PublishesSettled)
     assert settled.outcome is Settlement.OPEN
+
+
+def test_a_publish_that_a_rule_rewrote_comes_back_as_the_broker_has_received_it() -> None:
+    trace = SessionTrace()
+    for sender, method in ((CLIENT, ChannelOpen()), (SERVER, ChannelOpenOk())):
+        trace.feed_noted(sender, frames_of(1, method), 1)
+    for key, note in (("a", Note(leg="client", verdict="changed")), ("c", NOTHING)):
+        publish = BasicPublish(exchange="e", routing_key=key, mandatory=True)
+        *head, body = frames_of(1, publish, body=b"hello")
+        trace.feed_noted(CLIENT, head, 2, note)
+        trace.feed_noted(CLIENT, [body], 2, note._replace(leg=""))
+    returns = [BasicReturn(312, "NO_ROUTE", "e", key) for key in ("b", "c", "b")]
+    found = [event for each in returns for event in trace.feed_noted(SERVER, frames_of(1, each, body=b"hello"), 3)]
+    assert [event.number for event in found if isinstance(event, MessageReturned)] == [1, 2, None]
 
 
 class User:

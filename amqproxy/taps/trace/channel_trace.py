@@ -166,6 +166,10 @@ class ChannelTrace:
         if sender in self._contents:
             self._complete(sender, ts_ns)
 
+    def rewrite_publish(self, number: int) -> None:
+        """A rule has changed the publish with this number, the last one."""
+        self._publishes.rewrite(number)
+
     def missing(self, sender: Peer, method: Method) -> Missing | None:
         """What `method` answers, or is about, if that was not seen yet; None, too, where it cannot be known."""
         if not self._context.knows_start:

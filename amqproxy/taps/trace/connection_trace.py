@@ -37,6 +37,7 @@ from amqproxy.taps.trace.events import (
     BlockingStarted,
     ConnectionClosed,
     HistoryLost,
+    MessagePublished,
     RequestAnswered,
     RequestUnanswered,
     TraceEvent,
@@ -155,6 +156,12 @@ class Trace:
         if channel is not None:
             channel.end_content(sender, ts_ns)
         return self._queue.take()
+
+    def rewrite_publish(self, publish: MessagePublished) -> None:
+        """A rule has changed this publish, which may come back as the broker has received it."""
+        channel = self.channels.get(publish.channel)
+        if channel is not None and channel.epoch == publish.epoch:
+            channel.rewrite_publish(publish.number)
 
     def _feed(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
         if self._on_frame is not None:

@@ -83,6 +83,10 @@ class PublishTrace:
         self._unconfirmed.add(number, ts_ns)
         return True
 
+    def rewrite(self, number: int) -> None:
+        """A rule has changed the last publish, which has this number."""
+        self._mandatory.rewrite(number)
+
     def give_back(self, returned: BasicReturn, content: PartialContent, ts_ns: int) -> None:
         """The broker has returned a message."""
         self._returnable -= 1

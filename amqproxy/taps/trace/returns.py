@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from hashlib import blake2b
+from typing import NamedTuple
 
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.taps.trace.budget import Budget
@@ -11,8 +12,17 @@ from amqproxy.taps.trace.budget import Budget
 MAX_MANDATORY = 4096
 """Mandatory publishes of one channel that are remembered; the oldest is forgotten first."""
 
-PUBLISH_COST = 160
-"""Bytes that a publish is counted as: its number and the digest of what it holds."""
+PUBLISH_COST = 288
+"""Bytes that a publish is counted as: its number and the digests of what it holds."""
+
+
+class _Publish(NamedTuple):
+    number: int
+    names: bytes
+    """A digest of its exchange and routing key."""
+    content: bytes
+    """A digest of its properties and size."""
+    is_rewritten: bool = False
 
 
 class MandatoryPublishes:
@@ -25,7 +35,7 @@ class MandatoryPublishes:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._publishes: deque[tuple[int, bytes]] | None = None
+        self._publishes: deque[_Publish] | None = None
         self._forgotten = 0
         self._is_lost = False
 
@@ -39,13 +49,19 @@ class MandatoryPublishes:
         if publishes is None:
             publishes = self._publishes = deque()
         if len(publishes) >= MAX_MANDATORY:
-            self._forgotten = publishes.popleft()[0]
+            self._forgotten = publishes.popleft().number
         elif not self._budget.take(PUBLISH_COST):
             self._forgotten = number
         if self._forgotten and not is_settled:
             self.lose()
         elif self._forgotten != number:
-            publishes.append((number, _digest(exchange, routing_key, size, properties)))
+            publishes.append(_Publish(number, *_digests(exchange, routing_key, size, properties)))
+
+    def rewrite(self, number: int) -> None:
+        """A rule has changed this publish, the last: it may come back with other names or other properties."""
+        publishes = self._publishes
+        if publishes and publishes[-1].number == number:
+            publishes[-1] = publishes[-1]._replace(is_rewritten=True)
 
     def settle(self, first: int, last: int, oldest_open: int) -> None:
         """The publishes with these numbers are settled; all that are not have numbers from `oldest_open` on."""
@@ -55,24 +71,29 @@ class MandatoryPublishes:
         if not publishes:
             return
         before = len(publishes)
-        if publishes[0][0] >= first:  # in order, as brokers mostly do
-            while publishes and publishes[0][0] <= last:
+        if publishes[0].number >= first:  # in order, as brokers mostly do
+            while publishes and publishes[0].number <= last:
                 publishes.popleft()
         else:
-            self._publishes = publishes = deque(each for each in publishes if not first <= each[0] <= last)
+            self._publishes = publishes = deque(each for each in publishes if not first <= each.number <= last)
         self._budget.give(PUBLISH_COST * (before - len(publishes)))
 
     def match(self, exchange: str, routing_key: str, size: int, properties: Properties) -> int | None:
-        """The number of the publish that is returned; None if it could be one of several."""
+        """The number of the publish that is returned; None if it could be one of several.
+
+        One that was rewritten has kept its properties and its size, or else the names that the client is shown.
+        """
         if self._forgotten or self._is_lost or self._publishes is None:
             return None
-        digest = _digest(exchange, routing_key, size, properties)
-        found = [each for each in self._publishes if each[1] == digest]
+        names, content = _digests(exchange, routing_key, size, properties)
+        found = [
+            each for each in self._publishes if each.content == content and (each.is_rewritten or each.names == names)
+        ] or [each for each in self._publishes if each.is_rewritten and each.names == names]
         if len(found) != 1:
             return None
         self._publishes.remove(found[0])
         self._budget.give(PUBLISH_COST)
-        return found[0][0]
+        return found[0].number
 
     def lose(self) -> None:
         """Publishes that may be returned are not known any more."""
@@ -84,6 +105,10 @@ class MandatoryPublishes:
         self._publishes = None
 
 
-def _digest(exchange: str, routing_key: str, size: int, properties: Properties) -> bytes:
-    names = f"{len(exchange)} {exchange}{routing_key} ".encode(errors="surrogateescape")
-    return blake2b(names + ContentHeader(size, properties).encode(), digest_size=16).digest()
+def _digests(exchange: str, routing_key: str, size: int, properties: Properties) -> tuple[bytes, bytes]:
+    names = f"{len(exchange)} {exchange}{routing_key}".encode(errors="surrogateescape")
+    return _digest(names), _digest(ContentHeader(size, properties).encode())
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()

@@ -31,6 +31,26 @@ def test_all_that_it_holds_must_be_the_same() -> None:
     assert returned(publishes, "a") == 1
 
 
+def test_what_was_rewritten_has_kept_its_names_or_its_properties() -> None:
+    for key, properties, is_known in (
+        ("x", NO_PROPERTIES, True),
+        ("b", Properties(type="t"), True),
+        ("x", Properties(type="t"), False),
+    ):
+        publishes = published("a", "b")
+        publishes.rewrite(2)
+        assert returned(publishes, key, properties) == (2 if is_known else None)
+
+
+def test_which_of_two_that_were_rewritten_is_returned_is_not_known() -> None:
+    publishes = published("a")
+    publishes.rewrite(1)
+    publishes.add(2, "e", "b", 5, NO_PROPERTIES, is_settled=True)
+    assert returned(publishes, "b") is None
+    publishes.settle(1, 1, 2)
+    assert returned(publishes, "b") == 2
+
+
 def test_which_of_two_alike_is_returned_is_not_known_until_one_is_settled() -> None:
     publishes = published("a", "a")
     assert returned(publishes, "a") is None
