@@ -87,11 +87,10 @@ def branch_entry(branch: TransactionBranch) -> Entry:
 def _session_entry(served: ServedConnection, number: int, session: BrokerSession) -> Entry:
     tap = served.tap
     meter = None if tap is None or tap.amqp010_meter is None else tap.amqp010_meter.attachment(number)
-    is_transactional = session.transaction is not None or session.branch is not None
     return {
         "channel": number,
         "state": "open",
-        "mode": "tx" if is_transactional else "normal",
+        "mode": "dtx" if session.is_distributed else "normal" if session.transaction is None else "tx",
         "prefetch": 0,
         "global_prefetch": 0,
         "consumers": len(session.deliveries.subscriptions),

@@ -13,6 +13,7 @@ from amqproxy.amqp010.transitions import SessionState
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
+from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
 from amqproxy.taps.record import json_mapping
 
 Entry = dict[str, Any]
@@ -51,7 +52,7 @@ def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
         yield {
             "channel": number,
             "state": "paused" if number in paused else "open" if is_open else str(session.state),
-            "mode": "tx" if meter is not None and meter.is_transactional else "normal",
+            "mode": _mode(meter),
             "prefetch": 0,
             "global_prefetch": 0,
             "consumers": 0 if meter is None else len(meter.consumers),
@@ -65,6 +66,12 @@ def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
             "unacked": None if meter is None else meter.unacked,
             "session_name": shown_text(session.name),
         }
+
+
+def _mode(meter: AttachmentMeter | None) -> str:
+    if meter is None:
+        return "normal"
+    return "dtx" if meter.is_distributed else "tx" if meter.is_transactional else "normal"
 
 
 def amqp010_consumers(traffic: AMQP010Traffic) -> Iterator[Entry]:

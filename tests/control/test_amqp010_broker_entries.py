@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.commands import MessageSubscribe, QueueDeclare, TxSelect
+from amqproxy.amqp010.commands import DtxSelect, MessageSubscribe, QueueDeclare, TxSelect
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.client_connection import ClientConnection
@@ -57,6 +57,10 @@ def test_a_client_with_a_session_and_a_subscription() -> None:
     assert channel["messages"] == {"client": 1, "server": 0}
     (consumer,) = served_consumers(served.one)
     assert {"consumer_tag": "d", "queue": "q", "no_ack": True, "channel": 1}.items() <= consumer.items()
+    served.client.names()
+    served.client.session(2, b"t")
+    served.client.send(2, DtxSelect())
+    assert [each["mode"] for each in served_channels(served.one)] == ["tx", "dtx"]
     served.client.connection.close("bye", 0.0)
     served.client.connection.give_up(0.0)
     assert served_entry(served.one)["state"] in ("closed", "open")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.commands import MessageSubscribe, TxSelect
+from amqproxy.amqp010.commands import DtxSelect, MessageSubscribe, TxSelect
 from amqproxy.amqp010.controls import SessionCompleted, SessionDetach
 from amqproxy.amqp010.wire import Map
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
@@ -77,6 +77,14 @@ async def test_a_session_that_is_ended_by_one_side_is_not_open() -> None:
         await play(stage, [*LOGIN, *ATTACH, (SERVER, method(SessionDetach(b"s")))])
         (channel,) = channel_entries([stage.session])
         assert channel["state"] == "detaching by server"
+        await close(stage)
+
+
+async def test_a_session_for_distributed_transactions() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH, (CLIENT, method(DtxSelect()))])
+        (channel,) = channel_entries([stage.session])
+        assert channel["mode"] == "dtx"
         await close(stage)
 
 

@@ -30,6 +30,7 @@ cdef class AttachmentMeter:
     cdef readonly unsigned long long published
     cdef readonly unsigned long long delivered
     cdef public bint is_transactional
+    cdef public bint is_distributed
     cdef OpenTransfers _publishes
     cdef OpenTransfers _deliveries
     cdef object _requests

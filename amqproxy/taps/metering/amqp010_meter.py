@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import (
     DtxEnd,
+    DtxSelect,
     DtxStart,
     ExecutionException,
     ExecutionResult,
@@ -251,6 +252,7 @@ class AttachmentMeter:
         self.consumers: dict[str, Subscribed] = {}
         self.published = self.delivered = 0
         self.is_transactional = False
+        self.is_distributed = False
         self._publishes: OpenTransfers | None = None
         self._deliveries: OpenTransfers | None = None
         self._requests: OpenRequests | None = None
@@ -712,6 +714,8 @@ class AMQP010Meter:
             if session.consumers.pop(method.destination or "", None) is not None:
                 self._consumer_room.give(1)
                 counts._values[_CONSUMERS] -= 1
+        elif isinstance(method, DtxSelect):
+            session.is_distributed = True
         elif isinstance(method, TxSelect | DtxStart):
             session.is_transactional = True
         elif isinstance(method, DtxEnd):
