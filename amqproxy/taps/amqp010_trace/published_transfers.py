@@ -55,7 +55,8 @@ class PublishedTransfers:
             else:
                 awaits = self._open.add(position, number, ts_ns) or None
                 tag = id_of(position)
-        if awaits and method.mandatory and position is not None:
+        may_return = method.mandatory or method.transfer.accept_mode is None  # which some brokers read as explicit
+        if awaits and may_return and position is not None:
             self._remember(position, method, properties, command)
         context.events.append(
             MessagePublished(

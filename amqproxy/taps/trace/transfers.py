@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.domains import AcceptMode
 from amqproxy.amqp010.properties import NO_PROPERTIES, DeliveryProperties, Header, MessageProperties
 from amqproxy.amqp010.wire import Map
 from amqproxy.taps.amqp010_record import properties as shown_properties
@@ -37,7 +38,7 @@ class TransferBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TransferPublish(TransferBase, frozen=True, kw_only=True):
-    """A client's message.transfer; it is `mandatory` unless what is unroutable may be discarded."""
+    """A client's message.transfer; it is `mandatory` where it has to be accepted and may not be discarded."""
 
     mandatory: bool
     immediate: bool
@@ -49,7 +50,7 @@ class TransferPublish(TransferBase, frozen=True, kw_only=True):
             transfer=transfer,
             exchange=transfer.destination or "",
             routing_key=delivery.routing_key or "",
-            mandatory=not transfer.accept_mode and not delivery.discard_unroutable,
+            mandatory=transfer.accept_mode == AcceptMode.EXPLICIT and not delivery.discard_unroutable,
             immediate=delivery.immediate,
         )
 

@@ -48,10 +48,11 @@ HEADER = Header(
 
 
 @pytest.mark.parametrize(
-    ("accept_mode", "discards", "is_mandatory"), [(0, False, True), (0, True, False), (1, False, False)]
+    ("accept_mode", "discards", "is_mandatory"),
+    [(0, False, True), (0, True, False), (1, False, False), (None, False, False)],
 )
 def test_a_publish_is_mandatory_where_it_would_be_rejected(
-    accept_mode: int, discards: bool, is_mandatory: bool
+    accept_mode: int | None, discards: bool, is_mandatory: bool
 ) -> None:
     header = Header((DeliveryProperties(routing_key="k", discard_unroutable=discards),))
     publish = TransferPublish.of(MessageTransfer(destination="x", accept_mode=accept_mode), header)
@@ -68,7 +69,7 @@ def test_a_delivery_has_what_its_header_says() -> None:
 
 def test_without_a_header_all_is_empty() -> None:
     publish = TransferPublish.of(MessageTransfer(), Header())
-    assert (publish.exchange, publish.routing_key, publish.mandatory) == ("", "", True)
+    assert (publish.exchange, publish.routing_key, publish.mandatory) == ("", "", False)
     assert NO_TRANSFER_PROPERTIES.present() == {}
     assert [getattr(NO_TRANSFER_PROPERTIES, name) for name in NAMES] == [None] * len(NAMES)
 
