@@ -8,9 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
+from amqproxy.amqp091.protocol_header import NAME as AMQP091
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedAMQP010Frames,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+)
 from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
 from amqproxy.capture.observed import Observers
+from amqproxy.peer import CLIENT
 from amqproxy.pipeline.chain_reading import ChainReading
 from amqproxy.pipeline.event_rows import ConnectionRows, EventRows
 from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumns
@@ -141,6 +151,8 @@ class EventReading:
             name = self._reading.connection_id(stream)
             who = ConnectionColumns(name, stream, decoded.connection, decoded.leg or None)
             rows = self._connections[stream] = ConnectionRows(self.rows, who)
+        if rows.who.protocol is None:
+            rows.who = rows.who._replace(protocol=_protocol_of(decoded))
         if isinstance(decoded, SkippedBytes):
             rows.skipped = decoded
             reports = self._observers.feed(decoded)
@@ -163,6 +175,18 @@ class EventReading:
             if isinstance(each, Finding):
                 of = self._connections.get(each.stream) or self._ended.get(each.stream)
                 (of or rows).add_finding(each)
+
+
+def _protocol_of(decoded: Decoded) -> str | None:
+    """What the client speaks, where this shows it."""
+    match decoded:
+        case DecodedProtocolHeader():
+            return decoded.protocol if decoded.sender == CLIENT and decoded.protocol in (AMQP091, AMQP010) else None
+        case DecodedFrames():
+            return AMQP091
+        case DecodedAMQP010Frames():
+            return AMQP010
+    return None
 
 
 def event_batches(

@@ -270,8 +270,9 @@ class EventRows(PendingRows):
         )
 
     def add_channel_opened(self, event: ChannelOpened, rows: ConnectionRows, seq: int) -> None:
-        """channel.open-ok."""
-        self._change(event, seq, "channel", "server", "opened", None, event.latency_ns)
+        """channel.open-ok, session.attached."""
+        head = (event.ts_ns, seq, event.channel, event.epoch, "channel", "server", "opened")
+        self._add("channel-opened", *head, event.session_name, event.latency_ns)
 
     def add_blocked(self, event: BlockingStarted, rows: ConnectionRows, seq: int) -> None:
         """connection.blocked."""

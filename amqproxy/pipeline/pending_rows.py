@@ -53,6 +53,7 @@ _KINDS = {
         *("channel_max", "frame_max", "heartbeat"),
     ),
     "closed": ("by", "code", "text", "method", "arguments", "is_open"),
+    "channel-opened": ("session_name", "latency_ns"),
     "changed": ("text", "latency_ns"),
     "lost": ("text", "kind", "code", "offset", "lost"),
     "finding": ("kind", "severity", "text", "count", "why", "remedy", "evidence"),
@@ -67,6 +68,8 @@ class ConnectionColumns(NamedTuple):
     stream: int | None
     connection: str | None
     leg: str | None
+    protocol: str | None = None
+    """As far as it is known."""
 
 
 NO_CONNECTION = ConnectionColumns(None, None, None, None)

@@ -68,6 +68,7 @@ _CONNECTION_ID: _Column = (
 )
 _CONNECTION: _Column = ("connection", STRING, "both ends, the client's first: address:port → address:port")
 _LEG: _Column = ("leg", STRING, "client or upstream, in recordings of the proxy")
+_PROTOCOL: _Column = ("protocol", STRING, "0-9-1 or 0-10")
 _CHANNEL: _Column = ("channel", INT, "number of the channel; null or 0 for the connection's own")
 _EPOCH: _Column = (
     "epoch",
@@ -113,6 +114,8 @@ _DIGEST: _Column = (
     STRING,
     "BLAKE2b of the body, 32 hex digits, in a chain of blocks of 8192 bytes; null if not all was captured",
 )
+
+_MANDATORY = "argument mandatory; of 0-10 accept-mode explicit without discard-unroutable"
 
 STORED = _table(
     ("date", DATE, "partition: UTC date of the row's time"),
@@ -186,6 +189,7 @@ EVENTS = _table(
     ("stream", LONG, "number of the TCP connection in its chain, from 0"),
     _CONNECTION,
     _LEG,
+    _PROTOCOL,
     ("file", STRING, "the capture file with the packet that brought it about"),
     ("ts_ns", LONG, "when it happened: time of the packet that completed it, ns since 1970"),
     TIME_OF_IT,
@@ -214,7 +218,7 @@ EVENTS = _table(
     _EXCHANGE,
     _ROUTING_KEY,
     _QUEUE,
-    ("mandatory", BOOLEAN, "publish: argument mandatory"),
+    ("mandatory", BOOLEAN, f"publish: {_MANDATORY}"),
     ("redelivered", BOOLEAN, "delivery: argument redelivered"),
     _SIZE,
     *_PROPERTIES,
@@ -237,6 +241,7 @@ EVENTS = _table(
     ("code", INT, "reply code"),
     ("text", STRING, "reply text, reason, or what a finding found"),
     ("is_open", BOOLEAN, "closed connection: whether it had been opened before"),
+    ("session_name", STRING, "opened channel: of 0-10, the name of the session"),
     ("user", STRING, "opened connection: the user"),
     ("virtual_host", STRING, "opened connection: the virtual host"),
     ("mechanism", STRING, "opened connection: SASL mechanism"),
@@ -268,7 +273,7 @@ MESSAGES = _table(
     TIME_OF_IT,
     _EXCHANGE,
     _ROUTING_KEY,
-    ("mandatory", BOOLEAN, "argument mandatory"),
+    ("mandatory", BOOLEAN, _MANDATORY),
     _SIZE,
     ("message_id", STRING, "property message_id"),
     ("correlation_id", STRING, "property correlation_id"),
@@ -349,6 +354,7 @@ REQUESTS = _table(
 
 CONNECTIONS = _table(
     *_WHO,
+    _PROTOCOL,
     ("opened_ns", LONG, "connection.open-ok, or when it was first seen, ns since 1970"),
     ("time", TIME, "the same in whole µs, UTC"),
     ("closed_ns", LONG, "when it ended, ns since 1970"),
@@ -378,6 +384,7 @@ CHANNELS = _table(
     *_WHO,
     _CHANNEL,
     _EPOCH,
+    ("session_name", STRING, "of 0-10, the name of the session that was attached"),
     ("opened_ns", LONG, "channel.open-ok, or when it was first seen, ns since 1970"),
     ("time", TIME, "the same in whole µs, UTC"),
     ("closed_ns", LONG, "when it ended, ns since 1970; null while it is open"),
@@ -385,7 +392,7 @@ CHANNELS = _table(
     ("code", INT, "reply code of channel.close"),
     ("text", STRING, "its reply text"),
     ("method", STRING, "the method it was closed for"),
-    ("mode", STRING, "confirm, tx, or null"),
+    ("mode", STRING, "confirm, tx, dtx, or null"),
     ("prefetch", INT, "the last prefetch_count of basic.qos, messages; 0 is without limit"),
     ("published", LONG, "messages published"),
     ("delivered", LONG, "messages delivered"),

@@ -22,7 +22,7 @@ from amqproxy._pure import is_compiled
 from amqproxy.amqp010.tally import Tally as AMQP010Tally
 from amqproxy.amqp091.tally import Tally
 
-FORMAT = 4
+FORMAT = 5
 """To be raised with each change of what is carried."""
 
 _MODULES = (

@@ -68,7 +68,8 @@ def expected(event: Any, note: Note) -> dict[str, Any]:
         return row
     row["type"] = "get" if isinstance(getattr(event, "method", None), BasicGetOk) else TYPES.get(kind, "deliver")
     fields = {name: getattr(event, name) for name in event.__struct_fields__}
-    for name in ("number", "size", "awaits", "confirm_tag", "queue", "latency_ns", "tag", "is_unknown_tag"):
+    plain_names = ("number", "size", "awaits", "confirm_tag", "queue", "latency_ns", "tag", "is_unknown_tag")
+    for name in (*plain_names, "session_name"):
         if name in fields:
             row[name] = fields[name]
     if "properties" in fields:
@@ -106,6 +107,8 @@ def check(path: Path) -> Iterator[str]:
         of_stream = [row for row in rows if row["stream"] == stream]
         assert [row["seq"] for row in of_stream] == list(range(len(of_stream)))
         assert len({row["connection_id"] for row in of_stream}) == 1
+        protocols = {row["protocol"] for row in of_stream} - {None}
+        assert protocols in ({"0-9-1"}, {"0-10"}) or not any(row["channel"] for row in of_stream)
         wanted = [
             expected(event, note)
             for event, note in noted

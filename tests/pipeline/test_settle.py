@@ -282,6 +282,7 @@ def test_messages_are_those_of_decode_messages(spark: SparkSession, tmp_path: Pa
     for name, rebuild in (("messages", _publish), ("deliveries", _delivery), ("requests", _request)):
         for row in found[name]:
             rebuilt[row["chain"]][_line(rebuild(row))] += 1
+    _check_names(found, tables)
     for path in captures:
         expected = Counter(
             _line(json.loads(record.to_json()))
@@ -289,6 +290,25 @@ def test_messages_are_those_of_decode_messages(spark: SparkSession, tmp_path: Pa
             if isinstance(record, MessageRecord) and record.type in ("publish", "deliver", "get", "request")
         )
         assert rebuilt[path.name] == expected, path.name
+
+
+def _check_names(found: dict[str, list[Row]], tables: Iterable[pa.Table]) -> None:
+    """Protocols of connections and names of sessions, of which some are on channel 0."""
+    protocols: dict[str, set[str | None]] = defaultdict(set)
+    opened: Counter[Any] = Counter()
+    for row in (row for table in tables for row in table.to_pylist()):
+        protocols[row["connection_id"]].add(row["protocol"])
+        if row["type"] == "channel" and row["outcome"] == "opened":
+            opened[row["connection_id"], row["channel"], row["epoch"], row["session_name"]] += 1
+    rows = found["connections"]
+    assert all(row.get("protocol") in protocols[row["connection_id"]] for row in rows)
+    assert all("protocol" in row or protocols[row["connection_id"]] == {None} for row in rows)
+    assert {row["protocol"] for row in rows if "user" in row} == {"0-9-1", "0-10"}
+    key = ("connection_id", "channel", "epoch", "session_name")
+    channels = Counter(tuple(map(row.get, key)) for row in found["channels"])
+    assert opened <= channels
+    assert {each[1] == 0 for each in opened if each[3] is not None} == {True, False}
+    assert all(each in opened for each in channels if each[3] is not None)
 
 
 def _line(record: Row) -> str:

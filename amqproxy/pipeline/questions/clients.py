@@ -1,6 +1,6 @@
 """Which client libraries are in use, and how they log in.
 
-Each product, version and platform that clients name, with the users and the SASL mechanism: to find what has to be
+Each protocol, product, version and platform of clients, with the users and the SASL mechanism: to find what has to be
 updated, and who still uses it.
 """
 
@@ -13,11 +13,11 @@ QUESTION = Question(
     title="which client libraries are in use, and how they log in",
     about=__doc__,
     sql="""
-SELECT c.product AS product, c.version AS version, c.platform AS platform, c.mechanism AS mechanism,
-       c.user AS user, c.virtual_host AS virtual_host, count(*) AS connections,
+SELECT c.protocol AS protocol, c.product AS product, c.version AS version, c.platform AS platform,
+       c.mechanism AS mechanism, c.user AS user, c.virtual_host AS virtual_host, count(*) AS connections,
        min(c.heartbeat) AS least_heartbeat, max(c.time) AS last
 FROM {connections} c
-GROUP BY c.product, c.version, c.platform, c.mechanism, c.user, c.virtual_host
-ORDER BY product, version, platform, user, virtual_host, mechanism
+GROUP BY c.protocol, c.product, c.version, c.platform, c.mechanism, c.user, c.virtual_host
+ORDER BY protocol, product, version, platform, user, virtual_host, mechanism
 """,
 )

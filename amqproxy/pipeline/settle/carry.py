@@ -34,7 +34,7 @@ _EXTRA = (
     _column("closed_ns", LONG, "when it was closed, ns since 1970"),
     _column("last_ns", LONG, "when it was last seen, ns since 1970"),
     _column("is_written", BOOLEAN, "whether its row has been written"),
-    _column("mode", STRING, "channel: confirm, tx, or null"),
+    _column("mode", STRING, "channel: confirm, tx, dtx, or null"),
     _column("prefetch", INT, "channel: the last prefetch_count"),
     _column("prefetch_seq", LONG, "channel: the event that set it"),
     _column("published", LONG, "messages published so far"),

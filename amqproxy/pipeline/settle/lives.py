@@ -43,7 +43,7 @@ _SEEN = f"""
     SELECT *, min(end_seq) OVER (PARTITION BY connection_id) AS connection_end_seq
     FROM (
         SELECT chain, connection, connection_id, channel, epoch,
-            min(ts_ns) AS first_ns, max(ts_ns) AS last_ns,
+            max(protocol) AS protocol, min(ts_ns) AS first_ns, max(ts_ns) AS last_ns,
             max(CASE WHEN type IN ('publishes-settled', 'deliveries-settled', 'return', 'finding', 'lost', 'state')
                 THEN 0 ELSE 1 END) AS lives,
             count_if(type = 'publish') AS published,
@@ -78,7 +78,7 @@ _COUNTED = """
     sum(CASE WHEN {before} THEN coalesce(e.size, 0L) ELSE 0L END) AS {all}bytes
 """
 _WITHOUT_LATE = f"""
-    SELECT chain, connection, t.connection_id, t.channel, t.epoch, first_ns, last_ns, lives, end_seq,
+    SELECT chain, connection, protocol, t.connection_id, t.channel, t.epoch, first_ns, last_ns, lives, end_seq,
         {", ".join(f"coalesce(c.{name}, t.{name}) AS {name}" for name in _COUNTS)},
         {", ".join(f"coalesce(c.all_{name}, t.{name}) AS all_{name}" for name in _COUNTS)}
     FROM {{seen}} t LEFT JOIN (
@@ -112,21 +112,21 @@ _MERGED = f"""
 _CONNECTIONS = f"""
     SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, s.horizon_ns, s.before_ns, {CLIENT_NAME} AS client
     FROM (
-        SELECT connection_id, {_MERGED}, min(end_seq) AS end_seq,
+        SELECT connection_id, {_MERGED}, max(protocol) AS protocol, min(end_seq) AS end_seq,
             {", ".join(f"first(`{name}`, true) AS `{name}`" for name in _HANDSHAKE)}
         FROM (
             SELECT chain, connection, connection_id, first_ns, NULL AS opened_ns, last_ns, NULL AS is_written,
-                {_NO_CLOSE}, {", ".join(f"all_{name} AS {name}" for name in _COUNTS)}, end_seq,
+                {_NO_CLOSE}, {", ".join(f"all_{name} AS {name}" for name in _COUNTS)}, protocol, end_seq,
                 {", ".join(f"NULL AS `{name}`" for name in _HANDSHAKE)}
             FROM {{counts}} WHERE connection_id IS NOT NULL
             UNION ALL
             SELECT chain, connection, connection_id, NULL, CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL,
-                {_CLOSE_EVENT}, CASE WHEN outcome = 'closed' THEN seq END, NULL, NULL, NULL, NULL,
+                {_CLOSE_EVENT}, CASE WHEN outcome = 'closed' THEN seq END, NULL, NULL, NULL, NULL, NULL,
                 {", ".join(f"CASE WHEN outcome = 'opened' THEN `{name}` END" for name in _HANDSHAKE)}
             FROM {{events}} WHERE type = 'connection' AND outcome IN ('opened', 'closed')
             UNION ALL
             SELECT chain, connection, connection_id, first_ns, opened_ns, last_ns, is_written,
-                {_CLOSED}, CASE WHEN closed_ns IS NOT NULL THEN -1L END, published, delivered, bytes, NULL,
+                {_CLOSED}, CASE WHEN closed_ns IS NOT NULL THEN -1L END, published, delivered, bytes, protocol, NULL,
                 {columns(_HANDSHAKE)}
             FROM {{carried}} WHERE type = '{CONNECTION}'
         )
@@ -135,35 +135,40 @@ _CONNECTIONS = f"""
     LEFT JOIN ({_HORIZONS}) s ON s.chain = f.chain
 """
 
+_IS_OF_CHANNEL = "(channel > 0 OR epoch > 0)"
+"""Is it not the connection's own? A session of 0-10 may be on channel 0."""
+
 _CHANNELS = f"""
     SELECT {{hint}} f.*, {columns(("by", "code", "text", "method"), "f.close")},
         coalesce(f.close.closed_ns, w.closed_ns) AS closed_ns, greatest(f.last_ns, w.last_ns) AS end_ns,
         w.`user`, w.client, w.virtual_host, s.horizon_ns
     FROM (
         SELECT connection_id, channel, epoch, {_MERGED}, first(mode, true) AS mode,
+            first(session_name, true) AS session_name,
             max_by(prefetch, prefetch_seq) AS prefetch, max(prefetch_seq) AS prefetch_seq
         FROM (
             SELECT chain, connection, connection_id, channel, epoch, first_ns, NULL AS opened_ns, last_ns,
                 NULL AS is_written, {_NO_CLOSE}, {columns(_COUNTS)}, NULL AS mode, NULL AS prefetch,
-                NULL AS prefetch_seq
-            FROM {{counts}} WHERE channel > 0 AND lives > 0
+                NULL AS prefetch_seq, NULL AS session_name
+            FROM {{counts}} WHERE {_IS_OF_CHANNEL} AND lives > 0
             UNION ALL
             SELECT chain, connection, connection_id, channel, epoch, NULL,
                 CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL,
                 {_CLOSE_EVENT}, CASE WHEN outcome = 'closed' THEN seq END, NULL, NULL, NULL,
-                CASE method WHEN 'confirm.select' THEN 'confirm' WHEN 'tx.select' THEN 'tx' END,
+                CASE method WHEN 'confirm.select' THEN 'confirm' WHEN 'tx.select' THEN 'tx'
+                    WHEN 'dtx.select' THEN 'dtx' END,
                 CASE WHEN method = 'basic.qos' THEN try_cast(get_json_object(arguments, '$.prefetch_count') AS INT) END,
-                CASE WHEN method = 'basic.qos' THEN seq END
+                CASE WHEN method = 'basic.qos' THEN seq END, session_name
             FROM {{events}}
-            WHERE channel > 0 AND (
+            WHERE {_IS_OF_CHANNEL} AND (
                 type = 'channel' AND outcome IN ('opened', 'closed')
-                OR type = 'request' AND method IN ('confirm.select', 'tx.select', 'basic.qos')
+                OR type = 'request' AND method IN ('confirm.select', 'tx.select', 'dtx.select', 'basic.qos')
                     AND outcome <> 'unanswered'
             )
             UNION ALL
             SELECT chain, connection, connection_id, channel, epoch, first_ns, opened_ns, last_ns, is_written,
                 {_CLOSED}, CASE WHEN closed_ns IS NOT NULL THEN -1L END, published, delivered, bytes,
-                mode, prefetch, prefetch_seq
+                mode, prefetch, prefetch_seq, session_name
             FROM {{carried}} WHERE type = '{CHANNEL}'
         )
         GROUP BY connection_id, channel, epoch
@@ -191,11 +196,12 @@ _SETTLED = {
     "version": client_property("version", "qpid.client_version"),
 }
 _FROM_CONNECTIONS = (
-    *("chain", "connection_id", "connection", "first_ns", "opened_ns", "last_ns", *_COUNTS, *_HANDSHAKE, *_CLOSE),
+    *("chain", "connection_id", "connection", "protocol", "first_ns", "opened_ns", "last_ns"),
+    *(*_COUNTS, *_HANDSHAKE, *_CLOSE),
 )
 _FROM_CHANNELS = (
     *("chain", "connection_id", "connection", "channel", "epoch", "first_ns", "opened_ns", *_COUNTS, *_CLOSE),
-    *("mode", "prefetch", "prefetch_seq"),
+    *("mode", "prefetch", "prefetch_seq", "session_name"),
 )
 
 

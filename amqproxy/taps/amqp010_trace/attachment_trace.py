@@ -247,8 +247,11 @@ class AttachmentTrace:
         self.is_opened = True
         context = self._context
         latency = None if self._attached_ts_ns is None else ts_ns - self._attached_ts_ns
+        name = None if self.name is None else self.name.decode("utf-8", "surrogateescape")
         context.events.append(
-            ChannelOpened(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, latency_ns=latency)
+            ChannelOpened(
+                ts_ns=ts_ns, channel=context.number, epoch=context.epoch, latency_ns=latency, session_name=name
+            )
         )
 
     def detach(self, sender: Peer, ts_ns: int) -> None:

@@ -137,9 +137,10 @@ class ConnectionClosed(EventBase, frozen=True, kw_only=True):
 
 
 class ChannelOpened(ChannelEventBase, frozen=True, kw_only=True):
-    """channel.open-ok, session.attached."""
+    """channel.open-ok; of 0-10 session.attached, with the session's name."""
 
     latency_ns: int | None
+    session_name: str | None = None
 
 
 class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):

@@ -68,9 +68,9 @@ MADE: dict[str, list[Row]] = {
     ],
     "connections": [
         row("connections", NOW, **SHOP, closed_ns=NOW + SECOND, code=200, published=3, delivered=0, product="pika",
-            version="1.3", platform="Python", mechanism="PLAIN", heartbeat=60),
+            version="1.3", platform="Python", mechanism="PLAIN", heartbeat=60, protocol="0-9-1"),
         row("connections", BEFORE, **SHOP, published=5, delivered=0, is_open=True, product="pika", version="1.2",
-            platform="Python", mechanism="PLAIN", heartbeat=0),
+            platform="Python", mechanism="PLAIN", heartbeat=0, protocol="0-9-1"),
         row("connections", BEFORE, **MAIL, closed_ns=BEFORE + 1, published=0, delivered=0, product="bunny"),
     ],
     "errors": [
@@ -160,8 +160,8 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
     ]),
     ("churn", {}, {}, [{"user": "shop", "connections": 2, "median_lifetime_ns": SECOND, "messages_each": 4.0}]),
     ("clients", {}, {}, [
-        {"product": "pika", "version": "1.2", "connections": 1, "least_heartbeat": 0},
-        {"product": "pika", "version": "1.3", "user": "shop", "least_heartbeat": 60},
+        {"protocol": "0-9-1", "product": "pika", "version": "1.2", "connections": 1, "least_heartbeat": 0},
+        {"protocol": "0-9-1", "product": "pika", "version": "1.3", "user": "shop", "least_heartbeat": 60},
     ]),
 ]  # fmt: skip
 
