@@ -112,7 +112,7 @@ def topology(
 ) -> None:
     """Print the exchanges, queues and bindings that clients have made or used through the proxy.
 
-    Of clients of AMQP 0-10, only the consumers.
+    Of clients of AMQP 0-10, as far as messages are counted.
 
     Parameters
     ----------
