@@ -60,6 +60,9 @@ PUMPED = 4
 
 EVERY_TAG = 1 << 62
 
+ACQUIRED = 1 << 63
+"""This plus its position is the tag of a message that was browsed, and has been acquired."""
+
 
 class SessionDeliveries(Receiver):
     """Of one session: its subscriptions by their destinations, and what they were sent and have not settled."""
@@ -173,6 +176,7 @@ class SessionDeliveries(Receiver):
             for place, entry in entries.items():
                 position, is_to_be_accepted = places[place]
                 if is_to_be_accepted:
+                    entry.tag = ACQUIRED + position
                     self.acquired[position] = entry
                 else:
                     queue.ack([entry], now)
@@ -341,6 +345,21 @@ class SessionDeliveries(Receiver):
         finally:
             for queue in held_back:
                 queue.hold_no_more(now)
+        return now
+
+    def putting_back(self, entries: Iterable[QueueEntry], now: float) -> Generator[None, float, float]:
+        """Undo the taking of these, for a transaction that is rolled back; in steps."""
+        others: list[QueueEntry] = []
+        for entry in entries:
+            if entry.tag < ACQUIRED:
+                others.append(entry)
+            else:
+                self.acquired[entry.tag - ACQUIRED] = entry
+            if self._quantum.spend(1):
+                now = yield
+        for count in self.unacked.putting_back(others, AT_ONCE):
+            if self._quantum.spend(count):
+                now = yield
         return now
 
     # --- the end

@@ -235,10 +235,7 @@ class WorkUnit:
         """Let nothing of it happen, in steps: what was accepted is held by its session again."""
         self._forget()
         accepted, self._accepted = self._accepted, {}
-        for _ in deliveries.unacked.putting_back(chain.from_iterable(accepted.values()), AT_ONCE):
-            if self._quantum.spend(AT_ONCE):
-                now = yield
-        return now
+        return (yield from deliveries.putting_back(chain.from_iterable(accepted.values()), now))
 
     def giving_back(self, now: float) -> Generator[None, float, float]:
         """The same, where no session is to hold it: what was accepted is in its queues again."""

@@ -7,6 +7,7 @@ import pytest
 from amqproxy.amqp010.commands import (
     DtxSelect,
     MessageAccept,
+    MessageAcquire,
     MessageRelease,
     QueueDeclare,
     QueueQuery,
@@ -14,6 +15,7 @@ from amqproxy.amqp010.commands import (
     TxRollback,
     TxSelect,
 )
+from amqproxy.amqp010.controls import SessionDetach
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.broker.broker import Broker
@@ -53,6 +55,30 @@ def test_what_is_accepted_is_held_again_after_a_rollback(session: Session010) ->
         session.call(TxRollback())
     session.call(MessageRelease(SequenceSet.of([position])))
     assert session.got()[-1:] == [b"x"]
+
+
+@pytest.mark.parametrize("is_accepted_again", [True, False])
+def test_what_was_acquired_and_accepted_is_held_again_after_a_rollback(
+    session: Session010, is_accepted_again: bool
+) -> None:
+    for body in (b"0", b"1", b"2"):
+        session.transfer(body)
+    session.call(TxCommit())
+    session.subscribe("q", "look", acquire_mode=1)
+    transfers = SequenceSet.of([position for position, _ in session.messages])
+    session.call(MessageAcquire(transfers))
+    session.call(MessageAccept(SequenceSet.of([*transfers][:2])))
+    session.call(TxRollback())
+    queue = session.client.broker.vhosts["/"].queues["q"]
+    assert (queue.message_count, queue.unacked) == (0, 3)
+    if is_accepted_again:
+        session.call(MessageAccept(transfers))
+        session.call(TxCommit())
+        assert (queue.message_count, queue.unacked) == (0, 0)
+    else:
+        session.control(SessionDetach(session.name))
+        session.take()
+        assert (queue.message_count, queue.unacked) == (3, 0)
 
 
 @pytest.mark.parametrize("arguments", [{"qpid.max_count": 3}, {"qpid.max_size": 10}])
