@@ -43,7 +43,7 @@ def amqp010_connection(traffic: AMQP010Traffic) -> Entry:
 def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
     """The sessions that the client is attached to. What is not counted is None."""
     paused, channels = traffic.paused_channels, traffic.legs[CLIENT].connection.channels
-    for number, channel in channels.items():
+    for number, channel in list(channels.items()):
         session = channel.session
         if session is None:
             continue

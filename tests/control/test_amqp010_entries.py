@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp010.commands import DtxSelect, MessageSubscribe, TxSelect
-from amqproxy.amqp010.controls import SessionCompleted, SessionDetach
+from amqproxy.amqp010.controls import SessionAttach, SessionCompleted, SessionDetach
 from amqproxy.amqp010.wire import Map
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
 from amqproxy.peer import CLIENT, SERVER
@@ -69,6 +69,16 @@ async def test_a_subscription_has_its_arguments_once_it_is_complete() -> None:
         assert [each["arguments"] for each in consumer_entries([stage.session])] == [None]
         await play(stage, [(SERVER, method(completed))])
         assert [each["arguments"] for each in consumer_entries([stage.session])] == [{"x": 1}]
+        await close(stage)
+
+
+async def test_sessions_may_be_attached_while_they_are_listed() -> None:
+    async with staged() as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        listing = channel_entries([stage.session])
+        assert next(listing)["channel"] == 1
+        await play(stage, [(CLIENT, method(SessionAttach(b"t"), channel=2))])
+        assert list(listing) == []
         await close(stage)
 
 
