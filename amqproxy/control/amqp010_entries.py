@@ -75,7 +75,8 @@ def _mode(meter: AttachmentMeter | None) -> str:
 
 
 def amqp010_consumers(traffic: AMQP010Traffic) -> Iterator[Entry]:
-    """The subscriptions of the client, as far as they are counted."""
+    """The subscriptions of the client, as far as they are counted. What rules may hide of one is None until it is
+    complete: only then is it known how it may be shown."""
     for number in traffic.sessions:
         meter, view = traffic.metered.attachment(number), traffic.channel_views.get(number)
         for destination, subscribed in [] if meter is None else list(meter.consumers.items()):
@@ -83,7 +84,7 @@ def amqp010_consumers(traffic: AMQP010Traffic) -> Iterator[Entry]:
             yield {
                 "channel": number,
                 "consumer_tag": shown_text(destination if known is None else known.consume.consumer_tag),
-                "queue": shown_text(subscribed.queue) if known is None else known.shown_queue,
+                "queue": None if known is None else known.shown_queue,
                 "no_ack": subscribed.no_ack,
                 "exclusive": subscribed.exclusive,
                 "prefetch": None,

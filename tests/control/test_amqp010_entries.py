@@ -7,11 +7,13 @@ from amqproxy.amqp010.controls import SessionAttach, SessionCompleted, SessionDe
 from amqproxy.amqp010.wire import Map
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
 from amqproxy.peer import CLIENT, SERVER
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 from tests.control.fake_sessions import opened
 from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES, ids, method
 from tests.proxy.amqp010_stage import close, play
 from tests.proxy.stage import staged
+from tests.rules.scene import rule
 
 
 async def test_a_connection_with_its_sessions_and_subscriptions() -> None:
@@ -57,18 +59,28 @@ async def test_a_connection_with_its_sessions_and_subscriptions() -> None:
             "messages": {"client": 3, "server": 4},
         }.items() <= channel.items()
         (consumer,) = consumer_entries([stage.session])
-        assert {"queue": "q", "consumer_tag": "d", "no_ack": False, "exclusive": False}.items() <= consumer.items()
+        assert {"queue": None, "consumer_tag": "d", "no_ack": False, "exclusive": False}.items() <= consumer.items()
         await close(stage)
 
 
-async def test_a_subscription_has_its_arguments_once_it_is_complete() -> None:
+async def test_a_subscription_has_its_queue_and_arguments_once_it_is_complete() -> None:
     subscribe = MessageSubscribe("q", "d", arguments=Map({"x": 1}))
     completed = SessionCompleted(ids((0, 0)))
     async with staged(topology=ObservedTopology()) as stage:
         await play(stage, [*LOGIN, *ATTACH, (CLIENT, method(subscribe))])
-        assert [each["arguments"] for each in consumer_entries([stage.session])] == [None]
+        assert [(each["queue"], each["arguments"]) for each in consumer_entries([stage.session])] == [(None, None)]
         await play(stage, [(SERVER, method(completed))])
-        assert [each["arguments"] for each in consumer_entries([stage.session])] == [{"x": 1}]
+        assert [(each["queue"], each["arguments"]) for each in consumer_entries([stage.session])] == [("q", {"x": 1})]
+        await close(stage)
+
+
+async def test_a_queue_that_is_redacted_is_never_shown() -> None:
+    masked = RuleSet([rule('action = "redact"\nfields = ["queue"]')])
+    async with staged(topology=ObservedTopology(), rules=masked) as stage:
+        await play(stage, [*LOGIN, *ATTACH, (CLIENT, method(MessageSubscribe("q", "d")))])
+        assert [each["queue"] for each in consumer_entries([stage.session])] == [None]
+        await play(stage, [(SERVER, method(SessionCompleted(ids((0, 0)))))])
+        assert [each["queue"] for each in consumer_entries([stage.session])] == ["***"]
         await close(stage)
 
 
