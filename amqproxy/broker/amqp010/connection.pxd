@@ -35,7 +35,6 @@ cdef class Amqp010Connection:
     cdef _take(self, list[Frame] frames, double now)
     cdef _take_control(self, Assembly assembly, double now)
     cdef bint _take_transfer(self, Frame command, Frame header, Frame body, double now) except -1
-    cdef Py_ssize_t _take_settlements(self, list[Frame] frames, Py_ssize_t place, double now) except -1
     cpdef to_end_turn(self, object session)
     cpdef is_costly(self)
     cdef _end_turns(self)

@@ -236,6 +236,7 @@ class Amqp010Connection:
         place: cython.Py_ssize_t = self._place
         count: cython.Py_ssize_t = len(frames)
         frame: Frame
+        session: BrokerSession
         while place < count and not self.is_over:
             if self._is_busy or (quantum.left <= 0 and quantum.is_over()):
                 break
@@ -257,7 +258,8 @@ class Amqp010Connection:
                     self._receive(frame, now)
                     continue
                 if frame.index == _COMPLETED or frame.index == _ACCEPT:
-                    settled: cython.Py_ssize_t = self._take_settlements(frames, place - 1, now)
+                    session = self.sessions[frame.channel]
+                    settled: cython.Py_ssize_t = session.receive_settlements(self._settlements, frames, place - 1, now)
                     if settled:
                         place += settled - 1
                         quantum.left -= settled - 1
@@ -268,7 +270,7 @@ class Amqp010Connection:
                         frame._raw()  # else all that has come with it would stay until the rest is there
                     continue
                 if frame.track:
-                    session: BrokerSession = self.sessions[frame.channel]
+                    session = self.sessions[frame.channel]
                     session.receive(assembly, now)
                 else:
                     self._take_control(assembly, now)
@@ -301,13 +303,6 @@ class Amqp010Connection:
         except (ProtocolError, ProtocolError091) as error:
             self._refuse(command, error, now)
             return True
-
-    def _take_settlements(self, frames: list[Frame], place: cython.Py_ssize_t, now: float) -> cython.Py_ssize_t:
-        """Take what completes and accepts transfers, as one: how many frames, 0 where it has to be put together."""
-        frame: Frame = frames[place]
-        session: BrokerSession = self.sessions[frame.channel]
-        count: cython.Py_ssize_t = self._settlements.gather(frames, place, session.sender.position)
-        return count if count and session.receive_settlements(self._settlements, now) else 0
 
     def to_end_turn(self, session: SessionOfJob) -> None:
         """Let a session report what is complete at the end of this turn."""

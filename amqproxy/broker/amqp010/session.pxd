@@ -26,7 +26,9 @@ cdef class BrokerSession:
 
     cpdef receive(self, Assembly assembly, double now)
     cpdef bint receive_known(self, Frame command, Frame header, Frame body, double now) except -1
-    cpdef bint receive_settlements(self, SettlementRun run, double now) except -1
+    cpdef Py_ssize_t receive_settlements(
+        self, SettlementRun run, list[Frame] frames, Py_ssize_t place, double now
+    ) except -1
     cdef _execute(self, Assembly assembly, object command, long long position, double now)
     cdef bint _accept(self, object accept, double now) except -1
     cpdef take_completed(self, object completed, double now)

@@ -179,21 +179,26 @@ class BrokerSession:
             self.fail(error, position, command.method, now)
         return True
 
-    def receive_settlements(self, run: SettlementRun, now: float) -> cython.bint:
-        """Take a run of completions and acceptances; False where it takes more than this: then each by itself."""
+    def receive_settlements(
+        self, run: SettlementRun, frames: list[Frame], place: cython.Py_ssize_t, now: float
+    ) -> cython.Py_ssize_t:
+        """Take completions and acceptances from a place on as one `run`: how many frames, 0 where the first has to be
+        put together, since it takes more than this.
+        """
         position = self._next
         deliveries = self.deliveries
         if position is None or position < self._seen or self.sender.is_over:
-            return False
+            return 0
         if self.transaction is not None or deliveries.browsed or deliveries.acquired:
-            return False
-        if completed := run.completed:
-            self._take_completed([completed], now)
+            return 0
+        count: cython.Py_ssize_t = run.gather(frames, place, self.sender.position)
         if run.accepts:
             self._next = self._seen = position + run.accepts
             deliveries.accept_few([run.accepted], now)
             self._complete(position, position + run.accepts)
-        return True
+        if completed := run.completed:  # last: a browser may go on with it, and then accepting takes more
+            self._take_completed([completed], now)
+        return count
 
     def _execute(self, assembly: Assembly, command: Command, position: cython.longlong, now: float) -> None:
         if type(command) is MessageTransfer:

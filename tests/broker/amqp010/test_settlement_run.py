@@ -109,6 +109,23 @@ def test_a_run_comes_to_what_its_frames_come_to(
     )
 
 
+def test_a_browser_that_goes_on_with_a_completion_leaves_what_is_accepted_behind_it() -> None:
+    client = Client010(Broker()).open()
+    session = client.session()
+    for name in ("browsed", "consumed"):
+        session.declare(name)
+        session.transfer(b"1", key=name)
+        session.transfer(b"2", key=name)
+    session.subscribe("browsed", "b", acquire_mode=1, messages=1)
+    session.subscribe("consumed", "d", messages=1)
+    assert session.got() == [b"1", b"1"]
+    session.call(MessageRelease(SequenceSet([(0, 0)])))
+    client.feed(b"".join(encode_method(1, method) for method in (completed(0, 0), accept(1, 1))))
+    client.rest()
+    assert session.got() == [b"2"]
+    assert client.broker.vhosts["/"].queues["consumed"].unacked == 0
+
+
 def settled(
     plan: list[tuple[Made, int, int]], credit: int, accepts: bool, is_transactional: bool, *, cut: int
 ) -> tuple[bytes, int, bytes]:
