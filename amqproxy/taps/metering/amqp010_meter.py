@@ -723,7 +723,9 @@ class AMQP010Meter:
         if session._client.has_position:
             if session._requests is None:
                 session._requests = OpenRequests(self._request_room)
-            observed = None if self._observer is None else self._observer.ask(channel, method, size)
+            observed = None
+            if self._observer is not None and self._request_room.left > 0:  # what is not waited for may be very many
+                observed = self._observer.ask(channel, method, size)
             session._requests.add(position, method.name, now, observed)
         return None
 

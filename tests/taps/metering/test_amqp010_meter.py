@@ -14,11 +14,13 @@ from amqproxy.amqp010.commands import (
     MessageReject,
     MessageRelease,
     MessageSubscribe,
+    QueueDeclare,
     QueueQuery,
     TxSelect,
 )
 from amqproxy.amqp010.controls import SessionCommandPoint, SessionCompleted
 from amqproxy.amqp010.frame_reader import FrameReader
+from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.metering.amqp010_meter import MAX_CONSUMERS, MAX_REQUESTS, AMQP010Meter
@@ -177,3 +179,23 @@ def test_what_is_waited_for_is_bounded_for_the_connection() -> None:
     assert sessions[63].requests == 1, "there is room again"
     meter.close()
     assert counts.values[Count.CONSUMERS] == 0
+
+
+def test_an_observer_is_not_asked_about_what_is_not_waited_for() -> None:
+    class Observer:
+        asked = 0
+
+        def ask(self, channel: int, command: Method, size: int) -> None:
+            self.asked += 1
+
+        def end_session(self, channel: int) -> None:
+            pass
+
+    observer = Observer()
+    meter = AMQP010Meter(MessageCounts(), observer)
+    meter.feed(False, method(SessionCommandPoint(0, 0)) + method(QueueDeclare("q")) * (MAX_REQUESTS + 1), 0.0)
+    assert observer.asked == MAX_REQUESTS
+    meter.feed(True, method(SessionCompleted(ids((0, 0)))), 1.0)
+    meter.feed(False, method(QueueDeclare("q")), 2.0)
+    assert observer.asked == MAX_REQUESTS + 1
+    meter.close()
