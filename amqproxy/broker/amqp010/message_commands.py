@@ -234,8 +234,8 @@ def _settle(
     if outcome is ACK and session.transaction is not None:
         return session.finish(_accepting(session, ids, now), position, now)
     if sum(map(len, ids)) <= AT_ONCE:
-        for part in deliveries.taking(ids):
-            deliveries.apply(part, outcome, now, redelivered=redelivered)
+        entries = [entry for part in deliveries.taking(ids) for entry in part]
+        deliveries.apply(entries, outcome, now, redelivered=redelivered)  # a queue has all back before it sends any
         return False
     return session.finish(deliveries.settling(ids, outcome, now, redelivered=redelivered), position, now)
 

@@ -228,3 +228,18 @@ def test_flush_sends_all_that_is_there_in_however_many_turns(arguments: Map | No
     session.send(MessageFlow("d", 1, INFINITE))
     session.call(MessageFlush("d"))
     assert len(session.got()) == 100
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_what_is_released_in_several_ranges_comes_again_in_its_order(session: Session010, is_marked: bool) -> None:
+    session.declare("ordered")
+    for number in range(3):
+        session.transfer(b"%d" % number, "ordered")
+    session.subscribe("ordered", "d")
+    first = session.messages[0][0]
+    session.send(MessageRelease(SequenceSet.of([first])))
+    session.take()
+    again = session.messages[-1][0]
+    session.messages = []
+    session.send(MessageRelease(SequenceSet.of([first + 1, again]), set_redelivered=is_marked))
+    assert session.got() == [b"0", b"1"]
