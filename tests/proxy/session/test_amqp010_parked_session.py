@@ -11,7 +11,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp010.commands import ExecutionSync
-from amqproxy.amqp010.controls import ConnectionHeartbeat, ConnectionSecure, ConnectionSecureOk, ConnectionStartOk
+from amqproxy.amqp010.controls import (
+    ConnectionHeartbeat,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStartOk,
+    SessionCompleted,
+)
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.session.amqp010_relay import AMQP010Relay
@@ -21,8 +27,9 @@ from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.pump.pumps import IDLE_AFTER, are_available, may_be_idle
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.taps.topology.observed_topology import ObservedTopology
 from tests.proxy import stage as staging
-from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES, Step, method, transfer
+from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES, Step, ids, method, transfer
 from tests.proxy.amqp010_stage import close, names, play
 from tests.proxy.recording_tap import Audience
 from tests.proxy.session.collector import without_collector
@@ -76,8 +83,8 @@ async def test_a_connection_that_is_idle_keeps_no_task_and_no_parts(autojump_clo
 
 
 async def test_what_can_be_seen_of_it_is_the_same_and_is_not_kept(autojump_clock: MockClock) -> None:
-    async with staged() as stage:
-        await play(stage, [*LOGIN, *ATTACH, *MESSAGES])
+    async with staged(topology=ObservedTopology()) as stage:
+        await play(stage, [*LOGIN, *ATTACH, *MESSAGES, (SERVER, method(SessionCompleted(ids((4, 4)))))])
         session = stage.session
         shown = connection_entry(session), list(channel_entries([session])), list(consumer_entries([session]))
         assert shown[1][0]["session_name"] == "s"
