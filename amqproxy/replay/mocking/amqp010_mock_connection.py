@@ -104,7 +104,7 @@ class AMQP010MockConnection:
         while not self.is_over and self._later.perform_next(now):
             pass
         for session in self._sessions.values():
-            if session.has_news and not session.is_over:
+            if session.has_news and not session.is_over and not self._is_closing:
                 session.announce()
         if self._heartbeat and self._is_open:
             if now - self._heard_at > 2 * self._heartbeat:
@@ -193,7 +193,7 @@ class AMQP010MockConnection:
             case controls.ConnectionClose():
                 self._is_closing = True
                 self._send_control(controls.ConnectionCloseOk())
-                self._later.deadline = self._now + CLOSING_TIME
+                self._later.end(self._now + CLOSING_TIME)
             case controls.ConnectionCloseOk():
                 self.is_over = True
             case controls.ConnectionHeartbeat():
@@ -363,9 +363,8 @@ class AMQP010MockConnection:
     def close_connection(self, close: controls.ConnectionClose) -> None:
         if not self._is_closing:
             self._is_closing = True
-            self._later.clear()
+            self._later.end(self._now + CLOSING_TIME)
             self._send_control(close)
-            self._later.deadline = self._now + CLOSING_TIME
 
     def _close(self, code: int, text: str) -> None:
         self.close_connection(controls.ConnectionClose(code, cut_reply_text(text)))

@@ -46,9 +46,10 @@ class LaterTasks(Generic[Task]):
             when = now
         heapq.heappush(self._tasks, _Later(when, order, next(self._numbers), performer, task))
 
-    def clear(self) -> None:
-        """Do none of them; the deadline stays."""
+    def end(self, deadline: float) -> None:
+        """Do none of them: the connection is closed, by a deadline."""
         self._tasks.clear()
+        self.deadline = deadline
 
     def perform_next(self, now: float) -> bool:
         """Do the next task that is due by now; is there one?"""

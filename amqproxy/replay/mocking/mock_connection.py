@@ -242,7 +242,7 @@ class MockConnection:
                 self._open(method)
             case ConnectionClose():
                 self._send_method(0, ConnectionCloseOk())
-                self._later.deadline = self._now + CLOSING_TIME
+                self._later.end(self._now + CLOSING_TIME)
             case ConnectionCloseOk():
                 self.is_over = True
             case _:
@@ -445,9 +445,8 @@ class MockConnection:
     def _close_with(self, close: ConnectionClose) -> None:
         if self._protocol.state in CONNECTION_CLOSING:
             return
-        self._later.clear()
+        self._later.end(self._now + CLOSING_TIME)
         self._send_method(0, close)
-        self._later.deadline = self._now + CLOSING_TIME
 
     def hang_up(self) -> None:
         self.is_over = True

@@ -135,6 +135,14 @@ def test_answers_come_at_the_recorded_pace() -> None:
     assert client.wait(0.2) == ["session.completed"]
 
 
+def test_nothing_comes_after_close_ok() -> None:
+    client = Client(speed=0.001)
+    client.attach()
+    client.send(1, commands.QueueDeclare(QUEUE, sync=True))
+    assert client.send(0, controls.ConnectionClose(200)) == ["connection.close-ok"]
+    assert client.wait(2) == []
+
+
 def test_what_has_no_answer_ends_the_session_or_the_connection() -> None:
     client = Client(speed=0)
     client.attach()

@@ -34,8 +34,9 @@ def test_tasks_are_done_by_their_time_and_order_and_then_as_they_came() -> None:
     assert performed(tasks, performer, 1.0) == ["at once"]
     assert performed(tasks, performer, 2.5) == ["a", "b", "c"]
     assert tasks.wake_at(2.5, 0) == 3.0
-    tasks.clear()
-    assert performed(tasks, performer, 9.0) == []
+    tasks.end(5.0)
+    assert performed(tasks, performer, 4.0) == []
+    assert tasks.wake_at(4.0, 0) == 5.0
 
 
 def test_what_is_over_does_nothing_more() -> None:

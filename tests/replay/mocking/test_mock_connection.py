@@ -146,6 +146,13 @@ def test_deliveries_come_at_the_recorded_pace_and_within_the_prefetch() -> None:
     assert client.send(2, BasicAck(7)) == ["2 channel.close 406"]
 
 
+def test_nothing_comes_after_close_ok() -> None:
+    client = Client(LARGE, speed=0.001)
+    assert client.send(2, QueueDeclare(exclusive=True)) == []
+    assert client.send(0, ConnectionClose()) == ["0 connection.close-ok"]
+    assert client.wait(2) == []
+
+
 def test_time_is_limited_for_the_handshake_and_for_closing() -> None:
     scripts = scripts_in(CONFIRMS)
     silent = MockConnection(Cast(scripts), SharedNames(), MockSettings(), 0.0)
