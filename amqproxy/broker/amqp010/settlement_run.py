@@ -89,7 +89,7 @@ class SettlementRun:
         stop: cython.longlong = position_of(long_at(p, at + size + 4), sent) + 1
         known: cython.longlong = self._accepted if is_accept else self._completed
         known_to: cython.longlong = self._accepted_to if is_accept else self._completed_to
-        if start >= stop or stop > sent:  # what a completion lets be sent may not count as completed by it
+        if start >= stop or stop > sent:  # a completion is not of what is sent because of it
             return False
         if known < known_to:
             if not known <= start <= known_to:

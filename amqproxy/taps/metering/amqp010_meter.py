@@ -54,7 +54,7 @@ from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.taps.metering.amqp010_message_run import AMQP010MessageRun
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
-from amqproxy.taps.metering.open_requests import OpenRequests, RequestObserver
+from amqproxy.taps.metering.open_requests import OpenRequests, RequestObserver, complete
 from amqproxy.taps.metering.open_transfers import MAX_RUNS_OF_CONNECTION, OpenTransfers
 from amqproxy.taps.trace.budget import Budget
 
@@ -686,10 +686,10 @@ class AMQP010Meter:
     ) -> object:
         """The requests in a range have their replies."""
         if session._requests is not None and session.requests:
-            for request in session._requests.settle(first, last):
+            answered = session._requests.settle(first, last)
+            for request in answered:
                 self._counts.observe_request(request.name, now - request.asked)
-                if request.observed is not None:
-                    request.observed.complete()
+            complete(answered)
         return None
 
     @cython.cfunc

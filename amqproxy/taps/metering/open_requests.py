@@ -84,6 +84,18 @@ class OpenRequests:
         self._requests.clear()
 
 
+def complete(answered: list[OpenRequest]) -> None:
+    """Have the observer know of those that are answered; where it fails, it keeps nothing of the rest."""
+    left = iter(answered)
+    try:
+        for request in left:
+            if request.observed is not None:
+                request.observed.complete()
+    finally:
+        for request in left:
+            _drop(request.observed)
+
+
 def _drop(observed: ObservedRequest | None) -> None:
     if observed is not None:
         observed.drop()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.taps.metering.open_requests import OpenRequests
+from amqproxy.taps.metering.open_requests import OpenRequests, complete
 from amqproxy.taps.trace.budget import Budget
 
 
@@ -56,3 +57,26 @@ def test_what_is_observed_is_dropped_or_handed_over_but_once() -> None:
     requests.refuse(9)
     requests.clear()
     assert [each.fates for each in seen] == [["dropped"], [], ["dropped"], ["dropped"], ["dropped"]]
+
+
+def test_where_an_observer_fails_it_keeps_nothing_of_the_rest() -> None:
+    ended: list[str] = []
+
+    class Observed:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def complete(self) -> None:
+            ended.append(f"{self._name} completed")
+            if self._name == "b":
+                raise ValueError(self._name)
+
+        def drop(self) -> None:
+            ended.append(f"{self._name} dropped")
+
+    requests = OpenRequests(Budget(10))
+    for position, name in enumerate("abcd"):
+        requests.add(position, name, 0.0, Observed(name))
+    with pytest.raises(ValueError, match="b"):
+        complete(requests.settle(0, 3))
+    assert ended == ["a completed", "b completed", "c dropped", "d dropped"]
