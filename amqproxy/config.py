@@ -331,7 +331,8 @@ class Limits(Strict, frozen=True):
     initial_frame_max: FrameSize = 131_072
     """The largest frame before connection.tune-ok has set one; tokens can make start-ok large."""
     frame_max: FrameSize = 16_777_216
-    """The largest frame taken, also where the peers have agreed on more, or on no limit."""
+    """The largest frame taken, also where the peers have agreed on more, or on no limit; and the largest content header
+    of a broker, whatever they have agreed on: RabbitMQ bounds only the bodies that it sends."""
     memory: Size = 536_870_912
     """Bytes kept in all sessions: of frames that are not whole yet, and of messages that rules wait for or let wait."""
     session_memory: Size = 67_108_864

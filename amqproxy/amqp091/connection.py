@@ -11,7 +11,7 @@ from __future__ import annotations
 from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE, HEARTBEAT, METHOD, Frame, encode_method
-from amqproxy.amqp091.frame_reader import ContentState, FrameReader
+from amqproxy.amqp091.frame_reader import MAX_HEADER, ContentState, FrameReader
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     ConnectionOpen,
@@ -45,7 +45,7 @@ class Connection:
     (seconds) are 0 until agreed, and where there is no limit. `is_blocked` holds between connection.blocked and
     unblocked. `client` is the client's start-ok, `virtual_host` the one it opened.
 
-    `initial_frame_max` bounds frames before a limit is agreed.
+    `initial_frame_max` bounds frames before a limit is agreed, `header_max` the server's content headers at any time.
     """
 
     __slots__ = (
@@ -66,6 +66,7 @@ class Connection:
         self,
         *,
         initial_frame_max: int = FRAME_MIN_SIZE,
+        header_max: int = MAX_HEADER,
         tallies: dict[Peer, Tally] | None = None,
     ) -> None:
         self.state = ConnectionState.NEW
@@ -75,7 +76,12 @@ class Connection:
         self.client: ConnectionStartOk | None = None
         self.virtual_host = ""
         self.readers = {
-            peer: FrameReader(tallies[peer] if tallies else None, frame_max=initial_frame_max) for peer in Peer
+            peer: FrameReader(
+                tallies[peer] if tallies else None,
+                frame_max=initial_frame_max,
+                header_max=header_max if peer is SERVER else 0,
+            )
+            for peer in Peer
         }
         self._tune: ConnectionTune | None = None
         self._heard: dict[Peer, float] = {}

@@ -23,6 +23,7 @@ cdef class ContentState:
 @cython.final
 cdef class FrameReader:
     cdef readonly long long frame_max
+    cdef readonly long long header_max
     cdef readonly long long offset
     cdef readonly long long frames
     cdef long long _frames_before

@@ -27,6 +27,11 @@ if not cython.compiled:
 MAX_FRAME = 512 * 1024 * 1024
 """The largest frame taken where peers agreed on no limit: no broker takes a larger message."""
 
+MAX_HEADER = 16 * 1024 * 1024
+"""The largest content header taken from a server, whatever frame_max is: RabbitMQ bounds only the bodies that it sends
+(`rabbit_binary_generator:build_content_frames`).
+"""
+
 EVERY_METHOD = bytes([1]) * METHOD_COUNT
 
 # What the loop over the frames needs, as C sees it: constants, and tables by class and method id
@@ -217,9 +222,19 @@ class FrameReader:
     Frames have copies of what was fed, small ones shared by those within some hundred bytes. Set `zero_copy` where
     frames are soon let go of: then they share the bytes that were fed, which stay for as long as one of them does, and
     only what is asked of them is copied.
+
+    `header_max` bounds content headers where that is more than `frame_max`.
     """
 
-    def __init__(self, tally: Tally | None = None, *, frame_max: int = FRAME_MIN_SIZE, offset: int = 0) -> None:
+    def __init__(
+        self,
+        tally: Tally | None = None,
+        *,
+        frame_max: int = FRAME_MIN_SIZE,
+        header_max: int = 0,
+        offset: int = 0,
+    ) -> None:
+        self.header_max = header_max
         self.content_states: dict[int, ContentState] = {}
         self.unseen: PassCache | None = None
         self.spending: list[Credit] = []
@@ -500,7 +515,9 @@ class FrameReader:
             kind = p[position]
             channel = (p[position + 1] << 8) | p[position + 2]
             size = long_at(p, position + 3)
-            if size > self._payload_max or (kind != _HEARTBEAT and not 1 <= kind <= 3):
+            if (size > self._payload_max and (kind != _HEADER or size > self.header_max)) or (
+                kind != _HEARTBEAT and not 1 <= kind <= 3
+            ):
                 self._refuse_head(kind, size, base + position)
                 return position
             whole = size + 8
@@ -610,8 +627,9 @@ class FrameReader:
 
     def _refuse_head(self, kind: int, size: int, position: int) -> None:
         at = position
-        if size > self._payload_max:
-            self.error = FrameError(f"a frame of {size} bytes, where {self._payload_max} is the most", offset=at + 3)
+        most = self._payload_max if kind != HEADER else max(self._payload_max, self.header_max)
+        if size > most:
+            self.error = FrameError(f"a frame of {size} bytes, where {most} is the most", offset=at + 3)
         else:
             self.error = FrameError(f"unknown frame type {kind}", offset=at)
 

@@ -59,7 +59,7 @@ def frame_at(data: bytes | bytearray, at: int, limit: int = MAX_FRAME_BYTES) -> 
         return UNSURE
     channel = head[1] << 8 | head[2]
     size = int.from_bytes(head[3:7], "big")
-    if size > limit:
+    if size > (limit if kind != HEADER else MAX_FRAME_BYTES):  # a server's headers may be above frame_max
         return IMPOSSIBLE
     if kind == HEARTBEAT:
         if channel or size:

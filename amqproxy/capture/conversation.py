@@ -18,6 +18,7 @@ from amqproxy.amqp010.boundary import FrameSearch, frame_size_at
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, METHOD, Frame
+from amqproxy.amqp091.frame_reader import MAX_HEADER
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.tally import Tally
@@ -361,7 +362,11 @@ class Conversation:
             fault = UnreadableBytes(side.first_ts_ns, self._reason(), side.offset)
         begin = side.offset + side.missing
         side.missing = 0
-        side.finder = FrameResync(self._tally, frame_max=self._frame_max, offset=begin, fault=fault)
+        # RabbitMQ bounds only the bodies that it sends; of a client it takes no larger header either.
+        header_max = 0 if direction == self._client else MAX_HEADER
+        side.finder = FrameResync(
+            self._tally, frame_max=self._frame_max, header_max=header_max, offset=begin, fault=fault
+        )
         if fault is not None and (not self.is_reported or self._side(1 - direction).amqp010 is not None):
             side.guess = FrameSearch(begin)
         if data:

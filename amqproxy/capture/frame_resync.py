@@ -66,6 +66,7 @@ class FrameResync:
     """One direction of a connection: bytes and holes in, frames and faults out.
 
     A frame begins with the first byte, at `offset`, unless there was a `fault` before: then that is to be found out.
+    `header_max` bounds content headers where that is more than `frame_max`.
 
     Whole frames are found and checked in place, as `FrameReader` does, and no object is made of any. What is no frame
     is left to a `FrameReader`, which knows the error that a peer would answer with.
@@ -73,6 +74,7 @@ class FrameResync:
 
     _tally: Tally
     _frame_max: cython.longlong
+    _header_max: cython.longlong
     _is_reading: cython.bint
     # While reading: the bytes of the frame that is not whole yet, how many, how many it lacks, and where it begins.
     _pieces: list[bytes]
@@ -93,10 +95,17 @@ class FrameResync:
     _later: bytes  # what comes after the piece that is being read
 
     def __init__(
-        self, tally: Tally, *, frame_max: int = 0, offset: int = 0, fault: UnreadableBytes | None = None
+        self,
+        tally: Tally,
+        *,
+        frame_max: int = 0,
+        header_max: int = 0,
+        offset: int = 0,
+        fault: UnreadableBytes | None = None,
     ) -> None:
         self._tally = tally
         self._frame_max = _bound(frame_max)
+        self._header_max = header_max
         self._is_reading = fault is None
         self._pieces = []
         self._tail = 0
@@ -233,7 +242,7 @@ class FrameResync:
                 break
             kind = p[position]
             size = long_at(p, position + 3)
-            if size > most or (kind != 8 and not 1 <= kind <= 3):
+            if (size > most and (kind != 2 or size > self._header_max)) or (kind != 8 and not 1 <= kind <= 3):
                 self._is_refused = True
                 break
             whole = size + 8
@@ -285,7 +294,7 @@ class FrameResync:
     @cython.cfunc
     def _refused(self, ts_ns: int, refused: bytes) -> bytes:
         """Go on behind the first byte of what is no frame: the bytes from there."""
-        reader = FrameReader(self._tally, frame_max=self._frame_max, offset=self._begin)
+        reader = FrameReader(self._tally, frame_max=self._frame_max, header_max=self._header_max, offset=self._begin)
         reader.feed(refused)
         error = reader.error
         if error is None:

@@ -159,7 +159,7 @@ class Leg(WatchedLeg[Connection]):
 def new_leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics, report: OwnFrames | None = None) -> Leg:
     """A leg of a session, at the beginning of its connection."""
     kind = WatchedConnection if peer is Peer.CLIENT else Connection
-    connection = kind(initial_frame_max=limits.initial_frame_max, tallies=metrics.tallies)
+    connection = kind(initial_frame_max=limits.initial_frame_max, header_max=limits.frame_max, tallies=metrics.tallies)
     leg = Leg(peer, transport, connection, report)
     leg.reader.quantum = QUANTUM_FRAMES
     return leg

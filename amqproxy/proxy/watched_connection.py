@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.frame_reader import MAX_HEADER
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.topology.client_requests import OBSERVED
@@ -19,8 +20,10 @@ class WatchedConnection(Connection):
 
     __slots__ = ("on_method",)
 
-    def __init__(self, *, initial_frame_max: int, tallies: dict[Peer, Tally] | None = None) -> None:
-        super().__init__(initial_frame_max=initial_frame_max, tallies=tallies)
+    def __init__(
+        self, *, initial_frame_max: int, header_max: int = MAX_HEADER, tallies: dict[Peer, Tally] | None = None
+    ) -> None:
+        super().__init__(initial_frame_max=initial_frame_max, header_max=header_max, tallies=tallies)
         self.on_method: Callable[[Peer, Frame], None] | None = None
 
     def receive(self, sender: Peer, frame: Frame) -> bool:

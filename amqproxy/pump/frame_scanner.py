@@ -81,7 +81,7 @@ class FrameScanner:
             kind = p[position]
             size = long_at(p, position + 3)
             whole = size + 8
-            if size > direction.payload_max:
+            if size > direction.payload_max and (kind != _HEADER or size > direction.header_max):
                 why = _WRONG
                 break
             if whole > self._largest:

@@ -33,6 +33,7 @@ cdef struct PumpedDirection:
     int is_listed
     int error
     long long payload_max
+    long long header_max
     unsigned long long received
     unsigned long long taken
     unsigned long long frames

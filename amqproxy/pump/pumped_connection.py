@@ -68,6 +68,7 @@ class PumpedConnection:
         place: cython.Py_ssize_t
         self._load_rest(own.held, direction)
         direction.payload_max = own._payload_max
+        direction.header_max = own.header_max
         direction.channel_count = len(own.content_states)
         if direction.channel_count:
             direction.channels = cython.cast(

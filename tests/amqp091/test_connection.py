@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.connection import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.amqp091.errors import CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame_reader import MAX_HEADER
 from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicPublish,
@@ -368,6 +369,15 @@ def test_a_limit_holds_from_the_next_byte_on(size: int, is_taken: bool) -> None:
         with pytest.raises(ProtocolError, match="8193 bytes, where 8192 is the most"):
             connection.feed(CLIENT, burst)
         assert connection.channels[1].content_states[CLIENT].expects == BODY, "what came before has been taken"
+
+
+def test_only_a_server_sends_content_headers_above_frame_max() -> None:
+    connection = play(START)
+    connection.feed(CLIENT, encode_method(0, ConnectionTuneOk(3, 4096, 0)))
+    assert {peer: reader.header_max for peer, reader in connection.readers.items()} == {CLIENT: 0, SERVER: MAX_HEADER}
+    connection.feed(SERVER, b"\x02\0\1" + MAX_HEADER.to_bytes(4, "big"))
+    with pytest.raises(ProtocolError, match="4097 bytes, where 4096 is the most"):
+        connection.feed(CLIENT, b"\x02\0\1" + (4097).to_bytes(4, "big"))
 
 
 def test_frames_before_tune_ok_have_another_limit() -> None:

@@ -160,6 +160,25 @@ def test_frame_max_bounds_the_payload_as_in_rabbitmq(size: int, is_taken: bool) 
         assert reader.error.text == "a frame of 4097 bytes, where 4096 is the most"
 
 
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(4097, ""), (9000, ""), (9001, "a frame of 9001 bytes, where 9000 is the most")],
+)
+def test_content_headers_have_a_bound_of_their_own(size: int, text: str) -> None:
+    """RabbitMQ sends content headers above frame_max, and no other frames."""
+    reader = FrameReader(frame_max=4096, header_max=9000)
+    reader.open_content_state(1)
+    payload = header(10_000)[7:-1]
+    whole = encode_frame(HEADER, 1, payload + bytes(size - len(payload)))
+    assert raws(reader.feed(PUBLISH + whole[:7])) == [PUBLISH]
+    assert (reader.error.text if reader.error else "") == text
+    if not text:
+        assert raws(reader.feed(whole[7:])) == [whole]
+        reader.feed(body(bytes(4097))[:7])
+        assert reader.error is not None
+        assert reader.error.text == "a frame of 4097 bytes, where 4096 is the most"
+
+
 def test_no_limit_is_one_too() -> None:
     reader = FrameReader(frame_max=0)
     reader.feed(b"\x03\0\1" + module.MAX_FRAME.to_bytes(4, "big"))

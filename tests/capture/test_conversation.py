@@ -15,10 +15,12 @@ from amqproxy.amqp091.methods import (
     ConnectionTune,
     ConnectionTuneOk,
 )
+from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.tally import Tally
+from amqproxy.amqp091.wire import Table
 from amqproxy.capture.conversation import MAX_GUESS_BYTES, Conversation
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.stream_events import Opened, StreamEnd
 from tests.capture.building import address
@@ -383,3 +385,15 @@ def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port
             else:
                 counted += each.lost
         assert counted == sent
+
+
+def test_the_server_sends_content_headers_above_frame_max_and_the_client_does_not() -> None:
+    """RabbitMQ bounds only the bodies that it sends, and answers 501 to a client's larger header."""
+    properties = Properties(headers=Table({"x": "y" * 5000}))
+    deliver = Command(1, BasicDeliver("c", 1), properties, b"x").encode(0)
+    publish = Command(1, BasicPublish(), properties, b"x").encode(0)
+    stream = Stream().run((">", HEADER), ("<", TUNE), (">", TUNE_OK + OPEN), ("<", deliver), (">", publish))
+    skipped = [(each.sender, each.code) for each in stream.passed if isinstance(each, SkippedBytes)]
+    assert skipped == [("client", 501)]
+    sent = [each for each in stream.passed if isinstance(each, DecodedFrames) and each.sender == "server"]
+    assert b"".join(frame.raw for each in sent for frame in each.frames) == TUNE + deliver

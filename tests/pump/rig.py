@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from threading import Thread
 
-from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.frame_reader import MAX_HEADER, FrameReader
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.stateful import STATEFUL
@@ -28,7 +28,7 @@ DELIVER = "1: basic.deliver, 1: header 5, 1: body 5"
 
 def reader(peer: object, *channels: int, frame_max: int = 131_072) -> FrameReader:
     """A reader of an open connection, with these channels."""
-    found = FrameReader(frame_max=frame_max)
+    found = FrameReader(frame_max=frame_max, header_max=MAX_HEADER if peer is SERVER else 0)
     found.want(STATEFUL[peer], content=False)  # type: ignore[index]
     for number in channels:
         found.open_content_state(number)

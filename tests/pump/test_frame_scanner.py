@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, encode_frame, encode_method
-from amqproxy.amqp091.methods import BY_NAME, BasicPublish
+from amqproxy.amqp091.methods import BY_NAME, BasicDeliver, BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.tally import METHOD_COUNT, Tally
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import LARGE, METHOD_COMES
+from amqproxy.pump.return_reasons import WRONG as WRONG_FRAME
 from tests.pump.rig import BOUNDS, DELIVER, KEEPS, PUBLISH, Wire, pump, reader
 from tests.transcripts.words import octets, words
 
@@ -117,6 +118,21 @@ def test_a_channel_that_is_not_open(wire: Wire, frame: str) -> None:
     wire.client.send(octets(frame))
     wire.settle()
     assert words(lease.rest(0)) == frame
+
+
+def test_content_headers_of_the_server_above_frame_max_pass() -> None:
+    wire = Wire(pump(), frame_max=4096)
+    lease = wire.hand_over()
+    payload = ContentHeader(1).encode()
+    large = encode_frame(HEADER, 1, payload + bytes(9000 - len(payload)))
+    said = encode_method(1, BasicDeliver("c", 1)) + large + encode_frame(BODY, 1, b"x")
+    wire.server.send(said)
+    wire.settle()
+    assert (wire.returned, bytes(wire.seen[0])) == (0, said)
+    wire.client.send(octets("1: basic.publish") + large)
+    wire.settle()
+    assert (wire.returned, lease.reason) == (1, WRONG_FRAME)
+    wire.close()
 
 
 def test_a_frame_larger_than_its_buffer() -> None:

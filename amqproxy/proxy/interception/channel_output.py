@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import InternalError, PreconditionFailed, Scope
-from amqproxy.amqp091.frame import BODY, METHOD, Frame, every_frame
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, every_frame
 from amqproxy.amqp091.methods import BasicCancel, BasicCancelOk, BasicDeliver, BasicPublish, ConfirmSelect
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.actions import (
@@ -63,7 +63,7 @@ class ChannelOutput:
             what = f"what cannot be encoded ({type(error).__name__})"
             yield from self._refuse_made(original, what, verdict.marks, note)
             return ContentRest.IS_SWALLOWED
-        if command is not original and (size := _excess_size(frames, frame_max)):
+        if command is not original and (size := self._excess_size(sender.other, frames)):
             yield from self._refuse_large(command, size, frame_max, verdict.marks, note)
             return ContentRest.IS_SWALLOWED
         if verdict.damage:
@@ -118,10 +118,24 @@ class ChannelOutput:
             yield Watch()
         frame_max = self._around.connections[to].frame_max
         frames = every_frame(command.encode(frame_max), UNPLACED)
-        if size := _excess_size(frames, frame_max):
+        if size := self._excess_size(to, frames):
             yield from self._refuse_large(command, size, frame_max, note=note)
         else:
             yield Send(to.other, frames, note._replace(leg=LEGS[to]))
+
+    def _excess_size(self, to: Peer, frames: Sequence[Frame]) -> int:
+        """Size of the first frame that is too large for its receiver and cannot be split; 0 if there is none.
+
+        A client is sent larger content headers, as RabbitMQ does.
+        """
+        connection = self._around.connections[to]
+        if not connection.frame_max:
+            return 0
+        for frame in frames[:2]:
+            header_max = connection.readers[to.other].header_max if frame.kind == HEADER else 0
+            if frame.kind != BODY and frame.length() > max(connection.frame_max, header_max):
+                return frame.length()
+        return 0
 
     def send_frames(
         self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING, shown: Command | None = None
@@ -162,12 +176,6 @@ def frames_shown(command: Command | None, covered: Command | None) -> Sequence[F
     with suppress(Exception):
         return every_frame(covered.encode(0), UNPLACED)
     return ()
-
-
-def _excess_size(frames: Sequence[Frame], frame_max: int) -> int:
-    """The size of the largest frame of a command which the receiver does not take and which cannot be split; else 0."""
-    size = max([frame.length() for frame in frames[:2] if frame.kind != BODY], default=0)
-    return size if frame_max and size > frame_max else 0
 
 
 def _consumer_of(postponed: PostponedDelivery) -> str:

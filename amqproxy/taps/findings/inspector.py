@@ -18,6 +18,7 @@ from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
 from amqproxy.taps.findings.late_acks import LateAck
 from amqproxy.taps.findings.leaked_channels import LeakedChannels
 from amqproxy.taps.findings.logins import GuestLogin, PlainWithoutTLS, RefusedLogin
+from amqproxy.taps.findings.oversized_headers import HeaderOverFrameMax
 from amqproxy.taps.findings.polling import GetPolling
 from amqproxy.taps.findings.prefetch import UnlimitedPrefetch
 from amqproxy.taps.findings.publishes import NackedPublish, ReturnedPublish, TransientToDurableQueue, UnconfirmedPublish
@@ -37,6 +38,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     FrameAfterClose,
     GetPolling,
     GuestLogin,
+    HeaderOverFrameMax,
     HeartbeatsOff,
     InequivalentDeclare,
     LargeHeaders,

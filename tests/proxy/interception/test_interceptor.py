@@ -1535,6 +1535,25 @@ def test_a_header_that_rules_have_made_too_large_for_a_frame_is_refused(stage):
     assert water.interceptor.share.used == 0
 
 
+@pytest.mark.parametrize("stage", [Stage.METHOD, Stage.HEADER, Stage.BODY])
+@pytest.mark.parametrize("is_rewritten", [False, True])
+def test_a_client_is_sent_content_headers_above_frame_max_as_rabbitmq_does(stage, is_rewritten):
+    def decide(context):
+        properties = context.command.properties
+        if not is_rewritten or properties.headers is None:
+            return Verdict(command=context.command)
+        return Verdict(command=context.command.altered(properties=replace(properties, app_id="a")))
+
+    water = opened(ScriptedEvaluator(decide, ["basic.deliver"], stage))
+    headers = Table({f"{number}": "x" * 1000 for number in range(140)})
+    said = Command(1, BasicDeliver("t", 1), Properties(headers=headers), b"abc")
+    due = said
+    if is_rewritten and stage is not Stage.METHOD:
+        due = Command(1, BasicDeliver("t", 1), Properties(headers=headers, app_id="a"), b"abc")
+    assert water.say(SERVER, said.encode(0))[CLIENT] == due.encode(0)
+    assert water.interceptor.refusal is None
+
+
 def test_a_command_of_our_own_that_does_not_fit_a_frame_closes_its_channel_only():
     def copies(context):
         copy = Command(1, context.command.method, Properties(headers=Table({"x": "y" * 140_000})), b"")
