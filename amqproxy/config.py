@@ -94,6 +94,8 @@ class ServerTLS(Strict, frozen=True):
     """With it, clients are asked for a certificate that this authority signed."""
     client_certificate: Literal["required", "optional"] = "required"
     """Whether clients without one are turned away where there is a `client_ca`; RabbitMQ's fail_if_no_peer_cert."""
+    strict: bool = False
+    """Whether certificates must have all extensions that RFC 5280 requires (`X509_V_FLAG_X509_STRICT`)."""
 
     def __post_init__(self) -> None:
         if self.client_certificate == "optional" and not self.client_ca:
@@ -113,6 +115,8 @@ class ClientTLS(Strict, frozen=True):
     """The certificate's key; needed unless it is in the same file."""
     verify: bool = True
     """Whether the broker's certificate is checked at all."""
+    strict: bool = False
+    """Whether certificates must have all extensions that RFC 5280 requires (`X509_V_FLAG_X509_STRICT`)."""
 
     def __post_init__(self) -> None:
         if self.key and not self.certificate:

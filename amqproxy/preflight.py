@@ -184,7 +184,8 @@ def _check_upstream(upstream: UpstreamConfig, place: str) -> None:
             client_context(tls)
     if tls.server_name is not None:
         try:
-            ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=tls.server_name)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=tls.server_name)
         except ValueError as error:
             raise PreflightError(
                 f"{place}.tls.server_name", f"`{tls.server_name}` cannot be a host's name: {error}"

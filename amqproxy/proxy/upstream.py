@@ -10,6 +10,7 @@ import trio
 
 from amqproxy.config import UpstreamConfig, split_address
 from amqproxy.sockets.proxy_protocol import Address, header
+from amqproxy.sockets.strict_verification import strict_refusal
 from amqproxy.sockets.tls import client_context
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
 
@@ -81,11 +82,20 @@ class Dialer:
             if self._tls is None:
                 return SocketTransport(plain_socket(stream))
             secured = trio.SSLStream(stream, self._tls, server_hostname=self._server_name)
-            await secured.do_handshake()
+            await self._shake_hands(secured, self._tls)
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
         return StreamTransport(secured)
+
+    async def _shake_hands(self, secured: trio.SSLStream[trio.SocketStream], tls: ssl.SSLContext) -> None:
+        try:
+            await secured.do_handshake()
+        except trio.BrokenResourceError as error:
+            refusal = strict_refusal(error.__cause__ or error, secured._ssl_object, tls)
+            if refusal:
+                raise Unreachable("tls", f"{self.address} failed the TLS handshake: {refusal}") from None
+            raise
 
 
 def _explained(error: OSError) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from amqproxy.config import ClientTLS, ConfigError, ServerTLS
 
 def server_context(tls: ServerTLS) -> ssl.SSLContext:
     """For a listener. `ConfigError` when a file cannot be read or does not fit. `renew` reads them again."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = _context(ssl.Purpose.CLIENT_AUTH, tls)
     context.sni_callback = _store_server_name
     context.num_tickets = 0  # Java's NIO client never gets over a ticket after the handshake; RabbitMQ sends none
     _load_certificate(context, tls.certificate, tls.key)
@@ -71,7 +71,7 @@ async def _refuse(*_: object) -> None:
 
 def client_context(tls: ClientTLS) -> ssl.SSLContext:
     """For the way to the broker. `ConfigError` when a file cannot be read or does not fit."""
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    context = _context(ssl.Purpose.SERVER_AUTH, tls)
     if tls.ca:
         _load_authority(context, tls.ca)
     if tls.certificate:
@@ -79,6 +79,18 @@ def client_context(tls: ClientTLS) -> ssl.SSLContext:
     if not tls.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _context(purpose: ssl.Purpose, tls: ServerTLS | ClientTLS) -> ssl.SSLContext:
+    """A context that verifies alike on every version of Python, whose defaults changed with 3.13.
+
+    Strict verification refuses authorities without keyUsage, as many companies have: RabbitMQ and HAProxy take them.
+    Any certificate of the file of authorities is trusted, also one between a root and the peer, as curl and Go do.
+    """
+    context = ssl.create_default_context(purpose)
+    flags = context.verify_flags & ~ssl.VERIFY_X509_STRICT
+    context.verify_flags = flags | ssl.VERIFY_X509_PARTIAL_CHAIN | (ssl.VERIFY_X509_STRICT if tls.strict else 0)
     return context
 
 

@@ -20,6 +20,7 @@ import trio
 
 from amqproxy.exception_frames import release_frames
 from amqproxy.sockets.certificate import distinguished_name
+from amqproxy.sockets.strict_verification import strict_refusal
 from amqproxy.sockets.tls import asked_name, make_freeable
 
 LEAST_READ = 16 * 1024
@@ -371,6 +372,11 @@ class StreamTransport:
             except GONE as error:
                 if isinstance(error.__cause__, (*CLOSED, ssl.SSLSyscallError, ConnectionError)):
                     return False
+                connection = self._stream._ssl_object
+                refusal = strict_refusal(error.__cause__ or error, connection, connection.context)
+                if refusal:
+                    release_frames(error)
+                    raise TransportBroken(refusal) from None
                 raise _broken(error) from None
         return True
 

@@ -53,7 +53,8 @@ def opened(frame_max: int) -> Inspected:
 def test_the_exchange_and_the_size_are_named(method: Method, how: str, over: int) -> None:
     inspected = opened(4096)
     inspected.server(method, properties=Properties(headers=Table({"x": "y" * (4096 - WITHOUT + over)})))
-    text = f"a message of exchange 'orders', routing key 'k' is {how}: its content header has 4097 bytes, frame_max is 4096"
+    source = f"a message of exchange 'orders', routing key 'k' is {how}"
+    text = f"{source}: its content header has 4097 bytes, frame_max is 4096"
     assert [each.text for each in inspected.findings if each.kind == "header-over-frame-max"] == [text] * over
 
 

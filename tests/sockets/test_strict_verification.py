@@ -1,0 +1,142 @@
+"""Certificates without the extensions of RFC 5280: taken by default on every Python, refused and named if strict."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from amqproxy.config import ClientTLS, ServerTLS
+from amqproxy.sockets.strict_verification import FAULTS, strict_refusal
+from amqproxy.sockets.tls import client_context, server_context
+
+Key = ec.EllipticCurvePrivateKey
+
+
+class Authority:
+    """A company's authority, its intermediate, and what they sign; `lacks` are extensions left out everywhere."""
+
+    def __init__(self, directory: Path, *lacks: str) -> None:
+        self._directory, self._lacks = directory, lacks
+        root_key, middle_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+        root = self._certificate("Corp CA", root_key, "Corp CA", root_key, is_authority=True)
+        middle = self._certificate("Corp Issuing CA", middle_key, "Corp CA", root_key, is_authority=True)
+        self.root, self.middle = self._write("root.pem", root), self._write("middle.pem", middle)
+        leaf_key = ec.generate_private_key(ec.SECP256R1())
+        leaf = self._certificate("localhost", leaf_key, "Corp Issuing CA", middle_key, is_authority=False)
+        self.leaf = self._write("leaf.pem", leaf, middle)
+        self.key = str(directory / "leaf.key")
+        Path(self.key).write_bytes(leaf_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def _certificate(self, name: str, key: Key, issuer: str, signer: Key, *, is_authority: bool) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(_name(name))
+            .issuer_name(_name(issuer))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+        )
+        if "keyUsage" not in self._lacks:
+            usage = x509.KeyUsage(True, False, False, False, False, is_authority, is_authority, False, False)
+            builder = builder.add_extension(usage, critical=True)
+        if "authorityKeyIdentifier" not in self._lacks:
+            issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+            builder = builder.add_extension(issuer_id, critical=False)
+        if is_authority:
+            is_critical = "critical" not in self._lacks
+            builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=is_critical)
+        if is_authority and "subjectKeyIdentifier" not in self._lacks:
+            builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        if not is_authority:
+            builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        return builder.sign(signer, hashes.SHA256())
+
+    def _write(self, name: str, *certificates: x509.Certificate) -> str:
+        path = self._directory / name
+        path.write_bytes(b"".join(each.public_bytes(Encoding.PEM) for each in certificates))
+        return str(path)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> str:
+    """Why the handshake failed, as the proxy words it; "" where it did not."""
+    one, other = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(one, other, server_hostname="localhost"),
+        server.wrap_bio(other, one, server_side=True),
+    ]
+    for _ in range(4):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError as error:
+                return strict_refusal(error, end, end.context) or str(error)
+    return ""
+
+
+@pytest.mark.parametrize("lacks", ["keyUsage", "authorityKeyIdentifier", "subjectKeyIdentifier", "critical"])
+def test_an_authority_of_a_company_is_taken_by_default(lacks: str, tmp_path: Path) -> None:
+    """Python 3.13 made strict verification its default; RabbitMQ and HAProxy take such certificates."""
+    own = Authority(tmp_path, lacks)
+    tls = ServerTLS(certificate=own.leaf, key=own.key, client_ca=own.root)
+    client = client_context(ClientTLS(ca=own.root, certificate=own.leaf, key=own.key))
+    assert handshake(server_context(tls), client) == ""
+
+
+@pytest.mark.parametrize(
+    ("lacks", "named"),
+    [
+        ("keyUsage", ("CN=Corp Issuing CA", "keyUsage")),
+        ("authorityKeyIdentifier", ("CN=localhost", "authorityKeyIdentifier")),
+        ("subjectKeyIdentifier", ("CN=Corp Issuing CA", "subjectKeyIdentifier")),
+        ("critical", ("CN=Corp Issuing CA", "a critical basicConstraints")),
+    ],
+)
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_strict_verification_names_the_certificate_and_the_extension(
+    side: str, lacks: str, named: tuple[str, str], tmp_path: Path
+) -> None:
+    own = Authority(tmp_path, lacks)
+    server = server_context(ServerTLS(certificate=own.leaf, key=own.key, client_ca=own.root, strict=side == "server"))
+    client = client_context(ClientTLS(ca=own.root, certificate=own.leaf, key=own.key, strict=side == "client"))
+    found = handshake(server, client)
+    # OpenSSL gives a server the client's certificates only once they are verified; the file of authorities is known.
+    whose = "the certificate of 'CN=Corp CA'" if side == "server" else f"the certificate of '{named[0]}'"
+    assert found.startswith(f"{whose} lacks {named[1]}, which tls.strict requires (")
+
+
+def test_strict_verification_takes_what_has_all_extensions(tmp_path: Path) -> None:
+    own = Authority(tmp_path)
+    server = server_context(ServerTLS(certificate=own.leaf, key=own.key, client_ca=own.root, strict=True))
+    client = client_context(ClientTLS(ca=own.root, certificate=own.leaf, key=own.key, strict=True))
+    assert handshake(server, client) == ""
+
+
+def test_an_intermediate_authority_is_trusted_where_the_file_has_only_that(tmp_path: Path) -> None:
+    own = Authority(tmp_path)
+    server = server_context(ServerTLS(certificate=own.leaf, key=own.key))
+    assert handshake(server, client_context(ClientTLS(ca=own.middle))) == ""
+
+
+def test_what_strict_verification_does_not_look_for_is_told_as_openssl_does(tmp_path: Path) -> None:
+    own, other = Authority(tmp_path), tmp_path / "other"
+    other.mkdir()
+    server = server_context(ServerTLS(certificate=own.leaf, key=own.key))
+    client = client_context(ClientTLS(ca=Authority(other, "keyUsage").root, strict=True))
+    assert "unable to get" in handshake(server, client) or "signature failure" in handshake(server, client)
+    assert all(len(each.encoded) >= 5 for each in FAULTS.values())
