@@ -132,7 +132,7 @@ class Frame(NamedTuple):
     @property
     def method(self) -> tuple[int, int] | None:
         """Class and method ids, or None when this is not a method frame."""
-        return struct.unpack_from(">HH", self.payload) if self.kind == METHOD else None  # type: ignore[return-value]
+        return struct.unpack_from(">HH", self.payload) if self.kind == METHOD else None
 
     @property
     def close(self) -> Close | None:
