@@ -132,17 +132,23 @@ class AMQP010Leg(WatchedLeg[Connection]):
     async def linger(self) -> None:
         """Read, and throw away, until the peer has answered a close or is gone (or `TransportBroken`)."""
         lost = b""
+        self.reader.quantum = 0
+        if self.reader.is_paused:
+            await self._await_close_ok(self.reader.resume())
         while self.connection.state is not ConnectionState.CLOSED:
             data = await self.transport.receive()
             if not data:
                 return
             if self.reader.error is None:
-                for frame in self.reader.feed(data):
-                    self.take_last(frame)
-                await self.answer_close()
+                await self._await_close_ok(self.reader.feed(data))
             else:  # frame boundaries are lost; but the answer can be recognised by its bytes
                 lost = lost[-len(_CLOSE_OK) :] + data
                 if _CLOSE_OK in lost:
                     self._show(self.peer, _CLOSE_OK)
                     break
         await self.transport.send_eof()
+
+    async def _await_close_ok(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            self.take_last(frame)
+        await self.answer_close()

@@ -9,8 +9,8 @@ back. So one rule is about both protocols, and what 0-10 cannot express refuses 
 - `evaluation` asks the rules; `known_exchanges` are the destinations that are nothing else. `encoding` makes frames of
   what they changed; `answers` are commands of our own, to a sender whose message goes no further, or that a rule wants
   sent.
-- `legs` are both connections, and what each is sent; `delayed_commands` are what waits, `tap_notes` what taps see of
-  what does not go on as it came.
+- `legs` are both connections, and what each is sent; `tap_notes` are what taps see of what does not go on as it came.
+  What waits is kept by the `DelayedCommands` that 0-9-1 has, too, in `interception`.
 - A command that goes no further leaves an empty one in its place (`encoding`), so that all others keep their ids. Where
   commands of our own come between (`own_commands`), `command_insertions` has their places, and `id_translation` the ids
   of all others.

@@ -78,11 +78,8 @@ class GatheringOwner(Protocol):
     ) -> None:
         """Close the session on a channel for both peers."""
 
-    def take_while_closing(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
-        """Take a frame on a channel whose session is being closed."""
-
-    def release_behind(self, sender: Peer) -> None:
-        """Let go on what waits of a peer, as it closes the connection."""
+    def resume(self, channel: ChannelPaths, path: Path) -> None:
+        """Have the queue of a path go on, unless a command still waits before it."""
 
     def answers_crossing(self, channel: ChannelPaths, frame: Frame) -> bool:
         """Is this the client's answer to our session.detach, which its own has crossed? It goes no further."""
@@ -149,19 +146,15 @@ class CommandGathering:
         if frame.index in _CUTTING:  # the rest will not come; and nothing of it has gone on
             path.take_gathered()
             path.rest = Rest.BEGINS
-            self._process_all_behind(channel, path)
+            self._resume_behind(channel, path)
         elif self._memory.share.is_over:
             raise FramingError("there is no memory now for the controls behind a command that is not whole")
 
-    def _process_all_behind(self, channel: ChannelPaths, path: Path) -> None:
-        """Go on with the controls that came while a command was gathered."""
-        for frame in path.take_behind():
-            if channel.closing is not None:
-                self._owner.take_while_closing(channel, path, frame, 0)
-            elif path.is_held_up:
-                path.enqueue(frame, 0)
-            else:
-                self.process(channel, path, frame, 0)
+    def _resume_behind(self, channel: ChannelPaths, path: Path) -> None:
+        """Have the controls go on that came while a command was gathered."""
+        if path.behind:
+            path.queue_behind()
+            self._owner.resume(channel, path)
 
     def _concerns(self, channel: ChannelPaths, sender: Peer, index: int) -> bool:
         """Is something to be done about a control or command but to send it on?"""
@@ -179,8 +172,6 @@ class CommandGathering:
 
     def _process_control(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
         sender = path.sender
-        if frame.index == ConnectionClose.index:
-            self._owner.release_behind(sender)
         if sender is CLIENT and self._owner.answers_crossing(channel, frame):
             return
         if path.passes_control:
@@ -291,7 +282,7 @@ class CommandGathering:
                 self._executor.forward(channel, path, frames, assembly)
             else:
                 self._executor.judge(channel, path, Pending(sender, frames, assembly, path.position, view), stage)
-        self._process_all_behind(channel, path)
+        self._resume_behind(channel, path)
 
     def _view(self, sender: Peer, assembly: Assembly, position: int, body_size: int | None) -> View | None:
         """What a command is in 0-9-1."""

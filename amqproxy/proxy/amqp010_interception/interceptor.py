@@ -9,8 +9,8 @@ Somewhat long, as the one place where the state of sessions on both legs is kept
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_numbering import CommandNumbering
@@ -26,6 +26,7 @@ from amqproxy.amqp010.domains import CloseCode, Track
 from amqproxy.amqp010.errors import (
     FramingError,
     ProtocolError,
+    ResourceLimitExceeded,
     Scope,
 )
 from amqproxy.amqp010.frame import Frame
@@ -38,7 +39,6 @@ from amqproxy.conversion.command_view import view_channel
 from amqproxy.conversion.error_codes import connection_code
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.command_gathering import CommandGathering
-from amqproxy.proxy.amqp010_interception.delayed_commands import TURN, DelayedCommands
 from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
 from amqproxy.proxy.amqp010_interception.joining import UnderWay, join_sessions
 from amqproxy.proxy.amqp010_interception.known_exchanges import KnownExchanges
@@ -48,9 +48,11 @@ from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Rest, W
 from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
 from amqproxy.proxy.amqp010_interception.session_closing import SessionClosing
 from amqproxy.proxy.amqp010_interception.session_memory import SessionMemory
-from amqproxy.proxy.amqp010_interception.verdict_executor import VerdictExecutor
+from amqproxy.proxy.amqp010_interception.verdict_executor import Delayed010, VerdictExecutor
 from amqproxy.proxy.interception.channel_direction import QueuedBytes
 from amqproxy.proxy.interception.channel_owner import LEGS
+from amqproxy.proxy.interception.delayed_commands import DelayedCommands
+from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client
@@ -104,7 +106,9 @@ class AMQP010Interceptor:
         self._legs = Legs(connections, met, saw, is_tapped=is_tapped, numberings=numberings)
         self._closing = SessionClosing(connections, self._legs.send_own)
         self._exchanges = KnownExchanges()
-        self._delayed = DelayedCommands(self._go_on, lambda: self._executor.effects)
+        self._delayed: Delayed010 = DelayedCommands(self, ResourceLimitExceeded)
+        self._closes: dict[Peer, list[tuple[Frame, int]]] = {}
+        """For each peer that has sent connection.close before all else of it went on: the close, and what follows."""
         own = OwnCommands(self._legs, self._is_live, self.close_session)
         self._executor = VerdictExecutor(self, self._legs, self._evaluation, self._exchanges, self._delayed, own)
         self.carry_out = self._executor.carry_out
@@ -165,9 +169,10 @@ class AMQP010Interceptor:
         size = self._loads[sender].size
         if size <= MAX_HELD and not (size > 0 and self.share.is_over):
             return False
-        return any(path.is_waiting for _, path in self.waiting.values()) or any(
-            channel.reopening or channel.paths[CLIENT].is_paused for channel in self._channels.values()
-        )
+        delayed = self._delayed
+        if delayed.waiting or delayed.resuming or delayed.paused or self._closes:
+            return True
+        return any(channel.reopening for channel in self._channels.values())
 
     def join(self, under_way: UnderWay, metered: Callable[[int], AttachmentMeter | None]) -> None:
         """Take what comes from here on, of a connection on which much may have passed: see `join_sessions`.
@@ -194,7 +199,7 @@ class AMQP010Interceptor:
         """Would all go on as it does if there were no interceptor and no rules?"""
         return (
             not self._is_over
-            and not self._crossed
+            and not (self._crossed or self._closes)
             and self._delayed.is_idle
             and self._legs.is_transparent
             and all(channel.is_transparent for channel in self._channels.values())
@@ -204,6 +209,15 @@ class AMQP010Interceptor:
     def now(self) -> float:
         """The time that was passed in last."""
         return self._evaluation.now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self._evaluation.now = now
+
+    @property
+    def effects(self) -> InterceptorEffects:
+        """What rules want besides, since it was taken last."""
+        return self._executor.effects
 
     def facts(self, number: int) -> ChannelInfo:
         """What rules may know of a session, by its channel."""
@@ -217,7 +231,7 @@ class AMQP010Interceptor:
         `ProtocolError` at the first that may not come; those before it have passed then, and both peers have been sent
         connection.close.
         """
-        self._evaluation.now = now
+        self._begin_turn(now)
         if sender is CLIENT:
             self._legs.count(CLIENT, frames)
         try:
@@ -226,6 +240,7 @@ class AMQP010Interceptor:
                     self._take_after_end(sender, frame)
                 else:
                     self._take(sender, frame)
+            self._go_on()
         except ProtocolError as error:
             if not self._is_over:
                 self.close(error, f"the {sender} broke the protocol")
@@ -257,6 +272,7 @@ class AMQP010Interceptor:
     def end(self) -> None:
         """The session is over."""
         self._delayed.clear()
+        self._closes.clear()
         self.gate = None
         self.share.clear()
         self.evaluator.session_over()
@@ -272,6 +288,7 @@ class AMQP010Interceptor:
     def close_both(self, close: ConnectionClose, farewell: str) -> None:
         self._is_over = True
         self._delayed.clear()
+        self._closes.clear()
         for peer, method in (
             (CLIENT, close),
             (SERVER, ConnectionClose(CloseCode.CONNECTION_FORCED, farewell)),
@@ -304,14 +321,37 @@ class AMQP010Interceptor:
         path.keep(frame)
         if path.kept[frame.track] and self.share.is_over:
             raise FramingError("there is no memory now for the rest of a control or a command")
+        if not frame.channel and self._awaits_others(sender, frame, position):
+            return
         if self._gathering.is_of_connection(channel, path, frame):
             self._gathering.process(channel, path, frame, position)
-        elif channel.closing is not None:
-            self.take_while_closing(channel, path, frame, position)
         elif path.is_held_up and frame.index != ConnectionClose.index:
             path.enqueue(frame, position)
         else:
+            self._process(channel, path, frame, position)
+
+    def _process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+        """Process a frame before which nothing waits."""
+        if channel.closing is None or self._gathering.is_of_connection(channel, path, frame):
             self._gathering.process(channel, path, frame, position)
+        else:
+            self.take_while_closing(channel, path, frame, position)
+
+    def _awaits_others(self, sender: Peer, frame: Frame, position: int) -> bool:
+        """Keep a connection.close, and the controls of its sender behind it, until all has gone on that came before."""
+        if frame.track != Track.CONTROL:
+            return False
+        if frame.index == ConnectionClose.index and sender not in self._closes:
+            self._delayed.release_all(sender)
+            self._delayed.go_on_releasing()
+            if self._is_over or not self._delayed.holds_up(sender):
+                return self._is_over
+            self._closes[sender] = []
+        if sender not in self._closes:
+            return False
+        self._closes[sender].append((frame, position))
+        self._loads[sender].add(cost([frame]))
+        return True
 
     def _channel(self, number: int) -> ChannelPaths:
         channel = self._channels.get(number)
@@ -353,7 +393,11 @@ class AMQP010Interceptor:
         if name is None:
             session = self._legs.session(CLIENT, channel.number)
             name = b"" if session is None else session.name
-        self._delayed.forget(channel)
+        for path in channel.paths.values():  # what is queued may end this session, and begin the next
+            queue = path.take_queue()
+            self._delayed.drop(path)
+            path.queue = queue
+            self.resume(channel, path)
         if not self._closing.close(channel, close, name, position, index):
             self.forget(channel)
 
@@ -387,119 +431,149 @@ class AMQP010Interceptor:
 
     def _reopen(self, channel: ChannelPaths) -> None:
         """Both peers have detached: go on with what the client has sent since."""
+        queue = channel.reopening
+        queue.extend(channel.paths[CLIENT].take_queue())  # all of it counts for the load already
         self.forget(channel)
         self._exchanges.forget(channel.number)
-        for frame, position in channel.reopening:
-            self._loads[CLIENT].remove(cost([frame]))
+        if queue:
             following = self._channel(channel.number)
-            path = following.paths[CLIENT]
-            if following.closing is not None:
-                self.take_while_closing(following, path, frame, position)
-            elif path.is_held_up:
-                path.enqueue(frame, position)
-            else:
-                self._gathering.process(following, path, frame, position)
-            self._memory.name(following, self._legs.session(CLIENT, following.number))
+            following.paths[CLIENT].queue = queue
+            self._begin_next(following)
 
-    def forget(self, channel: ChannelPaths) -> None:
-        """A session has ended."""
+    def forget(self, channel: ChannelPaths, ended_by: Peer | None = None) -> None:
+        """A session has ended, by the session.detached of a peer; what the client has sent behind it goes on."""
         if self._channels.get(channel.number) is not channel:
             return
         del self._channels[channel.number]
-        self._delayed.forget(channel)
+        path = channel.paths[CLIENT]
+        if not path.has_detached and ended_by is not CLIENT:  # all up to its next attach is of the session that ended
+            path = Path(CLIENT, self._loads[CLIENT])
+            path.queue = channel.paths[CLIENT].take_queue()
+            path.is_stale = bool(path.queue)
+            self._delayed.drop(channel.paths[CLIENT])
+        self._delayed.drop(channel.paths[SERVER])
         self._exchanges.leave(channel.number)
         self._memory.end(channel)
         self.evaluator.channel_closed(view_channel(channel.number))
+        if path.is_empty:
+            self._delayed.drop(path)
+        else:
+            path.has_detached = False
+            following = self._channel(channel.number)
+            following.paths[CLIENT] = path
+            self._begin_next(following)
+
+    def _begin_next(self, channel: ChannelPaths) -> None:
+        """Have the frames go on with which the client has begun the next session of a channel."""
+        self._delayed.move(channel.paths[CLIENT], channel)
+        self._memory.name(channel, self._legs.session(CLIENT, channel.number))
 
     # --- what an operator wants
 
     def close_channel(self, number: int, close: Close, now: float) -> None:
         """Close the session on a channel."""
-        self._evaluation.now = now
+        self._begin_turn(now)
         self.close_session(self._channel(number), close)
 
     def pause_channel(self, number: int, now: float) -> None:
         """Let the client's commands on a channel wait from the next one on, in order; too many wait as `is_full`."""
-        self._evaluation.now = now
-        self._channel(number).paths[CLIENT].is_paused = True
+        self._begin_turn(now)
+        channel = self._channel(number)
+        self._delayed.pause(channel, channel.paths[CLIENT])
 
     def resume_channel(self, number: int, now: float) -> None:
-        """Let go on what the client has sent on a paused channel."""
-        self._evaluation.now = now
-        channel = self._channel(number)
-        self._blamed(lambda: self._resume(channel))
+        """Let go on what the client has sent on a paused channel: the first turn of it."""
+        self._begin_turn(now)
+        self._delayed.end_pauses(self._channel(number))
+        self._go_on()
 
     @property
     def paused_channels(self) -> list[int]:
         """The numbers of the channels that are paused."""
-        return [number for number, channel in self._channels.items() if channel.paths[CLIENT].is_paused]
-
-    def _resume(self, channel: ChannelPaths) -> None:
-        path = channel.paths[CLIENT]
-        path.is_paused = False
-        self._go_on_behind(channel, path)
-
-    def _resume_all(self) -> None:
-        for number in self.paused_channels:
-            self._resume(self._channels[number])
+        return [channel.number for channel in self._delayed.paused.values()]
 
     # --- what waits
 
     @property
     def next_deadline(self) -> float:
         """When `tick` will next have something to do, in seconds."""
-        return self._delayed.next_deadline
+        return self._delayed.next_deadline(self.now)
+
+    @property
+    def is_releasing(self) -> bool:
+        """Is `go_on_releasing` to go on?"""
+        return (self._delayed.is_releasing or bool(self._delayed.resuming)) and not self._is_over
 
     def tick(self, now: float) -> None:
         """Let go on what has waited long enough, or as much of it as goes on in one turn."""
-        self._evaluation.now = now
-        for _ in range(TURN):
-            do = None if self._is_over else self._delayed.take_due(now)
-            if do is None:
-                break
-            self._blamed(do)
+        self._begin_turn(now)
+        self._delayed.tick(now)
+        self._go_on()
 
-    def _blamed(self, do: Callable[[], None]) -> None:
-        """Do something that a peer has caused before: what is wrong about it ends the connection."""
+    def release(self, number: int, verdict: Verdict | None, now: float) -> None:
+        """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
+        self._begin_turn(now)
+        self._delayed.release(number, verdict)
+        self._go_on()
+
+    def release_all(self, now: float) -> None:
+        """Let everything go on that waits now; what is held, as if its timeout had passed.
+
+        That is begun here; while it `is_releasing`, `go_on_releasing` does what is left of it.
+        """
+        self._delayed.release_all()
+        self.go_on_releasing(now)
+
+    def go_on_releasing(self, now: float) -> None:
+        """One turn of what `release_all` has begun."""
+        self._begin_turn(now)
+        self._delayed.go_on_releasing()
+        self._go_on()
+
+    def _begin_turn(self, now: float) -> None:
+        self.now = now
+        self._delayed.begin_turn()
+
+    def _go_on(self) -> None:
+        """Do what is left of a turn: resume queues, and send a connection.close for which none is held up any more."""
+        self._delayed.go_on_resuming()
+        for sender in [sender for sender in self._closes if not self._delayed.holds_up(sender)]:
+            channel = self._channel(0)
+            for frame, position in self._closes.pop(sender):
+                self._loads[sender].remove(cost([frame]))
+                with self.blaming(sender):
+                    self._process(channel, channel.paths[sender], frame, position)
+
+    def resume(self, channel: ChannelPaths, path: Path) -> None:
+        """Have the queue of a path go on, unless a command still waits before it."""
+        self._delayed.resume(channel, path)
+
+    def settle(self, channel: ChannelPaths, path: Path, waiting: WaitingCommand) -> None:
+        """Carry out the verdict of a command that has waited."""
+        self._executor.settle(channel, path, waiting.pending, waiting.verdict)
+
+    def may_go_on(self, path: Path) -> bool:
+        """Whether the first frame of a queue may be processed."""
+        return not path.is_at_pause
+
+    def process_next(self, channel: ChannelPaths, path: Path) -> None:
+        """Process the first frame of a queue."""
+        frame, position = path.dequeue()
+        if path.is_stale:
+            path.is_stale = frame.index != SessionAttach.index and bool(path.queue)
+            if frame.index != SessionAttach.index:
+                return
+        self._process(channel, path, frame, position)
+
+    @contextmanager
+    def blaming(self, sender: Peer) -> Iterator[None]:
+        """End the connection for what is wrong about something that a peer has sent before."""
         try:
-            do()
+            yield
         except ProtocolError as error:
             if not self._is_over:
                 self._executor.refusal = AMQP010Refusal(Close(Scope091.CONNECTION, int(error.code), error.reply_text))
                 self.close(error, "a peer broke the protocol")
-
-    def release(self, number: int, verdict: Verdict | None, now: float) -> None:
-        """Let a command go on that is held, with another verdict if one is given. `KeyError` when it is not held."""
-        self._evaluation.now = now
-        if number not in self.waiting:
-            raise KeyError(number)
-        self._blamed(lambda: self._delayed.release(number, verdict))
-
-    def release_all(self, now: float) -> None:
-        """Let everything go on that waits now; what is held, as if its timeout had passed."""
-        self._evaluation.now = now
-        for peer in Peer:
-            self._blamed(lambda peer=peer: self.release_behind(peer))  # type: ignore[misc]
-
-    def release_behind(self, sender: Peer) -> None:
-        """Let go on what waits of a peer, as it closes the connection."""
-        if sender is CLIENT:
-            self._resume_all()
-        while not self._is_over and (found := self._delayed.first_of(sender)) is not None:
-            self._delayed.time_out(*found)
-
-    def _go_on(self, channel: ChannelPaths, path: Path, waiting: WaitingCommand) -> None:
-        """Go on with what has waited, and with what came behind it, up to the next that waits."""
-        self._executor.settle(channel, path, waiting.pending, waiting.verdict)
-        self._go_on_behind(channel, path)
-
-    def _go_on_behind(self, channel: ChannelPaths, path: Path) -> None:
-        while path.queue and not path.is_waiting and not path.is_paused and not self._is_over:
-            frame, position = path.dequeue()
-            if channel.closing is not None:
-                self.take_while_closing(channel, path, frame, position)
-            else:
-                self._gathering.process(channel, path, frame, position)
 
 
 _CLOSED = frozenset({ConnectionState.CLOSED, ConnectionState.NEW, ConnectionState.GREETED})

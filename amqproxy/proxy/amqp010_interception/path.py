@@ -11,7 +11,7 @@ from amqproxy.amqp010.frame import BODY, Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010_interception.command_insertions import CommandInsertions
-from amqproxy.proxy.interception.channel_direction import FRAME_COST, QueuedBytes
+from amqproxy.proxy.interception.channel_direction import FRAME_COST, QueuedBytes, cost_of_changes
 from amqproxy.proxy.timers import Timer
 from amqproxy.rules.verdict import HoldAction, Verdict
 from amqproxy.taps.note import NOTHING, Note
@@ -53,15 +53,20 @@ class WaitingCommand:
 
     __slots__ = ("cost", "hold", "number", "pending", "since", "timer", "until", "verdict")
 
-    def __init__(self, pending: Pending, verdict: Verdict, number: int, now: float) -> None:
+    def __init__(self, pending: Pending, verdict: Verdict) -> None:
         self.pending = pending
         self.verdict = verdict
         self.hold: HoldAction | None = verdict.hold
+        self.number = 0
+        self.since = self.until = 0.0
+        self.timer: Timer | None = None
+        self.cost = cost(pending.frames) + cost_of_changes(pending.view, verdict)
+
+    def begin(self, number: int, now: float) -> None:
+        """It begins to wait."""
         self.number = number
         self.since = now
-        self.until = now + verdict.delay + (self.hold.timeout if self.hold is not None else 0.0)
-        self.timer: Timer | None = None
-        self.cost = cost(pending.frames)
+        self.until = now + self.verdict.delay + (self.hold.timeout if self.hold is not None else 0.0)
 
     @property
     def original(self) -> Command:
@@ -81,7 +86,8 @@ class Path:
     payloads so far. `left` is how many bytes of body may still come
     where rules have believed what the header says of them; `kept` are the bytes of a control and of a command that are
     not whole. While it `is_paused`, the next command waits, and all behind it; of a control that began before rules
-    were there, `passes_control` the rest.
+    were there, `passes_control` the rest. Once it `has_detached`, what the peer sends belongs to the next session; of a
+    queue that `is_stale`, frames are dropped up to the attach of that one.
     """
 
     __slots__ = (
@@ -90,8 +96,10 @@ class Path:
         "controls",
         "gathered",
         "gathered_size",
+        "has_detached",
         "is_mid",
         "is_paused",
+        "is_stale",
         "kept",
         "left",
         "note",
@@ -116,6 +124,7 @@ class Path:
         self.left: int | None = None
         self.note: Note = NOTHING
         self.is_mid = self.is_paused = self.passes_control = False
+        self.has_detached = self.is_stale = False
         self.kept = [0, 0]
         self.put_off: deque[Callable[[], None]] = deque()
         self.queue: deque[tuple[Frame, int]] = deque()
@@ -124,22 +133,26 @@ class Path:
     @property
     def is_held_up(self) -> bool:
         """Must what comes now wait behind something?"""
-        if self.waiting is not None or self.queue:
-            return True
+        return self.waiting is not None or bool(self.queue) or self.is_at_pause
+
+    @property
+    def is_at_pause(self) -> bool:
+        """Is it paused, with nothing under way that goes on to its end first?"""
         return self.is_paused and self.rest is Rest.BEGINS and not self.controls and not self.passes_control
+
+    @property
+    def is_empty(self) -> bool:
+        """Is nothing kept of what the peer has sent?"""
+        return not (
+            self.waiting is not None or self.is_paused or self.queue or self.gathered or self.controls or self.behind
+        )
 
     @property
     def is_transparent(self) -> bool:
         """Does what comes next go on as it comes, with nothing before it?"""
-        return not (
-            self.waiting is not None
-            or self.is_paused
-            or self.queue
-            or self.gathered
-            or self.controls
-            or self.behind
-            or self.put_off
-        ) and (self.rest is Rest.BEGINS or (self.rest is Rest.PASSES and self.left is None))
+        if not self.is_empty or self.put_off:
+            return False
+        return self.rest is Rest.BEGINS or (self.rest is Rest.PASSES and self.left is None)
 
     @property
     def is_waiting(self) -> bool:
@@ -166,10 +179,10 @@ class Path:
         self.behind.append(frame)
         self._load.add(cost([frame]))
 
-    def take_behind(self) -> list[Frame]:
+    def queue_behind(self) -> None:
+        """Let the controls that came behind the gathered command go before all that came after it."""
         frames, self.behind = self.behind, []
-        self._load.remove(cost(frames))
-        return frames
+        self.queue.extendleft([(frame, 0) for frame in reversed(frames)])  # they count for the load already
 
     def keep(self, frame: Frame) -> None:
         """A frame is kept by the legs until the end of its control or command; of a body, they keep none."""
@@ -200,22 +213,24 @@ class Path:
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
             self._load.remove(waiting.cost)
-            if waiting.timer is not None:
-                waiting.timer.cancel()
         return waiting
 
-    def clear(self) -> int | None:
-        """Forget all that has not gone on; the number of what waited, if something did."""
+    def take_queue(self) -> deque[tuple[Frame, int]]:
+        """Everything queued, which still counts for the load."""
+        queue, self.queue = self.queue, deque()
+        return queue
+
+    def clear(self) -> None:
+        """Forget all that has not gone on."""
         waiting = self.wake()
+        if waiting is not None and waiting.timer is not None:
+            waiting.timer.cancel()
         self.take_gathered()
-        self.take_behind()
+        self._load.remove(cost(self.behind) + sum(self.kept))
+        self._load.remove(cost([frame for frame, _ in self.take_queue()]))
         self.is_paused = False
-        self.controls = []
-        self._load.remove(sum(self.kept))
+        self.behind, self.controls = [], []
         self.kept = [0, 0]
-        while self.queue:
-            self.dequeue()
-        return None if waiting is None else waiting.number
 
 
 class ChannelPaths:

@@ -27,19 +27,21 @@ from amqproxy.conversion.error_codes import connection_code
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.answers import answer_to, inserted
-from amqproxy.proxy.amqp010_interception.delayed_commands import DelayedCommands
 from amqproxy.proxy.amqp010_interception.encoding import altered, encoded, placeholder
 from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
 from amqproxy.proxy.amqp010_interception.id_translation import HAS_IDS, translated
 from amqproxy.proxy.amqp010_interception.known_exchanges import SHOWS_EXCHANGES, KnownExchanges
 from amqproxy.proxy.amqp010_interception.legs import Legs
 from amqproxy.proxy.amqp010_interception.own_commands import OwnCommands
-from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest
+from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand
 from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
 from amqproxy.proxy.amqp010_interception.tap_notes import note_for
+from amqproxy.proxy.interception.delayed_commands import DelayedCommands
 from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
+
+Delayed010 = DelayedCommands[ChannelPaths, Path]
 
 INTERNAL_ERROR = 541
 
@@ -74,8 +76,8 @@ class ConnectionOwner(Protocol):
     ) -> None:
         """Close the session on a channel for both peers."""
 
-    def forget(self, channel: ChannelPaths) -> None:
-        """A session has ended."""
+    def forget(self, channel: ChannelPaths, ended_by: Peer | None = None) -> None:
+        """A session has ended, by the session.detached of a peer; what the client has sent behind it goes on."""
 
 
 class VerdictExecutor:
@@ -91,7 +93,7 @@ class VerdictExecutor:
         legs: Legs,
         evaluation: Evaluation,
         exchanges: KnownExchanges,
-        delayed: DelayedCommands,
+        delayed: Delayed010,
         own: OwnCommands,
     ) -> None:
         self.refusal: AMQP010Refusal | None = None
@@ -152,7 +154,7 @@ class VerdictExecutor:
             if insertion.is_ahead or insertion.after > 0:
                 self._send_insertion(channel, path, pending, insertion)
         if verdict.delay > 0 or verdict.hold is not None:
-            self._delayed.wait(channel, path, pending, verdict, self._evaluation.now)
+            self._delayed.wait(channel, path, WaitingCommand(pending, verdict))
         else:
             self.settle(channel, path, pending, verdict)
 
@@ -275,8 +277,10 @@ class VerdictExecutor:
             frames = encoded(assembly.altered(renamed), self.connections[sender.other].frame_max)
         damage = () if verdict is None else verdict.damage
         self._legs.send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
+        if isinstance(method, SessionDetach):
+            path.has_detached = True
         if isinstance(method, SessionDetached):
-            self._owner.forget(channel)
+            self._owner.forget(channel, sender)
         if isinstance(method, (SessionAttach, SessionDetach, SessionDetached)):
             if sender is CLIENT:
                 self._exchanges.leave(channel.number)
@@ -301,7 +305,8 @@ class VerdictExecutor:
             self._refuse_made(channel, pending, Verdict(command=None), error)
             return
         if insertion.after > 0:
-            self._delayed.at(self._evaluation.now + insertion.after, lambda: self._own.insert(channel, to, assembly))
+            when, caused_by = self._evaluation.now + insertion.after, to.other
+            self._delayed.at(when, caused_by, lambda: self._own.insert(channel, to, assembly))
         else:
             self._own.insert(channel, to, assembly)
 

@@ -37,6 +37,11 @@ from amqproxy.proxy.interception.leg_states import LegStates
 from amqproxy.rules.verdict import Insertion, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
+Delayed091 = DelayedCommands[ChannelInterceptor, ChannelDirection]
+
+MAX_POSTPONED = 1.0
+"""Seconds after which a command that others were to overtake goes on, though they did not come."""
+
 
 class ActionExecutor:
     """Does what the channels of one connection want done.
@@ -48,7 +53,7 @@ class ActionExecutor:
         self,
         legs: LegStates,
         table: ChannelTable,
-        delayed: DelayedCommands,
+        delayed: Delayed091,
         evaluation: Evaluation,
         loads: Mapping[Peer, QueuedBytes],
     ) -> None:
@@ -111,7 +116,13 @@ class ActionExecutor:
         self._delayed.wait(channel, action.direction, action.waiting)
 
     def _postpone(self, channel: ChannelInterceptor, action: Postpone) -> None:
-        self._delayed.postpone(channel, action.direction, action.postponed)
+        """Have a command go on in the end, though others have not overtaken it."""
+        direction, postponed = action.direction, action.postponed
+
+        def send() -> None:
+            self.do(channel, channel.output.send_postponed(direction, [postponed]))
+
+        postponed.timer = self._delayed.at(self._evaluation.now + MAX_POSTPONED, direction.sender, send)
 
     def _drop(self, channel: ChannelInterceptor, action: Drop) -> None:
         direction = action.direction

@@ -64,7 +64,7 @@ def cost_of_own(command: Command) -> int:
     return command.body_size + 4 * FRAME_COST
 
 
-def _cost_of_changes(original: Command, verdict: Verdict) -> int:
+def cost_of_changes(original: Command, verdict: Verdict) -> int:
     """The bytes of what a verdict has made of a command, or besides it."""
     made = [insertion.command for insertion in verdict.insertions]
     made += [each for each in (verdict.command, verdict.shown) if each is not None and each is not original]
@@ -85,7 +85,7 @@ class WaitingCommand:
         self.number = 0
         self.since = self.until = 0.0
         self.timer: Timer | None = None
-        self.cost = cost(original.frames) + _cost_of_changes(original, verdict)
+        self.cost = cost(original.frames) + cost_of_changes(original, verdict)
 
     def begin(self, number: int, now: float) -> None:
         """It begins to wait."""

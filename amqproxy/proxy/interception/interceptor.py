@@ -10,10 +10,12 @@ Somewhat long, since all that has to see both directions of all channels in thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ProtocolError, ResourceError
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
 from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import (
@@ -30,12 +32,12 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.pass_cache import PassCache
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.interception.action_executor import ActionExecutor
-from amqproxy.proxy.interception.channel_direction import ChannelDirection, ContentRest, QueuedBytes
+from amqproxy.proxy.interception.action_executor import ActionExecutor, Delayed091
+from amqproxy.proxy.interception.channel_direction import ChannelDirection, ContentRest, QueuedBytes, WaitingCommand
 from amqproxy.proxy.interception.channel_interceptor import DELIVERIES, ChannelInterceptor
 from amqproxy.proxy.interception.channel_table import ChannelTable
 from amqproxy.proxy.interception.chunk_frames import ChunkFrames, end_of, fits
-from amqproxy.proxy.interception.delayed_commands import Delayed, DelayedCommands
+from amqproxy.proxy.interception.delayed_commands import DelayedCommands
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorEffects, InterceptorFault
 from amqproxy.proxy.interception.evaluation import Evaluation
 from amqproxy.proxy.interception.leg_states import LegStates
@@ -89,7 +91,7 @@ class Interceptor:
         self.share = share or MemoryShare(MemoryBudget(share_limit=SESSION_MEMORY))
         self.loads = {peer: QueuedBytes(self.share) for peer in Peer}
         self.gathering = QueuedBytes(self.share)
-        self._delayed = DelayedCommands(self)
+        self._delayed: Delayed091 = DelayedCommands(self, ResourceError)
         self._table: ChannelTable = ChannelTable(self)
         self.channels = self._table.by_number
         self._evaluation = Evaluation(
@@ -271,7 +273,9 @@ class Interceptor:
 
     def resume_channel(self, number: int, now: float) -> None:
         """Let go on what the client has sent on a paused channel."""
-        self._delayed.end_pauses(number)
+        channel = self.channels.get(number)
+        if channel is not None:
+            self._delayed.end_pauses(channel)
         self.tick(now)
 
     @property
@@ -282,7 +286,7 @@ class Interceptor:
     # --- what waits
 
     @property
-    def waiting(self) -> Mapping[int, Delayed]:
+    def waiting(self) -> Mapping[int, tuple[ChannelInterceptor, ChannelDirection]]:
         """The commands that wait, by a number of each."""
         return self._delayed.waiting
 
@@ -328,6 +332,30 @@ class Interceptor:
             return True
         return sender is CLIENT and any(channel.reopening for channel in self.channels.values())
 
+    def settle(self, channel: ChannelInterceptor, direction: ChannelDirection, waiting: WaitingCommand) -> None:
+        """Carry out the verdict of a command that has waited."""
+        self.do(channel, channel.resume(direction, waiting))
+
+    def may_go_on(self, direction: ChannelDirection) -> bool:
+        """Whether the first frame of a queue may be processed: a close waits for all else that its sender has sent."""
+        first = direction.queue[0][0]
+        if first.index == ConnectionClose.index and self.holds_up(direction.sender):
+            return False
+        return not (direction.is_paused and first.kind == METHOD)
+
+    def process_next(self, channel: ChannelInterceptor, direction: ChannelDirection) -> None:
+        """Process the first frame of a queue."""
+        self.do(channel, channel.next_held_up(direction))
+
+    @contextmanager
+    def blaming(self, sender: Peer) -> Iterator[None]:
+        """What is wrong with what waited is its sender's fault, even if another event caused it to go on."""
+        try:
+            yield
+        except ProtocolError as error:
+            if self.fault is None:
+                self.fault = InterceptorFault(sender, error)
+
     def _begin_turn(self, now: float) -> None:
         self.now = now
         self._evaluation.begin_turn(now)
@@ -343,7 +371,7 @@ class Interceptor:
         self.share.clear()
         self.count_unseen()
         self.evaluator.session_over()
-        self._delayed.clear()
+        self._delayed.end()
         self._table.clear()
 
     # --- one frame

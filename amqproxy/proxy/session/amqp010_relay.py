@@ -9,9 +9,11 @@ from contextlib import suppress
 import trio
 
 from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.leg import QUANTUM_FRAMES
 from amqproxy.proxy.session.amqp010_drain import AMQP010Drain
 from amqproxy.proxy.session.amqp010_passage import AMQP010Passage
 from amqproxy.proxy.session.ownership import Ownership, TargetBroken
@@ -23,7 +25,7 @@ QUANTUM = 0.002
 """Seconds of work of one direction after which all other tasks have their turn."""
 
 PIECE = 16 * 1024
-"""Bytes that are looked at before the time is."""
+"""Bytes that are looked at before the time is; where a passage must read them, `QUANTUM_FRAMES` frames at most."""
 
 _RELEASED = TapBrake()
 
@@ -116,9 +118,14 @@ class AMQP010Relay:
             if self._brake.is_on:
                 await self._brake.wait(self._number)
             arrived = time.perf_counter()
-            for start in range(0, len(data), PIECE):
+            start = 0
+            while start < len(data) or self.source.reader.is_paused:
                 began = time.perf_counter()
-                output = self._pass_on(data if len(data) <= PIECE else data[start : start + PIECE])
+                if self.source.reader.is_paused:
+                    output = self._pass_on(b"")
+                else:
+                    output = self._pass_on(data if len(data) <= PIECE else data[start : start + PIECE])
+                    start += PIECE
                 if output:
                     await self.target.transport.send(output)
                 await self._answer()
@@ -193,7 +200,7 @@ class AMQP010Relay:
             await self._room.wait()
 
     def _pass_on(self, data: bytes) -> bytes | memoryview:
-        """What is to be sent on of all that has come up to here."""
+        """What is to be sent on of all that has come up to here; of what a paused reader has left, without `data`."""
         if not self.is_read:
             return data
         if self._first is not None:
@@ -212,9 +219,11 @@ class AMQP010Relay:
     def _read(self, data: bytes) -> bytes | memoryview:
         if self.drain is not None and self.drain.is_leaving:
             return self._take_last(data)
-        self._begin()
+        if not self.source.reader.is_paused:
+            self._begin()
         passage, reader = self.passage, self.source.reader
-        frames = reader.feed(data)
+        reader.quantum = QUANTUM_FRAMES if passage.must_read else 0
+        frames = self._frames(data)
         try:
             passage.take(self.source.peer, frames, trio.current_time())
         except ProtocolError as error:
@@ -230,10 +239,14 @@ class AMQP010Relay:
             self._unsent = [reader.held] if reader.held_size else []
         return output
 
+    def _frames(self, data: bytes) -> list[Frame]:
+        reader = self.source.reader
+        return reader.resume() if reader.is_paused else reader.feed(data)
+
     def _take_last(self, data: bytes) -> bytes:
         """Take what ends the connection of the source, now that the client has been sent connection.close."""
         if self.source.reader.error is None:
-            for frame in self.source.reader.feed(data):
+            for frame in self._frames(data):
                 self.source.take_last(frame)
         return b""
 

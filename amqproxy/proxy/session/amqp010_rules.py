@@ -140,15 +140,29 @@ class AMQP010Rules:
     async def release_all(self) -> None:
         """Send all that waits, since there is nothing more to wait for."""
         self.interceptor.release_all(trio.current_time())
-        await self.send_output()
+        await self.go_on_releasing()
 
-    def settled(self) -> bytes:
-        """What goes to the broker of what waits, now that the connection ends."""
+    async def go_on_releasing(self) -> None:
+        """Send what is released, and release the rest of it, with a turn for all others in between."""
+        while True:
+            await self.send_output()
+            if not self.interceptor.is_releasing:
+                break
+            await trio.lowlevel.checkpoint()
+            self.interceptor.go_on_releasing(trio.current_time())
+
+    async def settle(self) -> None:
+        """Send the broker what waits, now that the connection ends: by turns, as `go_on_releasing`."""
         if self.interceptor.is_over:
-            return b""
+            return
         self.interceptor.release_all(trio.current_time())
-        self.follow_up()
-        return bytes(self.interceptor.take_output(SERVER))
+        while True:
+            self.follow_up()
+            await self._legs[SERVER].transport.send(self.interceptor.take_output(SERVER))
+            if not self.interceptor.is_releasing:
+                break
+            await trio.lowlevel.checkpoint()
+            self.interceptor.go_on_releasing(trio.current_time())
 
     async def send_output(self) -> None:
         """Send both peers what there is for them, and end the session if that is what it comes to."""
@@ -187,15 +201,19 @@ class AMQP010Rules:
 
     async def linger(self, source: AMQP010Leg) -> None:
         """Read from a peer that has been sent connection.close, until it has answered or is gone."""
+        reader, data = source.reader, b""
         with suppress(TransportBroken):
             await self.send_output()
             while source.connection.state is not ConnectionState.CLOSED:
-                data = await source.transport.receive()
-                if not data:
-                    break
-                if source.reader.error is None:
-                    self.interceptor.take(source.peer, source.reader.feed(data), trio.current_time())
+                if not reader.is_paused:
+                    data = await source.transport.receive() or b""
+                    if not data:
+                        break
+                if reader.error is None:
+                    frames = reader.resume() if reader.is_paused else reader.feed(data)
+                    self.interceptor.take(source.peer, frames, trio.current_time())
                     await self.send_output()
+                    await trio.lowlevel.checkpoint()
 
 
 def _ignore() -> None:

@@ -240,7 +240,7 @@ class AMQP010Traffic:
         """Send what a client that is gone by now has sent, and that is not to be refused: as if its time had come."""
         if self.rules is not None and self._closing.upstream_takes_more:
             with trio.move_on_after(self._close_timeout), suppress(TransportBroken):
-                await self.legs[SERVER].transport.send(self.rules.settled())
+                await self.rules.settle()
 
     def apply_tap(self) -> None:
         """Show the report's tap, if it has one now, what passes from here on."""
@@ -398,7 +398,7 @@ class AMQP010Traffic:
         if not self._may_drop_rules or self.rules is None or not self.is_open:
             return
         interceptor = self.rules.interceptor
-        if interceptor.is_transparent:
+        if interceptor.is_transparent and not any(leg.reader.is_paused for leg in self.legs.values()):
             self._may_drop_rules = False
             self._show_passed()
             self.rules.end()
@@ -502,16 +502,25 @@ class AMQP010Traffic:
         for relay in self._relays:
             relay.drain = drain
         self.passage.gate = drain.passes
-        tasks.start_soon(self._release_all)
+        if self.rules is not None:
+            self.rules.interceptor.release_all(trio.current_time())
+        tasks.start_soon(self._go_on_draining, drain, tasks)
+        self._close_if_drained(drain, tasks)
+
+    async def _go_on_draining(self, drain: AMQP010Drain, tasks: SessionTasks) -> None:
+        """Send what is released, by turns; the client is sent its close behind all of it."""
+        if self.rules is not None:
+            await self.rules.go_on_releasing()
         self._close_if_drained(drain, tasks)
 
     def _close_if_drained(self, drain: AMQP010Drain, tasks: SessionTasks) -> None:
         """Send the client connection.close, once the commands in progress at the start of the drain are complete."""
-        if self._life.state is not SessionState.DRAINING or (self.rules is not None and self.rules.interceptor.is_over):
+        if self._life.state is not SessionState.DRAINING:
             return
-        if drain.is_complete and self.rules is not None:
-            self.rules.interceptor.release_all(trio.current_time())  # what it has sent still goes to the broker
-            tasks.start_soon(self.rules.send_output)
+        if self.rules is not None:
+            interceptor = self.rules.interceptor
+            if interceptor.is_over or interceptor.is_releasing:
+                return  # it ends for that, or is asked again
         close = drain.close(SHUTDOWN)
         if close is None:
             return

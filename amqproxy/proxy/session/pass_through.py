@@ -15,7 +15,6 @@ from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.interception.delayed_commands import Delayed
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.rules.client_info import updated_client
@@ -24,7 +23,7 @@ from amqproxy.rules.verdict import Impairment, Verdict
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 
-_NONE_WAIT: Mapping[int, Delayed] = MappingProxyType({})
+_NONE_WAIT: Mapping[int, object] = MappingProxyType({})
 
 
 class PassThrough:

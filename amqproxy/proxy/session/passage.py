@@ -9,7 +9,6 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.interception.delayed_commands import Delayed
 from amqproxy.proxy.interception.effects import InterceptorEffects, InterceptorFault
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Impairment, Verdict
@@ -100,7 +99,7 @@ class Passage(Protocol):
     # --- commands that wait
 
     @property
-    def waiting(self) -> Mapping[int, Delayed]:
+    def waiting(self) -> Mapping[int, object]:
         """The commands that wait, by a number of each."""
 
     @property

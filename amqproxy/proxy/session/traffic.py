@@ -170,7 +170,8 @@ class Traffic:
     async def settle(self) -> None:
         """Send what a client that is gone by now has sent, and that is not to be refused: as if its time had come."""
         passage = self.passage
-        if not (passage.waiting or self.paused_channels) or passage.is_over or not self._closing.upstream_takes_more:
+        is_idle = passage.next_deadline == math.inf and not self.paused_channels
+        if is_idle or passage.is_over or not self._closing.upstream_takes_more:
             return
         passage.release_all(trio.current_time())
         with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
@@ -344,7 +345,7 @@ class Traffic:
             or passage.is_over
             or passage.is_draining
             or passage.gate is not None
-            or passage.waiting
+            or passage.next_deadline != math.inf
             or passage.paused_channels
             or self._legs[CLIENT].connection.state is not ConnectionState.OPEN
         ):

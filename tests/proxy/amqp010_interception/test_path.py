@@ -28,7 +28,8 @@ def test_all_that_is_kept_counts_until_it_is_let_go() -> None:
     view = command_view(CLIENT, assembly)
     assert view is not None
     verdict = Verdict(command=view, delay=1.0, hold=HoldAction("h", 60.0))
-    waiting = WaitingCommand(Pending(CLIENT, frames, assembly, 3, view), verdict, 9, 100.0)
+    waiting = WaitingCommand(Pending(CLIENT, frames, assembly, 3, view), verdict)
+    waiting.begin(9, 100.0)
     waiting.timer = Timers().at(waiting.until, lambda: None)
     path.wait(waiting)
     assert (waiting.until, waiting.original, waiting.pending.is_complete) == (161.0, view, True)
@@ -36,7 +37,23 @@ def test_all_that_is_kept_counts_until_it_is_let_go() -> None:
     assert path.is_waiting
     assert share.used == 5 * cost(frames)
     assert path.dequeue() == (frames[0], 3)
-    assert path.clear() == 9
+    path.clear()
+    assert path.is_empty
     assert share.used == path.gathered_size == 0
     assert not waiting.timer.is_due
-    assert path.clear() is None
+    path.clear()
+    assert share.used == 0
+
+
+def test_controls_behind_a_command_go_before_what_came_later() -> None:
+    share = MemoryShare(MemoryBudget())
+    path = ChannelPaths(1, {peer: QueuedBytes(share) for peer in (CLIENT, SERVER)}).paths[CLIENT]
+    frames = [encoded(Assembly(1, QueueDeclare(name)), 0)[0] for name in "abc"]
+    path.enqueue(frames[2], 3)
+    path.put_behind(frames[0])
+    path.put_behind(frames[1])
+    used = share.used
+    path.queue_behind()
+    assert share.used == used
+    assert [path.dequeue() for _ in range(3)] == [(frames[0], 0), (frames[1], 0), (frames[2], 3)]
+    assert share.used == 0

@@ -12,6 +12,8 @@ from amqproxy.amqp010.controls import ConnectionCloseOk, SessionDetach, SessionD
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.config import Limits
 from amqproxy.peer import CLIENT
+from amqproxy.proxy.interception.delayed_commands import TURN
+from amqproxy.proxy.leg import QUANTUM_FRAMES
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES, Step, method, transfer
 from tests.proxy.amqp010_stage import names
@@ -128,6 +130,113 @@ async def test_what_waits_goes_on_when_the_client_is_gone(autojump_clock: MockCl
         assert stage.broker.look() == transfer(b"hello")
         stage.broker.perform("EOF")
         await stage.is_over.wait()
+
+
+SYNC = method(ExecutionSync(sync=True))
+HOLD = f'action = "hold"\n{PUBLISH}timeout = 600'
+BACKLOG = 300
+
+
+async def with_a_backlog(stage: Stage) -> bytes:
+    """A command that is held, and many behind it; what the broker is to get of them."""
+    await play(stage, [*LOGIN, *ATTACH])
+    assert await said(stage, True, transfer(b"hello") + SYNC * BACKLOG) == b""
+    stage.broker.seen = b""
+    return transfer(b"hello") + SYNC * BACKLOG
+
+
+async def test_a_backlog_that_goes_on_leaves_others_their_turns(autojump_clock: MockClock) -> None:
+    rules = RuleSet([rule(HOLD)])
+    async with staged(rules=rules) as stage:
+        backlog = await with_a_backlog(stage)
+        stage.session.release(1, None, "released")
+        turns = 0
+        while len(stage.broker.seen) < len(backlog):
+            await trio.lowlevel.checkpoint()
+            turns += bool(stage.broker.look())
+        assert turns >= BACKLOG // TURN
+        assert stage.broker.seen == backlog
+        await play(stage, CLOSE)
+        await close(stage)
+
+
+async def test_a_drain_waits_for_all_that_it_releases(autojump_clock: MockClock) -> None:
+    rules = RuleSet([rule(HOLD)])
+    async with staged(rules=rules) as stage:
+        backlog = await with_a_backlog(stage)
+        stage.session.drain()
+        assert stage.client.look() == b""
+        await wait_all_tasks_blocked()
+        stage.broker.look()
+        assert stage.broker.seen == backlog
+        assert names(stage.client.look()) == ["connection.close"]
+        stage.client.say(method(ConnectionCloseOk(), 0))
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+
+
+async def test_a_drain_while_a_backlog_goes_on(autojump_clock: MockClock) -> None:
+    rules = RuleSet([rule(HOLD)])
+    async with staged(rules=rules) as stage:
+        backlog = await with_a_backlog(stage)
+        stage.session.release(1, None, "released")
+        stage.session.drain()
+        await wait_all_tasks_blocked()
+        stage.broker.look()
+        assert stage.broker.seen == backlog
+        assert names(stage.client.look()) == ["connection.close"]
+        stage.session.abort("enough")
+        await stage.is_over.wait()
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+async def test_the_end_of_a_client_waits_for_all_that_it_releases(
+    autojump_clock: MockClock, *, is_released: bool
+) -> None:
+    rules = RuleSet([rule(HOLD)])
+    async with staged(rules=rules) as stage:
+        backlog = await with_a_backlog(stage)
+        if is_released:
+            stage.session.release(1, None, "released")
+        stage.client.perform("EOF")
+        await wait_all_tasks_blocked()
+        stage.broker.look()
+        assert stage.broker.seen == backlog
+        assert stage.broker.ending == "EOF"
+
+
+async def test_a_client_that_is_reset_while_its_backlog_goes_on(autojump_clock: MockClock) -> None:
+    rules = RuleSet([rule(HOLD)])
+    async with staged(rules=rules) as stage:
+        backlog = await with_a_backlog(stage)
+        stage.session.release(1, None, "released")
+        stage.session.disconnect(CLIENT, "is silent")
+        await wait_all_tasks_blocked()
+        stage.broker.look()
+        assert stage.broker.seen.startswith(backlog)
+
+
+async def test_a_flood_under_a_rule_is_looked_at_by_few_commands_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr("amqproxy.proxy.session.amqp010_relay.QUANTUM", 0.0)
+    rules = RuleSet([rule(REFUSE)])
+    async with staged(rules=rules) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        stage.broker.seen = b""
+        count = 400
+        stage.client.say(SYNC * count)
+        sizes = []
+        while len(stage.broker.seen) < count * len(SYNC):
+            await trio.lowlevel.checkpoint()
+            got = stage.broker.look()
+            sizes += [len(got)] if got else []
+        assert max(sizes) <= 2 * QUANTUM_FRAMES * len(SYNC)
+        assert stage.broker.seen == SYNC * count
+        stage.client.look()
+        await wait_all_tasks_blocked()
+        await play(stage, CLOSE)
+        await close(stage)
 
 
 async def test_a_held_command_is_released() -> None:
