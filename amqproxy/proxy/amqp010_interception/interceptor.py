@@ -453,6 +453,7 @@ class AMQP010Interceptor:
             self._delayed.drop(channel.paths[CLIENT])
         self._delayed.drop(channel.paths[SERVER])
         self._exchanges.leave(channel.number)
+        channel.destinations.clear()
         self._memory.end(channel)
         self.evaluator.channel_closed(view_channel(channel.number))
         if path.is_empty:

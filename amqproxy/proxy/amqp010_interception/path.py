@@ -11,6 +11,7 @@ from amqproxy.amqp010.frame import BODY, Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010_interception.command_insertions import CommandInsertions
+from amqproxy.proxy.amqp010_interception.renamed_destinations import RenamedDestinations
 from amqproxy.proxy.interception.channel_direction import FRAME_COST, QueuedBytes, cost_of_changes
 from amqproxy.proxy.timers import Timer
 from amqproxy.rules.verdict import HoldAction, Verdict
@@ -259,7 +260,7 @@ class ChannelPaths:
         self.insertions = {peer: CommandInsertions() for peer in Peer}
         self.closing: set[Peer] | None = None
         self.reopening: deque[tuple[Frame, int]] = deque()
-        self.destinations: dict[str, str] = {}
+        self.destinations = RenamedDestinations(loads[Peer.CLIENT])
         self.own_timeouts = 0
         self.cost = 0
         self.is_named = False

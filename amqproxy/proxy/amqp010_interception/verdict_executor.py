@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.commands import ExecutionResult, MessageSubscribe, MessageTransfer
+from amqproxy.amqp010.commands import ExecutionResult, MessageCancel, MessageSubscribe, MessageTransfer
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionTune,
@@ -51,9 +51,9 @@ REFUSED = "closed by a rule of the proxy"
 WITH_DESTINATION = frozenset(
     cls.index
     for cls in BY_INDEX
-    if cls.name in {f"message.{name}" for name in ("set-flow-mode", "flow", "flush", "stop", "resume")}
+    if cls.name in {f"message.{name}" for name in ("set-flow-mode", "flow", "flush", "stop", "resume", "cancel")}
 )
-"""What names a subscription, besides the commands that are its begin and its end."""
+"""The commands that name a subscription, besides the one that begins it."""
 
 
 class ConnectionOwner(Protocol):
@@ -208,11 +208,11 @@ class VerdictExecutor:
             self._exchanges.note_command(channel.number, pending.position, pending.assembly.method)
 
     def _note_destination(self, channel: ChannelPaths, sender: Peer, before: Method, after: Assembly) -> None:
-        """Remember that a subscription has another name at the broker."""
+        """Remember under which name the broker has a subscription, until it is cancelled."""
         if isinstance(before, MessageSubscribe) and sender is CLIENT:
-            old, new = before.destination or "", after.method.destination or ""
-            if old != new:
-                channel.destinations[old] = new
+            channel.destinations.add(before.destination or "", after.method.destination or "")
+        elif isinstance(before, MessageCancel) and sender is CLIENT:
+            channel.destinations.remove(before.destination or "")
 
     def _refuse_made(self, channel: ChannelPaths, pending: Pending, verdict: Verdict, error: Exception) -> None:
         """Refuse a command of which rules have made what cannot be sent."""
@@ -271,8 +271,12 @@ class VerdictExecutor:
             renamed = translated(method, own, partners, near[sender], near[sender.other])
             if renamed is None:
                 return
-        if sender is CLIENT and index in WITH_DESTINATION and method.destination in channel.destinations:
-            renamed = replace(method, destination=channel.destinations[method.destination])
+        if sender is CLIENT and index in WITH_DESTINATION:
+            destination = channel.destinations.get(method.destination or "")
+            if destination is not None:
+                renamed = replace(method, destination=destination)
+            if isinstance(method, MessageCancel):
+                channel.destinations.remove(method.destination or "")
         if renamed is not method:
             frames = encoded(assembly.altered(renamed), self.connections[sender.other].frame_max)
         damage = () if verdict is None else verdict.damage

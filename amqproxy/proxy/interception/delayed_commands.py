@@ -146,7 +146,9 @@ class DelayedCommands(Generic[C, D]):
 
     def next_deadline(self, now: float) -> float:
         """When `tick` will next have something to do, in seconds."""
-        return now if self.resuming or self._to_release else self._timers.next_deadline
+        if (self.resuming or self._to_release) and not self._owner.is_over:
+            return now
+        return self._timers.next_deadline
 
     def holds_up(self, sender: Peer) -> bool:
         """Does anything of the sender's wait here?"""

@@ -19,6 +19,9 @@ from amqproxy.rules.verdict import Answer, Impairment, Stage, Verdict
 
 _DELIVERIES = frozenset({"basic.deliver", "basic.get-ok"})
 
+MAX_CANCELLED = 10_000
+"""Cancelled consumers of one session whose late deliveries are kept from the client."""
+
 
 class FaultState(SessionMemory):
     """What a fault has to remember of one session."""
@@ -29,11 +32,18 @@ class FaultState(SessionMemory):
         self.occasions = Trigger()
         self.is_impaired = False
         self.blocked_until = float("-inf")
-        self.cancelled: set[tuple[int, str]] = set()
-        """Consumers that were cancelled, by channel and tag."""
+        self.cancelled: dict[tuple[int, str], None] = {}
+        """Consumers that were cancelled, by channel and tag: the latest `MAX_CANCELLED`."""
+
+    def cancel(self, channel: int, tag: str) -> None:
+        """Note that a consumer gets nothing more."""
+        self.cancelled[channel, tag] = None
+        if len(self.cancelled) > MAX_CANCELLED:
+            del self.cancelled[next(iter(self.cancelled))]
 
     def channel_closed(self, number: int) -> None:
-        self.cancelled -= {consumer for consumer in self.cancelled if consumer[0] == number}
+        for consumer in [each for each in self.cancelled if each[0] == number]:
+            del self.cancelled[consumer]
 
 
 class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
@@ -111,7 +121,7 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
         if isinstance(self.fault, BlockFault):
             trouble.blocked_until = context.now + self.fault.seconds
         if isinstance(self.fault, CancelFault):
-            trouble.cancelled.add((context.command.channel, context.command.method.consumer_tag))
+            trouble.cancel(context.command.channel, context.command.method.consumer_tag)
         return self.fault.happen(context)
 
     def _is_due(self, memory: RuleState, now: float, random: Callable[[], float]) -> bool:
@@ -137,5 +147,5 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
         if consumer in memory.own.cancelled:
             if context.command.method.name == "basic.deliver":
                 return Verdict(command=None, answer=Answer.REQUEUE)
-            memory.own.cancelled.discard(consumer)
+            del memory.own.cancelled[consumer]
         return Verdict(command=context.command)

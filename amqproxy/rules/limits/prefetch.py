@@ -7,7 +7,15 @@ from collections import deque
 from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicDeliver, BasicGet, BasicQos
+from amqproxy.amqp091.methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGet,
+    BasicQos,
+)
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.limit_kind import Act, LimitKind, limit_exceeded
@@ -17,6 +25,12 @@ from amqproxy.rules.verdict import Insertion, Verdict
 
 _QOS = frozenset({"basic.qos"})
 _NONE: frozenset[str] = frozenset()
+_CONSUMES = frozenset({"basic.consume"})
+_CONSUMERS = frozenset({"basic.consume-ok", "basic.cancel-ok", "basic.cancel"})
+"""What the broker says of consumers: until it confirms a cancel, deliveries may come."""
+
+MAX_NO_ACK = 10_000
+"""Consumers without acknowledgements that are remembered of one channel, and those that await their tags."""
 
 
 class ChannelPrefetches(SessionMemory):
@@ -78,23 +92,34 @@ class Unsettled(ChannelPrefetches):
 
     def __init__(self) -> None:
         super().__init__()
-        self.no_ack: dict[int, set[str]] = {}
+        self.no_ack: dict[int, dict[str, None]] = {}
         self.unnamed: dict[int, deque[bool]] = {}
 
     def ask(self, channel: int, consume: BasicConsume) -> None:
         if not consume.consumer_tag:
-            if not consume.no_wait:
-                self.unnamed.setdefault(channel, deque()).append(consume.no_ack)
+            unnamed = self.unnamed.setdefault(channel, deque())
+            if not consume.no_wait and len(unnamed) < MAX_NO_ACK:
+                unnamed.append(consume.no_ack)
         elif consume.no_ack:
-            self.no_ack.setdefault(channel, set()).add(consume.consumer_tag)
+            self._add(channel, consume.consumer_tag)
         else:
-            self.no_ack.get(channel, set()).discard(consume.consumer_tag)
+            self.cancel(channel, consume.consumer_tag)
+
+    def cancel(self, channel: int, tag: str) -> None:
+        """Forget a consumer that gets nothing more."""
+        self.no_ack.get(channel, {}).pop(tag, None)
+
+    def _add(self, channel: int, tag: str) -> None:
+        tags = self.no_ack.setdefault(channel, {})
+        tags[tag] = None
+        if len(tags) > MAX_NO_ACK:
+            del tags[next(iter(tags))]  # that of the oldest: it counts as one that acknowledges
 
     def name(self, channel: int, tag: str) -> None:
         """The broker has made a tag for a consumer."""
         unnamed = self.unnamed.get(channel)
         if tag.startswith(MADE_BY_BROKER) and unnamed and unnamed.popleft():
-            self.no_ack.setdefault(channel, set()).add(tag)
+            self._add(channel, tag)
 
     def channel_closed(self, number: int) -> None:
         super().channel_closed(number)
@@ -145,7 +170,10 @@ class UnackedLimit(LimitKind):
     def notes(self, sender: Peer) -> frozenset[str]:
         if self.act == "clamp":
             return _QOS if sender is CLIENT else _NONE
-        return frozenset({"basic.consume"} if sender is CLIENT else {"basic.consume-ok"})
+        # Deliveries may come until the broker confirms the cancel.
+        return frozenset(
+            {"basic.consume"} if sender is CLIENT else {"basic.consume-ok", "basic.cancel-ok", "basic.cancel"}
+        )
 
     def note(self, context: CommandContext, memory: RuleState) -> None:
         unsettled: Unsettled = memory.own
@@ -154,6 +182,8 @@ class UnackedLimit(LimitKind):
                 unsettled.channels.add(context.command.channel)
             case BasicConsume() as consume:
                 unsettled.ask(context.command.channel, consume)
+            case BasicCancelOk(consumer_tag=tag) | BasicCancel(consumer_tag=tag):
+                unsettled.cancel(context.command.channel, tag)
             case BasicConsumeOk(consumer_tag=tag):
                 unsettled.name(context.command.channel, tag)
             case _:

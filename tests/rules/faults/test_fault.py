@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from amqproxy.rules.engine.validation import check
-from amqproxy.rules.faults.fault import Fault
+from amqproxy.rules.faults.fault import Fault, FaultState
 from tests.rules.timeline import Timeline
 
 
@@ -293,3 +293,13 @@ def test_what_makes_no_sense_is_refused(keys: dict[str, Any], why: str) -> None:
 )
 def test_deliveries_are_counted_from_the_first_where_one_may_be_passed_over(keys: dict[str, Any], counts: bool) -> None:
     assert msgspec.convert({"name": "f"} | keys, Fault).reads_unacked is counts
+
+
+def test_only_so_many_cancelled_consumers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amqproxy.rules.faults.fault.MAX_CANCELLED", 3)
+    state = FaultState()
+    for number in range(10):
+        state.cancel(number % 2, f"c{number}")
+    assert list(state.cancelled) == [(1, "c7"), (0, "c8"), (1, "c9")]
+    state.channel_closed(1)
+    assert list(state.cancelled) == [(0, "c8")]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.amqp091.methods import BasicDeliver
+from amqproxy.amqp091.methods import BasicConsume, BasicDeliver
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.rules.context import ChannelInfo
 from amqproxy.rules.limits.limit import Limit
+from amqproxy.rules.limits.prefetch import Unsettled
 from tests.rules.commands import command, evaluated
 from tests.rules.limits.limit_config import limit
 from tests.rules.timeline import Timeline
@@ -90,6 +91,10 @@ PREFETCHED = [
         0    a1 < basic.consume-ok consumer_tag=amq.ctag-2       passes
         0    a1 < basic.deliver consumer_tag=y                   passes
         0    a1 < basic.deliver consumer_tag=amq.ctag-1          passes
+        0    a1 < basic.cancel-ok consumer_tag=y                 passes
+        0    a1 < basic.deliver consumer_tag=y                   closes channel 406
+        0    a1 < basic.cancel consumer_tag=amq.ctag-1           passes
+        0    a1 < basic.deliver consumer_tag=amq.ctag-1          closes channel 406
         0    a1 < basic.deliver consumer_tag=amq.ctag-2          closes channel 406
         0    a1 < basic.deliver consumer_tag=x                   closes channel 406
         0    a1 basic.get                                        closes channel 406
@@ -97,6 +102,22 @@ PREFETCHED = [
         """,
     ),
 ]
+
+
+def test_consumers_without_acknowledgements_are_forgotten_when_they_are_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = Unsettled()
+    for number in range(100):
+        memory.ask(1, BasicConsume(consumer_tag=f"c{number}", no_ack=True))
+        memory.cancel(1, f"c{number}")
+    assert memory.no_ack == {1: {}}
+    monkeypatch.setattr("amqproxy.rules.limits.prefetch.MAX_NO_ACK", 3)
+    for number in range(100):
+        memory.ask(1, BasicConsume(consumer_tag=f"c{number}", no_ack=True))
+        memory.ask(1, BasicConsume(no_ack=True))
+    assert list(memory.no_ack[1]) == ["c97", "c98", "c99"]
+    assert len(memory.unnamed[1]) == 3
 
 
 @pytest.mark.parametrize(
