@@ -17,6 +17,7 @@ from bench import (
     dashboard,
     decode,
     fairness,
+    fairness_flood,
     fairness_proxy,
     latency,
     memory,
@@ -48,7 +49,9 @@ SECTIONS = {
     "memory": memory.measure,
     "broker": broker.measure,
     "broker-0-10": broker_0_10.measure,
-    "fairness": lambda rounds, scale: chain(fairness.measure(rounds, scale), fairness_proxy.measure(rounds, scale)),
+    "fairness": lambda rounds, scale: chain(
+        *(each.measure(rounds, scale) for each in (fairness, fairness_proxy, fairness_flood))
+    ),
     "scale": scale.measure,
 }
 NAMED_ONLY = {"large-capture": captures.measure_large, "pipeline-scale": pipeline.measure_scale}

@@ -133,7 +133,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
                 RELAY: _feel(upstream.port, event, count),
                 SUBJECT: _feel(upstream.port, event, count, *event.options, config=config),
             }
-            yield from _rows(event.name, count, felt)
+            yield from rows(event.name, count, felt)
 
 
 def _measure_beside(upstream: int, directory: Path, event: Event, scale: float) -> Iterator[Row]:
@@ -147,7 +147,7 @@ def _measure_beside(upstream: int, directory: Path, event: Event, scale: float) 
         config = directory / f"beside-{threads}.toml"
         config.write_text(f"threads = {threads}\n{event.rules.replace('match = {', HERE)}")
         felt[name] = _feel(upstream, event, count, config=config, source=AWAY)
-    yield from _rows(event.name, count, felt, BESIDE)
+    yield from rows(event.name, count, felt, BESIDE)
 
 
 def _feel(upstream: int, event: Event, count: int, *options: str, config: Path | None = None, source: str = "") -> Felt:
@@ -159,7 +159,7 @@ def _feel(upstream: int, event: Event, count: int, *options: str, config: Path |
     return felt
 
 
-def _rows(name: str, count: int, felt: dict[str, Felt], section: str = SECTION) -> Iterator[Row]:
+def rows(name: str, count: int, felt: dict[str, Felt], section: str = SECTION) -> Iterator[Row]:
     figures: tuple[tuple[str, str, Callable[[Felt], float], Goal | None], ...] = (
         (f"{name}: {count:,}", "s", lambda each: each.took, None),
         ("  median", "ms", lambda each: percentile(each.trips, 50) / MILLISECOND, None),
