@@ -14,7 +14,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.wire import MAX_TABLE_DEPTH, Table
 from amqproxy.capture.secrets import masked
 from amqproxy.taps.record import MASK, SECRETS, TYPES, excerpt, json_value
 from dashboard.field import MAX_ENTRIES, MAX_TEXT, Field, filter_for, inner_path, rest_of_entries, shown
@@ -180,25 +180,32 @@ def _plain(raw: bytes, at: int, name: str, kind: str, prefix: str) -> Field:
 
 def _table_field(raw: bytes, at: int, name: str) -> Field:
     path = name if name in ("headers", "arguments") else f"fields.{name}"
-    return _nested(raw, at, at, name, "F", path, [])
+    return _nested(raw, at, at, name, "F", path, [], 0)
 
 
-def _nested(raw: bytes, start: int, at: int, name: str, kind: str, path: str, before: list[Field]) -> Field:
-    """A table or an array whose length is at a place; the field begins at `start`, with what is `before` the length."""
+def _nested(raw: bytes, start: int, at: int, name: str, kind: str, path: str, before: list[Field], depth: int) -> Field:
+    """A table or an array whose length is at a place; the field begins at `start`, with what is `before` the length.
+
+    One that lies within more than `MAX_TABLE_DEPTH` others has its octets for a value, as in records.
+    """
     begin = at + 4
     end = begin + int.from_bytes(raw[at:begin])
     length = Field(name="length", start=at, end=begin, type="long", value=end - begin)
-    entries = _entries(raw, begin, end, path) if kind == "F" else _items(raw, begin, end)
+    type_name = "table" if kind == "F" else "array"
+    if depth > MAX_TABLE_DEPTH:
+        value = shown(json_value(raw[begin:end]))
+        return Field(name=name, start=start, end=end, type=type_name, value=value)
+    entries = _entries(raw, begin, end, path, depth) if kind == "F" else _items(raw, begin, end, depth)
     return Field(
         name=name,
         start=start,
         end=end,
-        type="table" if kind == "F" else "array",
+        type=type_name,
         children=(*before, length, *entries),
     )
 
 
-def _entries(raw: bytes, at: int, end: int, path: str) -> Iterator[Field]:
+def _entries(raw: bytes, at: int, end: int, path: str, depth: int) -> Iterator[Field]:
     count = 0
     while at < end:
         count += 1
@@ -211,30 +218,30 @@ def _entries(raw: bytes, at: int, end: int, path: str) -> Iterator[Field]:
         inner = inner_path(path, name)
         kind = chr(raw[begin])
         name_field = Field(name="name", start=at, end=begin, type="short string", value=label)
-        field = _value(raw, at, begin, label, kind, inner, name_field)
+        field = _value(raw, at, begin, label, kind, inner, name_field, depth)
         yield field
         at = field.end
 
 
-def _items(raw: bytes, at: int, end: int) -> Iterator[Field]:
+def _items(raw: bytes, at: int, end: int, depth: int) -> Iterator[Field]:
     number = 0
     while at < end:
         if number >= MAX_ENTRIES:
             yield rest_of_entries(at, end)
             return
-        field = _value(raw, at, at, f"[{number}]", chr(raw[at]), "", None)
+        field = _value(raw, at, at, f"[{number}]", chr(raw[at]), "", None, depth)
         yield field
         at = field.end
         number += 1
 
 
-def _value(raw: bytes, start: int, at: int, name: str, kind: str, path: str, named: Field | None) -> Field:
+def _value(raw: bytes, start: int, at: int, name: str, kind: str, path: str, named: Field | None, depth: int) -> Field:
     """A value whose letter is at a place; the field begins at `start`, where its name is, if it has one."""
     type_name, size = _VALUE_TYPES[kind]
     begin = at + 1
     if kind in "FA":
         letter = Field(name="type", start=at, end=begin, type="octet", value=kind)
-        return _nested(raw, start, begin, name, kind, path, [*([named] if named else []), letter])
+        return _nested(raw, start, begin, name, kind, path, [*([named] if named else []), letter], depth + 1)
     end = begin + (size if size >= 0 else 4 + int.from_bytes(raw[begin : begin + 4]))
     entry = b"\x01v" + raw[at:end]
     value = json_value(Table.from_octets(entry).fields[0].value)

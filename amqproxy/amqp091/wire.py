@@ -34,7 +34,11 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
 MAX_TABLE_DEPTH = 128
-"""How many tables and arrays may lie within one another."""
+"""Levels of tables and arrays within a table that are decoded; those within the last one are values of raw octets.
+
+Peers may nest them deeper, as RabbitMQ sets no limit but the frame's size: they pass, and whoever walks through the
+values of a table recurses no deeper than this.
+"""
 
 MAX_SHORT_STRING = 255
 """Octets that a short string can hold."""
@@ -88,7 +92,7 @@ class Table(Mapping[str, Any]):
     name up finds the first of its name. Section 4.2.5.5.
     """
 
-    __slots__ = ("_fields", "_octets", "_values")
+    __slots__ = ("_depth", "_fields", "_octets", "_values")
 
     def __init__(self, entries: Mapping[str, Any] | Iterable[Field] = ()) -> None:
         if isinstance(entries, Table):
@@ -102,6 +106,7 @@ class Table(Mapping[str, Any]):
         self._fields: tuple[Field, ...] | None = fields
         self._octets: bytes = octets
         self._values: dict[str, Any] | None = None
+        self._depth: int = 0
 
     @classmethod
     def from_octets(cls, octets: bytes, offset: int = 0) -> Table:
@@ -110,7 +115,7 @@ class Table(Mapping[str, Any]):
         `offset` is where they lie, for the `ProtocolError` if they are wrong.
         """
         check_table(octets, 0, len(octets), offset)
-        return _table_of_checked(octets)
+        return _table_of_checked(octets, 0)
 
     @property
     def octets(self) -> bytes:
@@ -120,7 +125,7 @@ class Table(Mapping[str, Any]):
     @property
     def fields(self) -> tuple[Field, ...]:
         if self._fields is None:
-            self._fields = tuple(_decode_entries(self._octets))
+            self._fields = tuple(_decode_entries(self._octets, self._depth))
         return self._fields
 
     @property
@@ -155,11 +160,12 @@ class Table(Mapping[str, Any]):
         return f"Table({dict(self)!r})"
 
 
-_TABLE_PLACES = cython.declare(bytes, places_of(Table, ("_octets", "_fields", "_values")))
+_TABLE_PLACES = cython.declare(bytes, places_of(Table, ("_octets", "_fields", "_values", "_depth")))
 
 
 @cython.cfunc
-def _table_of_checked(octets: bytes) -> Table:
+def _table_of_checked(octets: bytes, depth: object) -> Table:
+    """The table of octets that have been checked, which lies within `depth` others."""
     table: Table
     if cython.compiled and _TABLE_PLACES:
         place: cython.p_const_uchar = _TABLE_PLACES
@@ -167,10 +173,12 @@ def _table_of_checked(octets: bytes) -> Table:
         fill_slot(table, place[0], octets)  # type: ignore[name-defined]  # noqa: F821
         fill_slot(table, place[1], None)  # type: ignore[name-defined]  # noqa: F821
         fill_slot(table, place[2], None)  # type: ignore[name-defined]  # noqa: F821
+        fill_slot(table, place[3], depth)  # type: ignore[name-defined]  # noqa: F821
         return table
     table = object.__new__(Table)
     table._fields = table._values = None
     table._octets = octets
+    table._depth = depth  # type: ignore[assignment]
     return table
 
 
@@ -269,7 +277,7 @@ def _encode_value(type_: str, value: Any) -> bytes:
     letter = type_.encode("latin-1")
     if type_ in _INTEGERS:
         return letter + _INTEGERS[type_].pack(value)
-    if type_ in ("S", "x"):
+    if type_ in ("S", "x") or (type_ in ("F", "A") and isinstance(value, bytes)):  # octets below the last level
         octets = _octets(value) if isinstance(value, str) else bytes(memoryview(value))
         return letter + _LENGTH.pack(len(octets)) + octets
     if type_ == "t":
@@ -323,12 +331,28 @@ def _overrun(what: str, needed: object, left: object, offset: int) -> object:
     raise FrameError(f"{what} of {needed} bytes in {left} bytes", offset=offset)
 
 
-def check_table(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, offset: int = 0) -> None:
-    """Check the entries in `data[start:end]`: every length, every type, and how deep they nest.
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_not_finite(p: cython.p_const_uchar, position: cython.Py_ssize_t, kind: cython.int) -> cython.bint:
+    """Whether all bits of the exponent of a float or double are set, as of NaN and the infinities."""
+    return p[position] & 0x7F == 0x7F and p[position + 1] >= (0x80 if kind == 102 else 0xF0)
 
-    A fault is a `ProtocolError` whose offset is `offset` plus the place in `data`.
+
+def check_table(
+    data: bytes,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    offset: int = 0,
+    *,
+    is_erlang: bool = False,
+) -> None:
+    """Check the entries in `data[start:end]`: every length and every type, however deep they nest.
+
+    With `is_erlang`, they may have only what RabbitMQ's parser knows: not the type `U`, and finite numbers. A fault
+    is a `ProtocolError` whose offset is `offset` plus the place in `data`.
     """
-    _check_entries(data, start, end, True, 0, offset)
+    _check_entries(data, start, end, is_erlang, offset)
 
 
 @cython.cfunc
@@ -338,20 +362,25 @@ def _check_entries(
     data: bytes,
     position: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    are_named: cython.bint,
-    depth: cython.int,
+    is_erlang: cython.bint,
     offset: int,
 ) -> bool:
+    """`check_table`, without recursion: a frame of the usual size can nest 26,000 arrays."""
     p: cython.p_const_uchar = data
     fixed: cython.p_const_uchar = _FIXED
     kind: cython.int
     size: cython.longlong
-    if depth > MAX_TABLE_DEPTH:
-        raise SyntaxViolation(
-            f"tables nested more than {MAX_TABLE_DEPTH} deep",
-            offset=offset + position,
-        )
-    while position < end:
+    are_named: cython.bint = True
+    outer: list | None = None  # type: ignore[type-arg]
+    outer_end: cython.Py_ssize_t
+    while True:
+        if position == end:
+            if not outer:
+                return True
+            outer_end = outer.pop()
+            end = outer_end >> 1
+            are_named = outer_end & 1 == 1
+            continue
         if are_named:
             size = p[position]
             position += 1
@@ -366,12 +395,14 @@ def _check_entries(
         kind = p[position]
         position += 1
         size = fixed[kind]
+        if (size == 0 and kind != 86 and kind != 83 and kind != 120 and kind != 70 and kind != 65) or (
+            is_erlang and kind == 85
+        ):  # V S x F A; U
+            raise SyntaxViolation(
+                f"unknown field-table type 0x{kind:02x}",
+                offset=offset + position - 1,
+            )
         if size == 0 and kind != 86:  # V has no octets
-            if kind != 83 and kind != 120 and kind != 70 and kind != 65:  # S x F A
-                raise SyntaxViolation(
-                    f"unknown field-table type 0x{kind:02x}",
-                    offset=offset + position - 1,
-                )
             if end - position < 4:
                 _overrun("a length", 4, end - position, offset + position)
             size = _long(p, position)
@@ -379,15 +410,21 @@ def _check_entries(
             if size > end - position:
                 _overrun("a value", size, end - position, offset + position)
             if kind == 70 or kind == 65:
-                _check_entries(data, position, position + size, kind == 70, depth + 1, offset)
+                if outer is None:
+                    outer = []
+                outer.append(end << 1 | are_named)
+                end = position + size
+                are_named = kind == 70
+                continue
         elif size > end - position:
             _overrun("a value", size, end - position, offset + position)
+        elif is_erlang and (kind == 102 or kind == 100) and _is_not_finite(p, position, kind):  # f d
+            raise SyntaxViolation("a floating-point value that is not a finite number", offset=offset + position)
         position += size
-    return True
 
 
-def _decode_entries(data: bytes) -> list[Field]:
-    """The fields of entries that `check_table` has passed."""
+def _decode_entries(data: bytes, depth: int) -> list[Field]:
+    """The fields of entries that `check_table` has passed, of a table within `depth` others."""
     position: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = len(data)
     size: cython.Py_ssize_t
@@ -399,19 +436,19 @@ def _decode_entries(data: bytes) -> list[Field]:
         kind = data[position]
         position += 1
         size = _value_size(data, position, kind)
-        fields.append(Field(name, chr(kind), _decode_value(kind, data[position : position + size])))
+        fields.append(Field(name, chr(kind), _decode_value(kind, data[position : position + size], depth)))
         position += size
     return fields
 
 
-def _decode_items(data: bytes) -> Iterator[Item]:
+def _decode_items(data: bytes, depth: int) -> Iterator[Item]:
     position: cython.Py_ssize_t = 0
     size: cython.Py_ssize_t
     while position < len(data):
         kind = data[position]
         position += 1
         size = _value_size(data, position, kind)
-        yield Item(chr(kind), _decode_value(kind, data[position : position + size]))
+        yield Item(chr(kind), _decode_value(kind, data[position : position + size], depth))
         position += size
 
 
@@ -425,7 +462,8 @@ def _value_size(data: bytes, position: cython.Py_ssize_t, kind: cython.int) -> c
     return fixed[kind]
 
 
-def _decode_value(kind: int, octets: bytes) -> Any:
+def _decode_value(kind: int, octets: bytes, depth: int) -> Any:
+    """A value of a table or array that lies within `depth` others."""
     type_ = chr(kind)
     if type_ == "S":
         return _text(octets[4:])
@@ -433,10 +471,12 @@ def _decode_value(kind: int, octets: bytes) -> Any:
         return _INTEGERS[type_].unpack(octets)[0]
     if type_ == "t":
         return octets != b"\x00"
+    if type_ in ("F", "A") and depth >= MAX_TABLE_DEPTH:
+        return octets[4:]
     if type_ == "F":
-        return _table_of_checked(octets[4:])
+        return _table_of_checked(octets[4:], depth + 1)
     if type_ == "A":
-        return Array(_decode_items(octets[4:]))
+        return Array(_decode_items(octets[4:], depth + 1))
     if type_ == "V":
         return None
     if type_ == "x":
@@ -569,8 +609,8 @@ def _decode(
                 what = "a table" if code == 70 else "a long string"
                 _overrun(what, size, end - position, offset + position)
             if code == 70:
-                _check_entries(data, position, position + size, True, 0, offset)
-                _put(made, slots, index, _table_of_checked(p[position : position + size]))
+                _check_entries(data, position, position + size, False, offset)
+                _put(made, slots, index, _table_of_checked(p[position : position + size], 0))
             else:
                 _put(made, slots, index, p[position : position + size])
         position += size

@@ -156,6 +156,8 @@ def _to_010(type_: str, value: Any) -> Item010:
     if type_ == "S":
         data = value.encode("utf-8", "surrogateescape")
         return Item010("str16", value) if len(data) <= MOST_TEXT else Item010("vbin32", data)
+    if isinstance(value, bytes):  # also a table or array below the last level that is decoded
+        return Item010("vbin32", value)
     if type_ == "F":
         return Item010("map", map_of(value))
     if type_ == "A":

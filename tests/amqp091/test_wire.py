@@ -177,18 +177,65 @@ def nested(depth: int, letter: str) -> bytes:
     return entries if letter == "F" else b"\x01k" + entries
 
 
+def levels_of(value: Any) -> tuple[int, Any]:
+    """How many tables and arrays are around a value, and the value."""
+    levels = 0
+    while isinstance(value, Table | Array) and len(value):
+        value = value["k"] if isinstance(value, Table) else value[0]
+        levels += 1
+    return levels, value
+
+
 @pytest.mark.parametrize("letter", "FA")
-def test_tables_nest_to_a_limit_and_no_deeper(letter: str) -> None:
-    deepest = Table.from_octets(nested(MAX_TABLE_DEPTH, letter))
-    assert "k" in deepest
-    assert repr(deepest).count("(") > MAX_TABLE_DEPTH
-    with pytest.raises(SyntaxViolation, match="nested more than 128 deep"):
-        Table.from_octets(nested(MAX_TABLE_DEPTH + 1, letter))
+def test_tables_are_decoded_to_a_limit_and_octets_below_it(letter: str) -> None:
+    deepest = nested(MAX_TABLE_DEPTH, letter)
+    levels, innermost = levels_of(Table.from_octets(deepest))
+    assert (levels, len(innermost)) == (MAX_TABLE_DEPTH, 0)
+    assert isinstance(innermost, Table | Array)
+    too_deep = nested(MAX_TABLE_DEPTH + 5, letter)
+    levels, innermost = levels_of(Table.from_octets(too_deep))
+    assert levels == MAX_TABLE_DEPTH + 1
+    assert innermost == nested(4, letter)[2 if letter == "A" else 0 :]
+    assert Table(Table.from_octets(too_deep).fields).octets == too_deep
 
 
-def test_a_bomb_of_nested_tables_is_refused_at_once() -> None:
+@pytest.mark.parametrize("letter", "FA")
+def test_a_bomb_of_nested_tables_is_taken_at_once(letter: str) -> None:
+    """However deep, nothing recurses: 100,000 levels would overflow the stack of a thread."""
+    table = Table.from_octets(nested(100_000, letter))
+    assert repr(table)
+    assert Table(table.fields) == table
+
+
+def test_faults_below_many_levels_name_their_place() -> None:
+    entries = nested(1000, "F")
+    with pytest.raises(FrameError) as caught:
+        Table.from_octets(entries[:-4] + b"\0\0\0\1")
+    assert caught.value.offset == len(entries)
+
+
+NOT_ERLANG = {
+    "int16 of the specification": "0161550001",
+    "float NaN": "0161667fc00000",
+    "float -Inf": "016166ff800000",
+    "double NaN": "0161647ff8000000000000",
+    "double Inf": "0161647ff0000000000000",
+    "within an array": "01614100000005667f800000",
+}
+
+
+@pytest.mark.parametrize("wire", NOT_ERLANG.values(), ids=NOT_ERLANG)
+def test_what_erlang_does_not_have_is_refused_on_request(wire: str) -> None:
+    octets = from_hex(wire)
+    check_table(octets, 0, len(octets))
     with pytest.raises(SyntaxViolation):
-        Table.from_octets(nested(20_000, "A"))
+        check_table(octets, 0, len(octets), is_erlang=True)
+
+
+@pytest.mark.parametrize("wire", ["0161667f7fffff", "0161647fefffffffffffff", "0161730001", "016166ff7fffff"])
+def test_what_erlang_has_is_taken(wire: str) -> None:
+    octets = from_hex(wire)
+    check_table(octets, 0, len(octets), is_erlang=True)
 
 
 def test_only_the_part_that_is_named_is_checked() -> None:

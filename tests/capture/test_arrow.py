@@ -20,7 +20,10 @@ from amqproxy.amqp010.controls import ConnectionStartOk
 from amqproxy.amqp010.frame import Frame as AMQP010Frame
 from amqproxy.amqp010.properties import Header, MessageProperties
 from amqproxy.amqp010.wire import Array, Entry, Map
-from amqproxy.amqp091.frame import BODY, Frame, encode_frame
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.methods import QueueDeclare
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.amqp091.wire import Table
 from amqproxy.capture import frame_columns
 from amqproxy.capture.amqp010_row import row_of
 from amqproxy.capture.arrow import record_batches, schema
@@ -231,6 +234,17 @@ def test_a_batch_ends_where_its_texts_are_long(monkeypatch: pytest.MonkeyPatch) 
     sizes = [batch.num_rows for batch in record_batches(passed, body=1 << 20)]
     assert sum(sizes) == 80
     assert max(sizes) <= 33
+
+
+@pytest.mark.parametrize("letter", [b"F", b"A"], ids=["tables", "arrays"])
+def test_tables_however_deep_they_nest(letter: bytes) -> None:
+    entries = b""
+    for _ in range(2000):
+        entries = (b"\x01k" if letter == b"F" else b"") + letter + len(entries).to_bytes(4) + entries
+    table = Table.from_octets(entries if letter == b"F" else b"\x01k" + entries)
+    header = encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=table)).encode())
+    data = encode_method(1, QueueDeclare(arguments=table)) + header
+    check([DecodedFrames(*WHERE, FrameChunk(data, 0))])
 
 
 def test_nothing_gives_no_batch() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
-from amqproxy.amqp091.methods import BasicAck, ConnectionSecureOk, ConnectionStartOk
+from amqproxy.amqp091.methods import BasicAck, ConnectionSecureOk, ConnectionStartOk, QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.capture.decode import read_decoded
@@ -73,3 +73,18 @@ def test_what_is_no_frame() -> None:
     skipped = SkippedBytes(*WHERE, "0-9-1", "bytes are missing from the capture", 9, 100)
     frames = DecodedFrames(*WHERE, FrameChunk(encode_method(1, BasicAck(1)), 0))
     assert written([skipped, frames], 0) == by_records([skipped, frames], 0)
+
+
+@pytest.mark.parametrize("depth", [127, 128, 129, 130, 20_000])
+@pytest.mark.parametrize("letter", [b"F", b"A"], ids=["tables", "arrays"])
+def test_tables_however_deep_they_nest(letter: bytes, depth: int) -> None:
+    entries = b""
+    for _ in range(depth):
+        entries = (b"\x01k" if letter == b"F" else b"") + letter + len(entries).to_bytes(4) + entries
+    table = Table.from_octets(entries if letter == b"F" else b"\x01k" + entries)
+    header = encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=table)).encode())
+    data = encode_method(1, QueueDeclare(arguments=table)) + header
+    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    lines = written(passed, 0)
+    assert lines == by_records(passed, 0)
+    assert b"error" not in lines

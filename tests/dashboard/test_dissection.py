@@ -12,7 +12,7 @@ from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, Frame, encode_
 from amqproxy.amqp091.methods import BY_INDEX, BY_NAME, BasicPublish, ConnectionStartOk, Method
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.wire import MAX_TABLE_DEPTH, Table
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import compiled
@@ -144,3 +144,20 @@ def test_of_very_many_entries_the_rest_is_bytes() -> None:
     headers = by_name(fields)["headers"]
     assert len(headers.children) < MAX_ENTRIES + 5
     assert [each.name for each in headers.children][-1] == "more entries"
+
+
+@pytest.mark.parametrize("letter", [b"F", b"A"], ids=["tables", "arrays"])
+def test_what_nests_too_deep_has_its_octets_for_a_value(letter: bytes) -> None:
+    entries = b""
+    for _ in range(5000):
+        entries = (b"\x01k" if letter == b"F" else b"") + letter + len(entries).to_bytes(4) + entries
+    table = Table.from_octets(entries if letter == b"F" else b"\x01k" + entries)
+    frame = Frame(encode_method(1, BY_NAME["queue.declare"](arguments=table)))
+    _, fields = dissected(frame)
+    innermost = by_name(fields)["arguments"]
+    depth = 0
+    while innermost.children:
+        innermost = innermost.children[-1]
+        depth += 1
+    assert depth == MAX_TABLE_DEPTH + 1
+    assert innermost.value

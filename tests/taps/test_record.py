@@ -176,6 +176,16 @@ def test_the_deepest_table(letter: str) -> None:
     )
 
 
+@pytest.mark.parametrize("letter", "FA")
+def test_a_table_below_the_last_level_is_recorded_as_its_octets(letter: str) -> None:
+    entries = b""
+    for _ in range(20_000):
+        entries = b"\x01k" * (letter == "F") + letter.encode() + len(entries).to_bytes(4, "big") + entries
+    table = Table.from_octets(entries if letter == "F" else b"\x01k" + entries)
+    record = record_frame(Frame(encode_method(1, QueueDeclare(arguments=table))), sender="client", **WHERE)
+    assert b"\\u0001k" in record.to_json() or b"base64" in record.to_json()
+
+
 def test_a_large_table_takes_time_in_proportion() -> None:
     """20,000 entries: an hour, where each is looked for from the first on."""
     table = Table([Field(f"{number:x}", "V", None) for number in range(20_000)])
