@@ -106,7 +106,7 @@ class Channel:
         if frame.kind != METHOD:
             return self.takes_frames
         name = BY_INDEX[frame.index].name
-        if name == "channel.open" and (self.takes_frames or self._has_closed(sender)):
+        if name == "channel.open":  # RabbitMQ: also where the channel is closed and its close-ok has not come
             raise ChannelError("second 'channel.open' seen", kind=ErrorKind.OPENED_TWICE)
         assert self.state is not None
         moves = CHANNEL_CLOSING[self.state]
@@ -124,10 +124,6 @@ class Channel:
         if name in REPLIES and not getattr(method, "no_wait", False):
             self._await_reply(sender, method)
         return True
-
-    def _has_closed(self, peer: Peer) -> bool:
-        closer = ChannelState.CLOSED_BY_CLIENT if peer is CLIENT else ChannelState.CLOSED_BY_SERVER
-        return self.state in (closer, ChannelState.CLOSED_BY_BOTH)
 
     def _await_reply(self, sender: Peer, request: Method) -> None:
         awaited = self.awaited[sender].setdefault(request.name, deque())

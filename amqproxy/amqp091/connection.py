@@ -9,8 +9,9 @@ Tags of deliveries and confirms are not checked: no holder has each frame handed
 from __future__ import annotations
 
 from amqproxy.amqp091.channel import Channel
-from amqproxy.amqp091.errors import ChannelError, CommandInvalid, NotAllowed, ProtocolError, UnexpectedFrame
-from amqproxy.amqp091.frame import FRAME_MIN_SIZE, HEARTBEAT, METHOD, Frame, encode_method
+from amqproxy.amqp091.errors import ChannelError, CommandInvalid, FrameError, NotAllowed, ProtocolError, UnexpectedFrame
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE, HEARTBEAT, METHOD, OVERHEAD, Frame, encode_method
+from amqproxy.amqp091.frame import HEADER as CONTENT_HEADER
 from amqproxy.amqp091.frame_reader import MAX_HEADER, ContentState, FrameReader
 from amqproxy.amqp091.methods import (
     BY_INDEX,
@@ -33,6 +34,9 @@ from amqproxy.amqp091.transitions import (
     ConnectionState,
     Peer,
 )
+
+MIN_CONTENT_HEADER = 12
+"""Bytes of a content header without property flags. Section 4.2.6.1."""
 
 SILENCE = 2
 """After how many heartbeat intervals without a byte a peer counts as gone. Section 4.2.7."""
@@ -151,7 +155,7 @@ class Connection:
             return True
         if self.state in CONNECTION_CLOSING:
             return False
-        if self.state in HAS_CHANNELS:
+        if self.state in HAS_CHANNELS or self.state is ConnectionState.AGREED:
             raise ChannelError(f"{method.name} from the {sender} on channel 0 in state {self.state}")
         raise CommandInvalid(f"{method.name} from the {sender} in state {self.state}")
 
@@ -180,6 +184,8 @@ class Connection:
         return is_live
 
     def _open(self, sender: Peer, number: int, frame: Frame) -> None:
+        if frame.kind == CONTENT_HEADER and frame.length() < OVERHEAD + MIN_CONTENT_HEADER:
+            raise FrameError(f"a content header of less than {MIN_CONTENT_HEADER} bytes")
         if frame.kind != METHOD:
             raise UnexpectedFrame(f"content on channel {number}, which is not open")
         name = frame.method.name

@@ -42,7 +42,7 @@ class ErrorKind(Enum):
     """What is wrong, where the reply code alone does not decide RabbitMQ's text (`rabbitmq_errors`)."""
 
     OPENED_TWICE = auto()
-    """A channel.open for a channel that is open, or that its opener has not seen closed."""
+    """A channel.open for a channel that is open, or whose close has not been answered with channel.close-ok."""
     NO_BODY_FRAME = auto()
     """Another frame came where a body frame was expected."""
     BODY_TOO_LONG = auto()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 
+from amqproxy.amqp091.connection import MIN_CONTENT_HEADER
 from amqproxy.amqp091.errors import ChannelError, CommandInvalid, ErrorKind, FrameError, ProtocolError, UnexpectedFrame
 from amqproxy.amqp091.frame import FRAME_END, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame
 from amqproxy.amqp091.transitions import HAS_CHANNELS, ConnectionState
@@ -18,7 +19,8 @@ def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> Prot
     """Give an error of `Connection` RabbitMQ's text for that frame; changed in place."""
     if isinstance(error, ChannelError):
         if frame.channel == 0:
-            error.text = "unexpected method in connection state running"
+            name = "running" if state is ConnectionState.OPEN else "opening"
+            error.text = f"unexpected method in connection state {name}"
         elif error.kind is not ErrorKind.OPENED_TWICE:
             error.text = "expected 'channel.open'"
     elif isinstance(error, CommandInvalid) and frame.kind == METHOD:
@@ -29,10 +31,14 @@ def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> Prot
             error.class_id = error.method_id = 0
         else:
             error.text = _out_of_order(error, frame.kind, frame.payload)
+    elif isinstance(error, FrameError) and frame.kind == HEADER and len(frame.payload) < MIN_CONTENT_HEADER:
+        error.text = f"type {frame.kind}, all octets = {shown(frame.payload)}: unknown_frame"
+        error.class_id = error.method_id = 0
     elif isinstance(error, FrameError) and frame.kind == METHOD:
         if error.kind is ErrorKind.NOT_UTF_8:
             error.text = "Malformed UTF-8 in shortstr"
-            error.class_id = error.method_id = 0
+            if frame.channel:  # RabbitMQ decodes methods of channel 0 elsewhere, where it knows which one it is
+                error.class_id = error.method_id = 0
         else:
             error.text = f"cannot decode {numbers(frame.payload[4:])}"
     return error

@@ -71,6 +71,12 @@ def scene(request: pytest.FixtureRequest, broker: Target) -> Iterator[Scene]:
 
 
 @pytest.fixture
+def is_rabbitmq(broker: Target) -> bool:
+    """Whether the broker is RabbitMQ, for the few answers in which ours differs on purpose."""
+    return isinstance(broker, RabbitMQTarget)
+
+
+@pytest.fixture
 def ch(scene: Scene) -> Channel:
     """The scene's first channel."""
     return scene.ch

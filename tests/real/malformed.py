@@ -383,9 +383,6 @@ BETTER = {
     # RabbitMQ waits for the rest of a body that is already too long.
     "content: body larger than announced": "501",
     "content: body larger than announced, then a method": "501",
-    # A limit of ours.
-    "arguments: table nested 200 deep": "502",
-    "arguments: table nested 5000 deep": "502",
 }
 """Where the proxy answers otherwise than RabbitMQ, and means to."""
 

@@ -24,6 +24,7 @@ from amqproxy.amqp091.methods import (
     BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
+    BasicCredit,
     BasicGet,
     BasicGetEmpty,
     BasicQos,
@@ -469,6 +470,12 @@ class BrokerChannel:
         elif self.is_open:
             self.connection.send_method(self.number, TxCommitOk())
 
+    def _basic_credit(self, method: BasicCredit, now: float) -> None:
+        """Refuse credit, which RabbitMQ's AMQP 1.0 plugin alone asks for; 406, as there, for a tag not in use."""
+        if method.consumer_tag not in self.deliveries.consumers:
+            raise PreconditionFailed(f"unknown consumer tag '{method.consumer_tag}'")
+        raise NotImplementedByServer("basic.credit")
+
     def _tx_rollback(self, method: TxRollback, now: float) -> None:
         self._check_transactional()
         self.connection.do(self._rolling_back(method, now), now)
@@ -505,6 +512,7 @@ _HANDLERS: dict[type[Method], Callable[[BrokerChannel, Any, float], None]] = {
     BasicCancel: BrokerChannel._basic_cancel,
     BasicCancelOk: BrokerChannel._basic_cancel_ok,
     BasicConsume: BrokerChannel._basic_consume,
+    BasicCredit: BrokerChannel._basic_credit,
     BasicGet: BrokerChannel._basic_get,
     BasicQos: BrokerChannel._basic_qos,
     BasicRecover: BrokerChannel._basic_recover,

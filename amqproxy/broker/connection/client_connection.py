@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, NotAllowed, ProtocolError, Scope
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, METHOD, Frame, encode_method
-from amqproxy.amqp091.frame_reader import EVERY_METHOD
+from amqproxy.amqp091.frame_reader import EVERY_METHOD, MAX_FRAME
 from amqproxy.amqp091.methods import (
     METHODS,
     BasicAck,
@@ -47,8 +47,10 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.limits import limit
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.connection import argument_checks
 from amqproxy.broker.connection.channel import BrokerChannel
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
+from amqproxy.broker.connection.closing_reader import ClosingReader
 from amqproxy.broker.connection.handshake import VERSIONS, Handshake
 from amqproxy.broker.connection.output import OutputBuffer
 from amqproxy.broker.work import Job, Steps
@@ -133,9 +135,10 @@ class ClientConnection:
         self._is_lost = False
         self._closing_line: tuple[str, dict[str, Any]] | None = None
         self._wake = wake
-        self._is_draining = False
         self._has_failed = False
         self._fault: ProtocolError | None = None
+        self._closing_reader: ClosingReader | None = None
+        self._behind_fault: list[Frame] = []
         self._unread: list[Frame] = []
         self._place = 0
         self._is_busy = self._is_listed = False
@@ -183,19 +186,48 @@ class ClientConnection:
         self.protocol.note_received(CLIENT, now)
         if self.protocol.state is ConnectionState.NEW:
             data = self._greet(data)
-        if not data or self._is_draining:
+        if not data:
             return
-        reader = self._reader
-        frames = reader.feed(data)
-        if reader.error is not None:
-            self._is_draining = True
-            self._fault = reworded_reading(reader.error, reader.refused, reader.frame_max)
+        frames = self._read(data, now)
         if self._unread or self._is_busy:
             self._unread += frames
         else:
             self._take(frames, now)
             if self.is_behind and not self.is_awaiting:
                 self._go_on_later()
+
+    def _read(self, data: bytes, now: float) -> list[Frame]:
+        """Return the frames to take next. What is behind a refused one waits until that has been answered."""
+        closing_reader = self._closing_reader
+        reader = self._reader
+        if closing_reader is None:
+            frames = reader.feed(data)
+            if reader.error is None:
+                return frames
+            self._fault = reworded_reading(reader.error, reader.refused, reader.frame_max)
+            self._closing_reader = closing_reader = ClosingReader(reader.frame_max or MAX_FRAME)
+            self._behind_fault = closing_reader.feed(reader.refused)
+            return frames
+        frames = closing_reader.feed(data)
+        if self._fault is not None:
+            self._behind_fault += frames
+            return []
+        self._cut_if_lost(now)
+        return frames
+
+    def _answer_fault(self, fault: ProtocolError, now: float) -> None:
+        """Close for a refused frame; then take what is behind it."""
+        behind, self._behind_fault = self._behind_fault, []
+        self._fault = None
+        self._close(fault, now)
+        self._cut_if_lost(now)
+        self._unread, self._place = [] if self.is_over else behind, 0
+
+    def _cut_if_lost(self, now: float) -> None:
+        """Cut a client that is being closed soon, where its frames can no longer be told apart, as RabbitMQ does."""
+        reader = self._closing_reader
+        if reader is not None and reader.is_lost and self.protocol.state in CONNECTION_CLOSING and not self.is_over:
+            self._end_within(PENALTY, now)
 
     def _take(self, frames: list[Frame], now: float) -> None:
         """Do what the frames ask for, in their order, as far as this turn goes: the others are `_unread` then.
@@ -249,7 +281,7 @@ class ClientConnection:
             for publisher in confirming:
                 publisher.confirm()
         if self._fault is not None and not self._unread and not self._is_busy:
-            self._close(self._fault, now)
+            self._answer_fault(self._fault, now)
 
     # --- what a turn leaves to later ones
 
@@ -447,6 +479,8 @@ class ClientConnection:
         if frame.index == CHANNEL_OPEN and self._is_full(frame.channel, now):
             return
         try:
+            if frame.kind == METHOD and self.protocol.state not in CONNECTION_CLOSING:
+                argument_checks.check(frame)
             if not self.protocol.receive(CLIENT, frame):
                 return
         except ProtocolError as error:
@@ -518,6 +552,9 @@ class ClientConnection:
 
     def _close_for_client(self, method: ConnectionClose, now: float) -> None:
         """Close as the client wants it, and let it close the socket; a stranger is not answered."""
+        if self.protocol.state is ConnectionState.CLOSED_BY_BOTH:
+            self.send_method(0, ConnectionCloseOk())  # its close-ok to our close is still to come
+            return
         if not self._is_agreed:
             self._refuse_stranger("connection.close before connection.tune-ok")
             return
@@ -597,6 +634,11 @@ class ClientConnection:
             self.write(HEARTBEAT_FRAME)
             protocol.note_received(SERVER, now)
         self._set_timer(now)
+
+    def _end_within(self, time: float, now: float) -> None:
+        """Cut the client after `time` seconds, unless it is to be cut earlier."""
+        if self._ends_at is None or self._ends_at > now + time:
+            self._end_by(now + time)
 
     def _end_by(self, when: float) -> None:
         self._ends_at = when
@@ -686,12 +728,14 @@ class ClientConnection:
         if self.protocol.state not in CONNECTION_CLOSING:
             ends_at = now + closing_time(self.protocol.heartbeat)
             self._send_close(error.code, error.reply_text, error.class_id, error.method_id, ends_at)
+            self._cut_if_lost(now)
 
     def _send_close(self, code: int, text: str, class_id: int, method_id: int, ends_at: float) -> None:
         self.send_method(0, ConnectionClose(code, text, class_id, method_id))
         self.is_blocked = False
-        self._unread, self._place = [], 0
         self._end_by(ends_at)
+        if self._unread:  # which may hold the client's own close
+            self._go_on_later()
 
     def _closed_by_client(self, now: float) -> Job:
         yield from self._losing_channels(now)

@@ -12,6 +12,7 @@ from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.broker.arguments import TYPE_NAMES, field
+from amqproxy.broker.connection import argument_checks
 
 if TYPE_CHECKING:
     from amqproxy.broker.access.users import User
@@ -26,6 +27,8 @@ def properties_of(header: Frame) -> Properties:
     """The properties of a content header; 541, as in RabbitMQ, when they are malformed."""
     try:
         properties: Properties = header.header.properties
+        if properties.headers is not None:
+            argument_checks.check_arguments(properties.headers)
     except ProtocolError as error:
         raise InternalError("", offset=error.offset) from None
     return properties
