@@ -406,6 +406,12 @@ class BrokerConfig(Strict, frozen=True):
         "AMQPLAIN",
     )
     """What clients may log in with. EXTERNAL, where it is listed, is offered to those that show a certificate."""
+    plugins: tuple[Literal["rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange"], ...] = (
+        "rabbitmq_consistent_hash_exchange",
+        "rabbitmq_delayed_message_exchange",
+    )
+    """The plugins of RabbitMQ whose exchange types clients may declare: x-consistent-hash and x-delayed-message. With
+    none, both are refused as by a RabbitMQ where no plugin is enabled."""
     log_exchange: bool = False
     """Publish the log to amq.rabbitmq.log too, each line under its level: RabbitMQ's log.exchange."""
     limits: BrokerLimits = BrokerLimits()

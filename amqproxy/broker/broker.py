@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -17,6 +17,7 @@ from amqproxy.broker.arguments import check_short
 from amqproxy.broker.clients import ClientChannel, ClientUnacked, ConnectedClient, NamedSession
 from amqproxy.broker.consumer_timeout import ConsumerTimeout
 from amqproxy.broker.events import EventDispatcher
+from amqproxy.broker.exchanges.exchange_types import PLUGINS, types_with
 from amqproxy.broker.exchanges.topic import TopicExchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paging import Paging
@@ -53,9 +54,9 @@ class Broker:
     `quotas` are what a user may have in each virtual host, where that outlives connections. `memory_limit`
     and `disk_free_limit` (bytes) are compared with the arguments of `measure`. `events` reports all that happens;
     `vhosts`, `users` and `connections` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
-    `mechanisms` are those of SASL that are offered. `refused` has the connections that could not log in, as long as
-    they are kept. `sessions` has those of AMQP 0-10, by virtual host, user and name. `sooner` is called with a time
-    when `next_deadline` may have become that.
+    `mechanisms` are those of SASL that are offered; `plugins` are RabbitMQ's plugins whose exchange types there are.
+    `refused` has the connections that could not log in, as long as they are kept. `sessions` has those of AMQP 0-10,
+    by virtual host, user and name. `sooner` is called with a time when `next_deadline` may have become that.
     """
 
     def __init__(
@@ -74,9 +75,11 @@ class Broker:
         quotas: UserQuotas = UserQuotas(),  # noqa: B008 - it is a value
         log_exchange: bool = False,
         mechanisms: Sequence[str] = sasl.USUAL,
+        plugins: Collection[str] = PLUGINS,
     ) -> None:
         self.node = node
         self.mechanisms = tuple(mechanisms)
+        self._exchange_types = types_with(plugins)
         self.channel_max = channel_max
         self.frame_max = frame_max
         self.heartbeat = heartbeat
@@ -134,7 +137,9 @@ class Broker:
             check_short("the virtual host's name", name)
             while name in self._deletions:  # what is deleted of the old one must not be the new one's
                 self.work.go_on(self._deletions[name])
-            vhost = self.vhosts[name] = VirtualHost(name, self.events, self._sooner, self.work, self.quotas)
+            vhost = self.vhosts[name] = VirtualHost(
+                name, self.events, self._sooner, self.work, self.quotas, self._exchange_types
+            )
             vhost.storage = self.storage
             self.events.report("vhost.created", name, vhost)
         return vhost

@@ -106,6 +106,7 @@ class VirtualHost:
     """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
 
     `sooner` is called when `next_deadline` may have become earlier. `work` is for what does not fit into a turn.
+    `exchange_types` are the types that exchanges can be declared with, by their names.
     `branches` are those of distributed transactions, by their names; `quotas` bound what a user may have.
     """
 
@@ -116,8 +117,10 @@ class VirtualHost:
         sooner: Callable[[float], None] = lambda when: None,
         work: WorkQueue | None = None,
         quotas: UserQuotas = UserQuotas(),  # noqa: B008 - it is a value
+        exchange_types: Mapping[str, type[Exchange]] = EXCHANGE_TYPES,
     ) -> None:
         self.name = name
+        self.exchange_types = exchange_types
         self.quotas = VhostQuotas(quotas)
         self._unbindings = 0
         self.work = WorkQueue() if work is None else work
@@ -249,8 +252,8 @@ class VirtualHost:
             return exchange
         self._check_name("exchange", name)
         check_short("the exchange's name", name)
-        EXCHANGE_TYPES[type_].check(f"exchange '{name}' in vhost '{self.name}'", arguments)
-        exchange = EXCHANGE_TYPES[type_](
+        self.exchange_types[type_].check(f"exchange '{name}' in vhost '{self.name}'", arguments)
+        exchange = self.exchange_types[type_](
             name, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
         )
         self.exchanges[name] = exchange
@@ -263,7 +266,7 @@ class VirtualHost:
 
     def check_exchange_type(self, type_: str) -> None:
         """503 for a type that there is not."""
-        if type_ not in EXCHANGE_TYPES:
+        if type_ not in self.exchange_types:
             raise CommandInvalid(f"{'unknown' if type_ else 'invalid'} exchange type '{type_}'")
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:

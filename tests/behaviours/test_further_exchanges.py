@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from amqproxy.amqp091.methods import BasicReturn, ExchangeDeclare, QueueBind, QueueUnbind
 from amqproxy.amqp091.wire import Table
-from tests.behaviours.client import Channel, until
+from amqproxy.broker import Broker, serve_in_thread
+from tests.behaviours.client import Channel, Client, until
+from tests.behaviours.rabbitmq_target import RabbitMQTarget
 from tests.behaviours.scene import Scene
 from tests.behaviours.target import Target
 
@@ -140,3 +143,26 @@ def test_delayed(scene: Scene, ch: Channel, q: str, type_: str) -> None:
 def test_delayed_needs_to_know_its_type(scene: Scene, ch: Channel) -> None:
     ch.send(ExchangeDeclare(exchange=scene.x, type="x-delayed-message"))
     assert ch.refusal().startswith("channel 406 exchange.declare PRECONDITION_FAILED - ")
+
+
+# -------------------------------------------------------------------------------------------------- without plugins
+
+
+@pytest.fixture
+def stock_port(broker: Target) -> Iterator[int]:
+    """Of a broker that has no plugin for exchanges."""
+    if isinstance(broker, RabbitMQTarget):
+        yield broker.port
+    else:
+        with serve_in_thread(Broker(plugins=())) as background:
+            yield background.port
+
+
+def test_a_stock_broker_has_no_delayed_messages(stock_port: int) -> None:
+    with closing(Client(stock_port).open()) as client:
+        channel = client.channel()
+        arguments = Table({"x-delayed-type": "direct"})
+        channel.send(ExchangeDeclare(exchange="x", type="x-delayed-message", arguments=arguments))
+        channel.expect_close(
+            "connection 503 exchange.declare COMMAND_INVALID - unknown exchange type 'x-delayed-message'"
+        )

@@ -24,7 +24,6 @@ from amqproxy.broker.amqp010.declare_arguments import exchange_arguments, queue_
 from amqproxy.broker.amqp010.message_commands import queue_name
 from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
-from amqproxy.broker.exchanges.exchange_types import EXCHANGE_TYPES
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
@@ -75,8 +74,9 @@ def _declare_exchange(session: CommandSession, command: ExchangeDeclare, positio
         if command.type and command.type != exchange.type:
             raise NotAllowed(f"the exchange '{name}' is of the type {exchange.type}, not {command.type}")
         return False
-    if command.type not in EXCHANGE_TYPES:
-        raise NotFound(f"there is no exchange type '{command.type or ''}'")
+    type_ = command.type or ""
+    if type_ not in vhost.exchange_types:
+        raise NotFound(f"there is no exchange type '{type_}'")
     if exchange is not None:
         if command.type != exchange.type:
             raise NotAllowed(f"the exchange '{name}' is of the type {exchange.type}, not {command.type}")
@@ -89,7 +89,7 @@ def _declare_exchange(session: CommandSession, command: ExchangeDeclare, positio
     _alternate(session, "exchange", name, alternate)
     made = vhost.declare_exchange(
         name,
-        command.type,
+        type_,
         durable=command.durable,
         auto_delete=command.auto_delete,
         internal=False,

@@ -1,5 +1,7 @@
 """The types of exchange; `EXCHANGE_TYPES` is how exchange.declare finds them."""
 
+from collections.abc import Collection
+
 from amqproxy.broker.exchanges.consistent_hash import ConsistentHashExchange
 from amqproxy.broker.exchanges.delayed import DelayedMessageExchange
 from amqproxy.broker.exchanges.direct import DirectExchange
@@ -20,3 +22,15 @@ EXCHANGE_TYPES: dict[str, type[Exchange]] = {
     )
 }
 DelayedMessageExchange.types = EXCHANGE_TYPES
+
+PLUGINS = {
+    "rabbitmq_consistent_hash_exchange": ConsistentHashExchange.type,
+    "rabbitmq_delayed_message_exchange": DelayedMessageExchange.type,
+}
+"""The exchange types that RabbitMQ has in plugins, none of which it enables by itself."""
+
+
+def types_with(plugins: Collection[str]) -> dict[str, type[Exchange]]:
+    """RabbitMQ's own exchange types, and those of these plugins."""
+    left_out = {type_ for plugin, type_ in PLUGINS.items() if plugin not in plugins}
+    return {name: cls for name, cls in EXCHANGE_TYPES.items() if name not in left_out}

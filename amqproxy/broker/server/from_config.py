@@ -47,6 +47,7 @@ async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncI
         ),
         log_exchange=settings.log_exchange,
         mechanisms=settings.auth_mechanisms,
+        plugins=settings.plugins,
     )
     data = None if settings.data is None else Path(settings.data)
     async with AsyncExitStack() as stack:

@@ -39,6 +39,9 @@ async def persisted(broker: Broker, directory: Path) -> AsyncIterator[Definition
     writer = StoreWriter(broker)
     journal = writer.journal
     store = await writer.open(directory)
+    if store.has_lost_database:
+        remedy = f"if nobody removed {store.path.name} on purpose, stop the broker and put a copy from a backup there"
+        logger().warning("the database is gone, and the broker starts empty", directory=str(directory), remedy=remedy)
     broker.events.on_failure = report
     page_files = broker.paging.page_store = PageFiles(directory)
     broker.paging.relieved = give_back

@@ -9,6 +9,9 @@ from pathlib import Path
 
 LOCK_NAME = "lock"
 
+_MARK = "user.amqproxy.store"
+"""An extended attribute of the directory, which outlasts all files in it; not every file system has them."""
+
 ROOM_AND_RIGHTS = "see whether the disk has room, and who may write there, or name another directory"
 
 
@@ -43,3 +46,17 @@ def sync(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def mark(directory: Path) -> None:
+    """Leave a sign on the directory that a database was made in it, where the file system can."""
+    with suppress(OSError, AttributeError):  # the attribute is missing outside Linux
+        os.setxattr(directory, _MARK, b"")
+
+
+def had_store(directory: Path) -> bool:
+    """Whether a database was in the directory before: goes by its mark, and by the lock that its broker left."""
+    with suppress(OSError, AttributeError):
+        if _MARK in os.listxattr(directory):
+            return True
+    return (directory / LOCK_NAME).exists()

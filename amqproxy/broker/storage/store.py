@@ -38,7 +38,7 @@ from amqproxy.broker.storage.batch_writer import (
     json_array,
     runs,
 )
-from amqproxy.broker.storage.data_directory import ROOM_AND_RIGHTS, StoreError, lock, sync
+from amqproxy.broker.storage.data_directory import ROOM_AND_RIGHTS, StoreError, had_store, lock, mark, sync
 from amqproxy.broker.storage.message_log import NEVER
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, unpack
 from amqproxy.broker.storage.schema import SCHEMA
@@ -89,7 +89,7 @@ class Store:
     `committed` is called, in the store's own thread, with each batch that the disk has, in their order; `failed` with
     the reason whenever an attempt to write has failed. `damaged` is called with the id of each message that is found
     to be unreadable, and why. `max_bytes` is how large the database may grow. Reading is for the caller's thread, one
-    at a time.
+    at a time. It `has_lost_database` where it had to make a database though there was one in the directory before.
     """
 
     def __init__(
@@ -109,10 +109,11 @@ class Store:
         self._damaged = damaged
         self._retry_after = retry_after
         with ExitStack() as stack:
+            was_used = had_store(directory)
             self._lock = lock(directory)
             stack.callback(os.close, self._lock)
             self._writer = stack.enter_context(closing(self._connect()))
-            self._check_format()
+            self.has_lost_database = self._check_format() and was_used
             self._reader = stack.enter_context(closing(self._connect()))
             stack.pop_all()  # `close` does it
         self._batches: queue.SimpleQueue[JournalBatch | None] = queue.SimpleQueue()
@@ -147,7 +148,8 @@ class Store:
         connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("pragma journal_size_limit = 67108864")
 
-    def _check_format(self) -> None:
+    def _check_format(self) -> bool:
+        """Make the database ready; True where there was none in the file."""
         try:
             (found,) = self._writer.execute("pragma user_version").fetchone()
             (application,) = self._writer.execute("pragma application_id").fetchone()
@@ -165,9 +167,11 @@ class Store:
                     f"begin; {SCHEMA} pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}; commit;"
                 )
                 sync(self.path.parent)
+                mark(self.path.parent)
             elif found < FORMAT:  # 3 has a kind of definition more
                 change = "alter table delivery_count add column turn integer not null default 0; " if found == 1 else ""
                 self._writer.executescript(f"begin; {change}pragma user_version = {FORMAT}; commit;")
+            return not tables
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
 

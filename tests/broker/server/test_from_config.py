@@ -1,6 +1,7 @@
 """The broker that a config describes."""
 
 import json
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pika
 import pytest
 import trio
 
+from amqproxy.amqp091.errors import CommandInvalid
+from amqproxy.amqp091.wire import Table
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.server import BrokerServer
@@ -118,3 +121,15 @@ async def test_without_data_no_disk_is_looked_at() -> None:
     async with configured(BrokerConfig(limits=BrokerLimits(disk_free=10**18))) as server:
         await trio.testing.wait_all_tasks_blocked()
         assert not server.broker.alarms
+
+
+@pytest.mark.parametrize("type_", ["x-delayed-message", "x-consistent-hash"])
+async def test_exchange_types_of_plugins_that_are_not_listed_are_unknown(type_: str) -> None:
+    for plugins in ((), BrokerConfig().plugins):
+        async with configured(BrokerConfig(plugins=plugins)) as server:
+            vhost = server.broker.add_vhost("v")
+            arguments = Table({"x-delayed-type": "direct"})
+            with nullcontext() if plugins else pytest.raises(CommandInvalid, match=f"unknown exchange type '{type_}'"):
+                vhost.declare_exchange(
+                    "x", type_, durable=False, auto_delete=False, internal=False, arguments=arguments
+                )

@@ -71,6 +71,21 @@ def get_all(port: int) -> list[tuple[bytes, bool]]:
         return got
 
 
+async def test_a_database_that_has_vanished_is_warned_of(tmp_path: Path) -> None:
+    for is_gone in (False, True, False):
+        if is_gone:
+            (tmp_path / NAME).unlink()
+        with capture_logs() as lines:
+            async with persisted(Broker(), tmp_path):
+                pass
+        found = [line for line in lines if line["event"].startswith("the database is gone")]
+        assert len(found) == is_gone
+        for line in found:
+            assert line["log_level"] == "warning"
+            assert line["directory"] == str(tmp_path)
+            assert "backup" in line["remedy"]
+
+
 @pytest.mark.parametrize("type_", ["classic", "quorum"])
 async def test_what_was_kept_is_found_again(tmp_path: Path, type_: str) -> None:
     arguments = {} if type_ == "classic" else {"x-queue-type": type_}

@@ -677,3 +677,40 @@ def check(kept: Kept, message_logs: dict[LogOwner, Reference], durables: dict[st
     assert {number for (number,) in kept.select("select number from body")} == {
         number for message_log in kept.journal.message_logs.values() for number in message_log.shared.values()
     }
+
+
+def test_a_database_that_has_vanished_is_noticed_once(tmp_path: Path) -> None:
+    lost = []
+    for does_vanish in (False, False, True, False):
+        if does_vanish:
+            (tmp_path / NAME).unlink()
+        store = Store(tmp_path)
+        lost.append(store.has_lost_database)
+        store.close()
+    assert lost == [False, False, True, False]
+
+
+def test_an_emptied_directory_is_noticed_by_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attributes: set[str] = set()
+    monkeypatch.setattr(os, "setxattr", lambda path, name, value: attributes.add(name), raising=False)
+    monkeypatch.setattr(os, "listxattr", lambda path: list(attributes), raising=False)
+    Store(tmp_path).close()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    store = Store(tmp_path)
+    store.close()
+    assert store.has_lost_database
+
+
+@pytest.mark.parametrize("missing", [OSError(errno.ENOTSUP, "not supported"), AttributeError("listxattr")])
+def test_where_directories_have_no_marks_an_empty_one_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: Exception
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise missing
+
+    monkeypatch.setattr(os, "setxattr", fail, raising=False)
+    monkeypatch.setattr(os, "listxattr", fail, raising=False)
+    store = Store(tmp_path)
+    store.close()
+    assert not store.has_lost_database
