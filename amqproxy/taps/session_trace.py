@@ -12,10 +12,12 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
 from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.channel_trace import ChannelTrace
 from amqproxy.taps.trace.connection_trace import Trace
 from amqproxy.taps.trace.event_queue import Listener
 from amqproxy.taps.trace.events import MessagePublished, TraceEvent
+from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 
 Frames: TypeAlias = Sequence[Frame] | Sequence[AMQP010Frame]
 """Frames of one protocol."""
@@ -64,6 +66,16 @@ class SessionTrace:
     def channels(self) -> Mapping[int, ChannelTrace | AttachmentTrace]:
         """The channels, or sessions, that the client has open, by their numbers."""
         return self._trace.channels
+
+    @property
+    def facts(self) -> HandshakeFacts:
+        """What the handshake has shown."""
+        return self._trace.facts
+
+    @property
+    def activity(self) -> Activity:
+        """When each peer has sent anything."""
+        return self._trace.activity
 
     @property
     def memory_used(self) -> int:

@@ -63,6 +63,7 @@ from amqproxy.taps.trace.events import (
     Settlement,
     TraceEvent,
 )
+from amqproxy.taps.trace.open_tags import Span
 
 CREDIT = (MessageFlow, MessageSetFlowMode, MessageStop)
 """Commands about credit, which is given all the time: nothing waits for their completion."""
@@ -147,9 +148,18 @@ class AttachmentTrace:
         """How many deliveries are open."""
         return self._deliveries.unacked
 
+    @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest deliveries that are open."""
+        return self._deliveries.oldest_unacked
+
     def is_unacked(self, tag: int) -> bool:
         """Is the delivery with this command id open?"""
         return self._deliveries.is_unacked(tag)
+
+    def queue_of(self, consumer_tag: str) -> str | None:
+        """The queue of the subscription with that destination, if it is known."""
+        return self._deliveries.queue_of(consumer_tag)
 
     def has_sent(self, sender: Peer, command_ids: SequenceSet | None) -> bool:
         """Were all of these commands of `sender` seen, as far as is known?"""

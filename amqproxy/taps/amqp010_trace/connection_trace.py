@@ -35,9 +35,11 @@ from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
 from amqproxy.taps.amqp010_trace.branches import Branches
 from amqproxy.taps.amqp010_trace.handshake import AMQP010Handshake
 from amqproxy.taps.amqp010_trace.held_frames import HeldFrames
+from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
 from amqproxy.taps.trace.event_queue import EventQueue, Listener
 from amqproxy.taps.trace.events import ConnectionClosed, HistoryLost, TraceEvent
+from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 from amqproxy.taps.trace.open_tags import MAX_SPANS
 
 HEARTBEAT = BY_NAME["connection.heartbeat"].index
@@ -113,6 +115,7 @@ class AMQP010Trace:
         "_latest_ts_ns",
         "_on_frame",
         "_queue",
+        "activity",
         "channels",
     )
 
@@ -137,6 +140,7 @@ class AMQP010Trace:
         self._queue = EventQueue()
         self._events = self._queue.events
         self._handshake = AMQP010Handshake()
+        self.activity = Activity()
         self._is_joined: bool | None = None
         self._is_open: bool | None = False
         self._is_closed = False
@@ -144,6 +148,11 @@ class AMQP010Trace:
         self._held = None if is_ordered else HeldFrames(self._budgets.memory, self._is_early)
         self._latest_ts_ns = 0
         self._on_frame = on_frame
+
+    @property
+    def facts(self) -> HandshakeFacts:
+        """What the handshake has shown."""
+        return self._handshake.facts
 
     def listen(self, listener: Listener) -> None:
         """Show events to `listener` after each frame; see `EventQueue`."""
@@ -161,6 +170,7 @@ class AMQP010Trace:
 
     def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int) -> list[TraceEvent]:
         """Take frames of `sender` that one read has completed."""
+        self.activity.note(sender, ts_ns)
         for frame in frames:
             if self._is_joined is None:
                 self._begin(frame, ts_ns)

@@ -16,6 +16,7 @@ from amqproxy.taps.amqp010_trace.session_context import SessionContext
 from amqproxy.taps.amqp010_trace.transactions import Accepted, SessionTransactions
 from amqproxy.taps.trace.consumers import CONSUMER_COST
 from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
+from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.transfers import TransferDelivery, TransferProperties
 
 _stop = attrgetter("stop")
@@ -38,6 +39,11 @@ class DeliveredTransfers:
         """How many are open."""
         return self._unaccepted.count
 
+    @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest that are open."""
+        return self._unaccepted.oldest
+
     def is_unacked(self, command_id: int) -> bool:
         """Is the delivery with this id open?"""
         position = self._numbers.position(command_id)
@@ -55,6 +61,10 @@ class DeliveredTransfers:
         """The server has ended a subscription."""
         if self._queues.pop(destination, None) is not None:
             self._context.budgets.memory.give(CONSUMER_COST)
+
+    def queue_of(self, destination: str) -> str | None:
+        """The queue of a subscription, if it is known."""
+        return self._queues.get(destination)
 
     def has_subscription(self, destination: str) -> bool:
         """Is there such a subscription, as far as is known?"""

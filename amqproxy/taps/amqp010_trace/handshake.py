@@ -38,6 +38,7 @@ class AMQP010Handshake:
     def learn(self, control: Control) -> None:
         """Take a control of the handshake."""
         facts = self.facts
+        facts.take_step(control.name)
         self.unanswered += _ASKED.get(control.name, 0)
         match control:
             case ConnectionStart():
@@ -53,6 +54,7 @@ class AMQP010Handshake:
             case ConnectionTune():
                 self._offered = control
             case ConnectionTuneOk():
+                self.answered = control.name
                 self._tuned = control
             case ConnectionOpen():
                 self.answered = control.name

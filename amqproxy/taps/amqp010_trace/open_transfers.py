@@ -64,6 +64,11 @@ class OpenTransfers:
         place = bisect_left(self._runs, position, key=_last)
         return place < len(self._runs) and self._runs[place].first <= position
 
+    @property
+    def oldest(self) -> Span | None:
+        """The oldest run that is open."""
+        return self._runs[0].span if self._runs else None
+
     def add(self, position: int, number: int, ts_ns: int, destination: str | None = None) -> bool:
         """Open a transfer; False where it does not come after all that are open, as one that was sent again."""
         runs = self._runs

@@ -50,6 +50,7 @@ from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.deliveries import DeliveryTrace
 from amqproxy.taps.trace.events import HistoryLost, Settlement, TraceEvent
 from amqproxy.taps.trace.frame_order import Missing
+from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.publishes import PublishTrace
 from amqproxy.taps.trace.requests import TimedRequest
 from amqproxy.taps.trace.transactions import TransactionTrace
@@ -127,6 +128,11 @@ class ChannelTrace:
         return self._deliveries.unacked
 
     @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest deliveries that are open."""
+        return self._deliveries.oldest_unacked
+
+    @property
     def is_closing(self) -> bool:
         """Has either peer closed the channel?"""
         return self._life.is_closing
@@ -142,6 +148,11 @@ class ChannelTrace:
     def is_unacked(self, tag: int) -> bool:
         """Is the delivery with that tag open?"""
         return self._deliveries.is_unacked(tag)
+
+    def queue_of(self, consumer_tag: str) -> str | None:
+        """The queue of a consumer, if it is known."""
+        found = self._requests.consumers.find(consumer_tag)
+        return found[0].queue if len(found) == 1 else None
 
     def feed(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
         """Take a frame; True when the channel is closed with it, and has been ended. `ProtocolError` if malformed."""

@@ -28,6 +28,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.taps.trace import handshake
+from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
 from amqproxy.taps.trace.causes import RecentMethods, named_method, only_cause
 from amqproxy.taps.trace.channel_trace import MISSING_OPEN, ChannelTrace
@@ -65,7 +66,8 @@ class Trace:
     those that come before what they answer are held, and taken at the time of the frame that they were held for.
     `on_frame` is given each frame when it is taken.
 
-    `channels` are those that the client has open, by their numbers.
+    `channels` are those that the client has open, by their numbers; `facts` is what the handshake has shown, `activity`
+    when each peer has sent anything.
     """
 
     __slots__ = (
@@ -76,7 +78,6 @@ class Trace:
         "_digests",
         "_epochs",
         "_events",
-        "_facts",
         "_is_closed",
         "_is_joined",
         "_is_open",
@@ -89,7 +90,9 @@ class Trace:
         "_requests",
         "_seen",
         "_stray",
+        "activity",
         "channels",
+        "facts",
     )
 
     def __init__(
@@ -111,7 +114,8 @@ class Trace:
         self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
         self._queue = EventQueue()
         self._events = self._queue.events
-        self._facts = HandshakeFacts()
+        self.facts = HandshakeFacts()
+        self.activity = Activity()
         self._is_joined: bool | None = None
         self._closes: set[Peer] = set()
         self._is_open: bool | None = False
@@ -136,11 +140,12 @@ class Trace:
 
     def feed_protocol_header(self, ts_ns: int) -> None:
         """Take the client's protocol header: nothing came before it. Section 4.2.2."""
-        self._facts.greet(ts_ns)
+        self.facts.greet(ts_ns)
         self._is_joined = False
 
     def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int) -> list[TraceEvent]:
         """Take frames of `sender` that one read has completed."""
+        self.activity.note(sender, ts_ns)
         for frame in frames:
             if self._is_joined is None:
                 self._begin(frame, ts_ns)
@@ -342,12 +347,13 @@ class Trace:
         if sender not in SENDERS[method.name]:
             return
         self._seen.add(method.name)
+        self.facts.take_step(method.name)
         match method:
             case ConnectionStart() | ConnectionStartOk() | ConnectionTuneOk() | ConnectionOpen():
-                handshake.learn(self._facts, method)
+                handshake.learn(self.facts, method)
             case ConnectionOpenOk():
                 self._is_open = True
-                self._events.append(self._facts.opened(ts_ns))
+                self._events.append(self.facts.opened(ts_ns))
             case ConnectionBlocked():
                 if self._blocked_ts_ns is None:
                     self._blocked_ts_ns = ts_ns

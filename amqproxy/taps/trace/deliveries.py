@@ -64,6 +64,11 @@ class DeliveryTrace:
         """How many are open."""
         return self._unacked.count
 
+    @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest that are open."""
+        return self._unacked.oldest
+
     def is_unacked(self, tag: int) -> bool:
         """Is the delivery with that tag open?"""
         return tag in self._unacked

@@ -6,11 +6,17 @@ from typing import Any
 
 from amqproxy.taps.trace.events import ConnectionOpened
 
+STEPS = frozenset(
+    f"connection.{step}" for step in ("start", "start-ok", "secure", "secure-ok", "tune", "tune-ok", "open", "open-ok")
+)
+"""The methods of a handshake, which both protocols have."""
+
 
 class HandshakeFacts:
     """What was seen of a handshake; None is what was not.
 
     `greeted_ts_ns` is when the client sent its protocol header. Properties are as records have them; limits as agreed.
+    `step` is the last method that either peer has sent of it.
     """
 
     __slots__ = (
@@ -21,6 +27,7 @@ class HandshakeFacts:
         "heartbeat",
         "mechanism",
         "server_properties",
+        "step",
         "user",
         "virtual_host",
     )
@@ -35,6 +42,19 @@ class HandshakeFacts:
         self.channel_max: int | None = None
         self.frame_max: int | None = None
         self.heartbeat: int | None = None
+        self.step: str | None = None
+
+    def take_step(self, method: str) -> None:
+        """Note the method with that name, if it is one of a handshake."""
+        if method in STEPS:
+            self.step = method
+
+    def has_capability(self, name: str) -> bool | None:
+        """Whether the client has announced an extension of RabbitMQ's; None where its properties were not seen."""
+        if self.client_properties is None:
+            return None
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(name) is True
 
     def greet(self, ts_ns: int) -> None:
         """The client sends its protocol header; the first one counts."""
@@ -43,6 +63,7 @@ class HandshakeFacts:
 
     def opened(self, ts_ns: int) -> ConnectionOpened:
         """The server has sent connection.open-ok."""
+        self.take_step("connection.open-ok")
         return ConnectionOpened(
             ts_ns=ts_ns,
             virtual_host=self.virtual_host,

@@ -63,6 +63,11 @@ class OpenTags:
         """The oldest tag that is open."""
         return self._spans[0].first if self._spans else None
 
+    @property
+    def oldest(self) -> Span | None:
+        """The range of the oldest tag that is open."""
+        return self._spans[0] if self._spans else None
+
     def add(self, tag: int, ts_ns: int, consumer_tag: str | None = None) -> None:
         """Open a tag that is above all before it."""
         assert tag > self.last

@@ -27,8 +27,9 @@ from amqproxy.amqp010.controls import (
 )
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
-from amqproxy.amqp010.properties import DeliveryProperties, Header
+from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
 from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
 from amqproxy.taps.trace.events import TraceEvent
@@ -112,10 +113,17 @@ class TracedAMQP010:
         )
 
     def deliver(
-        self, destination: str = "d", *, accept_mode: int = 0, acquire_mode: int = 0, channel: int = 1
+        self,
+        destination: str = "d",
+        *,
+        accept_mode: int = 0,
+        acquire_mode: int = 0,
+        channel: int = 1,
+        headers: Map | None = None,
     ) -> list[TraceEvent]:
         transfer = MessageTransfer(destination=destination, accept_mode=accept_mode, acquire_mode=acquire_mode)
-        header = Header((DeliveryProperties(exchange="x", routing_key="k", redelivered=True),))
+        delivery = DeliveryProperties(exchange="x", routing_key="k", redelivered=True)
+        header = Header((delivery,) if headers is None else (delivery, MessageProperties(application_headers=headers)))
         return self.server(transfer, channel=channel, header=header, body=b"hello")
 
     def complete(self, *ranges: tuple[int, int] | int, channel: int = 1) -> list[TraceEvent]:

@@ -1,0 +1,41 @@
+"""When each peer of a connection last sent anything, heartbeats included."""
+
+from __future__ import annotations
+
+from amqproxy.peer import Peer
+
+PAUSE_NS = 60_000_000_000
+"""What lasts less is not remembered as a pause: firewalls and load balancers wait for a minute at least."""
+
+
+class Activity:
+    """The times of both peers' last frames, in nanoseconds, and the last pause of the connection."""
+
+    __slots__ = ("_last", "_pause_ns", "_resumed_ns")
+
+    def __init__(self) -> None:
+        self._last: dict[Peer, int] = {}
+        self._pause_ns = 0
+        self._resumed_ns = 0
+
+    def note(self, sender: Peer, ts_ns: int) -> None:
+        """`sender` has sent frames."""
+        pause_ns = self._since_last(ts_ns)
+        if pause_ns >= PAUSE_NS:
+            self._pause_ns, self._resumed_ns = pause_ns, ts_ns
+        self._last[sender] = ts_ns
+
+    def silence_ns(self, peer: Peer, now_ns: int) -> int:
+        """For how long `peer` has sent nothing; 0 where no frame of it was seen."""
+        return now_ns - self._last.get(peer, now_ns)
+
+    def pause_ns(self, now_ns: int) -> int:
+        """For how long neither peer has sent anything, or had until one did, which the other has not answered."""
+        lasting_ns = self._since_last(now_ns)
+        if lasting_ns >= PAUSE_NS:
+            return lasting_ns
+        is_unanswered = sum(ts_ns >= self._resumed_ns for ts_ns in self._last.values()) < len(Peer)
+        return self._pause_ns if is_unanswered else 0
+
+    def _since_last(self, now_ns: int) -> int:
+        return now_ns - max(self._last.values(), default=now_ns)
