@@ -18,11 +18,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqproxy.amqp091.methods import BasicGet, BasicPublish
 from amqproxy.amqp091.properties import NO_PROPERTIES
-from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.pipeline.client_property import CLIENT_NAME
 from amqproxy.pipeline.recorded_methods import method_of
 from amqproxy.pipeline.schema import FINDINGS
 from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
+from amqproxy.taps.findings.consumer_cancelled import ConsumerCancelled
 from amqproxy.taps.findings.finding import RecordNumber
 from amqproxy.taps.findings.process_detector import ConnectionPlace, ProcessDetector, Sighting
 from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
@@ -44,10 +45,10 @@ ACROSS_CONNECTIONS = tuple(each.kind for each in PROCESS_DETECTORS)
 """The kinds that no single connection shows."""
 
 _ASKED = (
-    *("basic.consume", "basic.get", "queue.declare", "queue.bind", "queue.unbind", "queue.delete"),
+    *("basic.cancel", "basic.consume", "basic.get", "queue.declare", "queue.bind", "queue.unbind", "queue.delete"),
     "queue.purge",
 )
-"""Requests by which it is known which queues there are, and who reads them."""
+"""Requests by which it is known which queues there are, and who reads them, or does no longer."""
 
 _MESSAGES = "type IN ('publish', 'deliver', 'get') OR type = 'request' AND reply = 'basic.get-empty'"
 
@@ -131,8 +132,9 @@ def _brokers(events: DataFrame) -> DataFrame:
 
 
 _COLUMNS = (
-    *("chain", "connection_id", "connection", "stream", "ts_ns", "seq", "channel", "type", "outcome", "method"),
-    *("arguments", "reply", "reply_arguments", "exchange", "routing_key", "user", "virtual_host", "client_properties"),
+    *("chain", "connection_id", "connection", "stream", "ts_ns", "seq", "channel", "type", "sender", "outcome"),
+    *("method", "arguments", "reply", "reply_arguments", "exchange", "routing_key", "user", "virtual_host"),
+    "client_properties",
 )
 
 
@@ -197,6 +199,7 @@ class _Connections:
     """All connections of a broker, as the detectors see them."""
 
     def __init__(self) -> None:
+        self._cancelled = ConsumerCancelled()
         self._churn = ConnectionPerMessage()
         self._unconsumed = UnconsumedQueue()
         self._numbers: dict[str, int] = {}
@@ -207,7 +210,8 @@ class _Connections:
         """The findings that a row completes."""
         ts_ns, type_ = row["ts_ns"], row["type"]
         if type_ == "tick":
-            return [self._row(self._unconsumed, each, ts_ns) for each in self._unconsumed.look(ts_ns)]
+            looking: tuple[ProcessDetector, ...] = (self._cancelled, self._unconsumed)
+            return [self._row(detector, each, ts_ns) for detector in looking for each in detector.look(ts_ns)]
         place = self._place(row)
         record = _RowNumber(sender="", number=row["seq"] or 0, stream=place.stream, connection_id=row["connection_id"])
         event = _event(row)
@@ -219,6 +223,7 @@ class _Connections:
         if event is None:
             return []
         rows = self._show(self._unconsumed, event, place, record)
+        rows += self._show(self._cancelled, event, place, record)
         if is_closed or isinstance(event, ConnectionOpened):
             rows += self._show(self._churn, event, place, record)
         return rows
@@ -245,7 +250,7 @@ class _Connections:
             if isinstance(each, _RowNumber)
         ]
         return self._rows[sighting.connection.stream] | {
-            "ts_ns": ts_ns,
+            "ts_ns": ts_ns if sighting.ts_ns is None else sighting.ts_ns,
             "channel": sighting.channel,
             "kind": detector.kind,
             "severity": str(detector.severity),
@@ -260,6 +265,7 @@ class _Connections:
 def _event(row: dict[str, Any]) -> TraceEvent | None:
     """The event again, as far as detectors look at it."""
     ts_ns, channel = row["ts_ns"], row["channel"] or 0
+    sender = SERVER if row["sender"] == SERVER else CLIENT
     match row["type"], row["outcome"]:
         case "connection", "opened":
             return _opened(row)
@@ -277,10 +283,10 @@ def _event(row: dict[str, Any]) -> TraceEvent | None:
             reply = method_of(row["reply"], row["reply_arguments"]) if row["reply"] else None
             if row["outcome"] == "answered" and reply is not None:
                 return RequestAnswered(
-                    ts_ns=ts_ns, channel=channel, sender=CLIENT, request=request, reply=reply, latency_ns=None
+                    ts_ns=ts_ns, channel=channel, sender=sender, request=request, reply=reply, latency_ns=None
                 )
             if row["outcome"] == "sent" and request is not None:
-                return RequestSent(ts_ns=ts_ns, channel=channel, sender=CLIENT, request=request)
+                return RequestSent(ts_ns=ts_ns, channel=channel, sender=sender, request=request)
     return None
 
 

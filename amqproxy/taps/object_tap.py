@@ -17,7 +17,7 @@ from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
+from amqproxy.taps.session_trace import SESSIONS_A_STEP, SessionTrace, relieve_in_steps
 from amqproxy.taps.tap import AnyProtocolError, TappedSession
 from amqproxy.taps.trace.events import (
     ChannelClosed,
@@ -107,6 +107,11 @@ class _ObservedSession:
                 self._count_event(event)
         if self._findings is not None:
             self._metrics.count_findings(self._findings.take())
+
+    def look(self, now_ns: int) -> None:
+        """Count what the time alone has made worth a look."""
+        if self._findings is not None:
+            self._metrics.count_findings(self._findings.look(now_ns))
 
     def _count_event(self, event: TraceEvent) -> None:
         match event:
@@ -206,7 +211,12 @@ class ObjectTap:
     def relieve(self) -> Iterator[None]:
         """Make traces forget what is open where they take too much memory together: one at a step."""
         yield from relieve_in_steps(self._all_observed, self._memory, self._forget)
-        self._metrics.count_findings(self._process_inspector.look(time.time_ns()))
+        now_ns = time.time_ns()
+        for looked_at, each in enumerate(self._all_observed(), 1):
+            each.look(now_ns)
+            if not looked_at % SESSIONS_A_STEP:
+                yield
+        self._metrics.count_findings(self._process_inspector.look(now_ns))
 
     def _all_observed(self) -> list[_ObservedSession]:
         return [each for each in self._sessions.values() if each is not None]

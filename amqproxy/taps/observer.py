@@ -104,9 +104,14 @@ class Observer:
         """The connection is over."""
         return self._reports(self._trace.end(ts_ns, reason))
 
-    def overdue(self, now_ns: int) -> list[MessageRecord]:
-        """The messages that have been open for long."""
-        return [] if self._recorder is None else self._recorder.overdue(now_ns)
+    def overdue(self, now_ns: int) -> list[Report]:
+        """The messages that have been open for long, and what the time alone has made worth a look."""
+        reports: list[Report] = []
+        if self._recorder is not None:
+            reports += self._recorder.overdue(now_ns)
+        if self._findings is not None:
+            reports += self._findings.look(now_ns)
+        return reports
 
     def pending(self) -> list[MessageRecord]:
         """The messages that are open now."""

@@ -13,18 +13,22 @@ pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession
 
 from amqproxy.amqp091.methods import (
+    BasicCancel,
     BasicConsume,
     BasicConsumeOk,
     ConnectionClose,
     ConnectionCloseOk,
     QueueBind,
     QueueBindOk,
+    QueueDelete,
+    QueueDeleteOk,
 )
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
 from amqproxy.pipeline.findings import ACROSS_CONNECTIONS, findings
 from amqproxy.pipeline.schema import FINDINGS
 from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
+from amqproxy.taps.findings.consumer_cancelled import ConsumerCancelled
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
 from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
@@ -57,7 +61,20 @@ def unread() -> list[Dialogue]:
     return [producer, consumer.server(BasicConsumeOk(consumer_tag="c"))]
 
 
+def cancelled() -> list[Dialogue]:
+    """A consumer whose queue another client deletes, and one that the broker ends for no cause that is seen."""
+    consumer = Dialogue("mail", stream=40)
+    for tag in ("a", "b"):
+        consumer.client(BasicConsume(queue=tag, consumer_tag=tag)).server(BasicConsumeOk(consumer_tag=tag))
+    other = Dialogue("shop", stream=41).client(QueueDelete(queue="a")).server(QueueDeleteOk())
+    for tag in ("a", "b"):
+        consumer.server(BasicCancel(consumer_tag=tag, no_wait=True))
+    consumer.client(ConnectionClose(reply_code=200), channel=0).server(ConnectionCloseOk(), channel=0)
+    return [consumer, other]
+
+
 MADE = {
+    "cancelled.pcapng": cancelled(),
     "churn.pcapng": [one_message(each) for each in range(12)],
     "unread.pcapng": unread(),
     "joined.pcapng": [*unread(), Dialogue(stream=30, is_joined=True).publish("", "x", b"?")],
@@ -92,7 +109,11 @@ def test_findings_of_all_captures_are_those_of_decode(spark: SparkSession, tmp_p
         theirs = Counter(shown(each) for each in found_in if isinstance(each, Finding))
         assert ours == theirs, path.name
         kinds.update(row["kind"] for row in rows if row["chain"] == str(path))
-    assert {kind: kinds[kind] for kind in ACROSS_CONNECTIONS} == {"connection-per-message": 1, "unconsumed-queue": 2}
+    assert {kind: kinds[kind] for kind in ACROSS_CONNECTIONS} == {
+        "connection-per-message": 1,
+        "consumer-cancelled": 1,
+        "unconsumed-queue": 2,
+    }
     churn = next(row for row in rows if row["kind"] == "connection-per-message")
     assert (churn["user"], churn["client"], churn["virtual_host"]) == ("web", "pika", "/")
     assert churn["evidence"].count("connection_id") == 10
@@ -116,4 +137,4 @@ def test_who_reads_a_queue_may_be_seen_elsewhere_and_later_rows_are_found_alone(
 
 
 def test_these_are_all_that_look_across_connections() -> None:
-    assert (ConnectionPerMessage, UnconsumedQueue) == PROCESS_DETECTORS
+    assert (ConnectionPerMessage, ConsumerCancelled, UnconsumedQueue) == PROCESS_DETECTORS

@@ -43,6 +43,10 @@ class ConnectionFindings:
         found, self._found = self._found, []
         return found
 
+    def look(self, now_ns: int) -> list[Finding]:
+        """What the time alone has made worth a look, on this connection."""
+        return self._inspector.look(now_ns)
+
     def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
         record = among_all = None
         if sender is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.event_queue import Listener
+from amqproxy.taps.trace.handshake_facts import HandshakeFacts
+from amqproxy.taps.trace.open_tags import Span
 
 
 class ObservedChannel(Protocol):
@@ -20,8 +23,15 @@ class ObservedChannel(Protocol):
     def unacked(self) -> int:
         """How many deliveries are open."""
 
+    @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest deliveries that are open."""
+
     def is_unacked(self, tag: int) -> bool:
         """Is the delivery with that tag open?"""
+
+    def queue_of(self, consumer_tag: str) -> str | None:
+        """The queue of a consumer, if it is known."""
 
 
 class ObservedTrace(Protocol):
@@ -30,6 +40,14 @@ class ObservedTrace(Protocol):
     @property
     def channels(self) -> Mapping[int, ObservedChannel]:
         """Those that the client has open, by their numbers."""
+
+    @property
+    def facts(self) -> HandshakeFacts:
+        """What the handshake has shown."""
+
+    @property
+    def activity(self) -> Activity:
+        """When each peer has sent anything."""
 
     def listen(self, listener: Listener) -> None:
         """Show events to `listener` after each frame."""
@@ -43,6 +61,17 @@ class ObservedConnection(NamedTuple):
     address: str = ""
     """The client's, without its port."""
 
+
+class Overdue(NamedTuple):
+    """What time alone has shown, on which channel, and when it was due, in nanoseconds since 1970."""
+
+    ts_ns: int
+    channel: int
+    text: str
+
+
+NEVER = 1 << 63
+"""A time in nanoseconds that does not come."""
 
 Handler = Callable[[Any, Any], str | None]
 H = TypeVar("H", bound=Callable[..., object])
@@ -62,8 +91,8 @@ class Detector:
     """Finds one kind of thing on one connection.
 
     A subclass names its `kind`, how bad it is, why it matters and what to do. Its methods that are marked by `on` are
-    given events after the trace has taken them, and return what was seen, or None. All that a detector remembers must
-    be bounded.
+    given events after the trace has taken them, and return what was seen, or None. One that waits for something not to
+    happen sets `due_ns`, and has a `look`. All that a detector remembers must be bounded.
     """
 
     kind: ClassVar[str]
@@ -72,8 +101,16 @@ class Detector:
     remedy: ClassVar[str]
     handlers: ClassVar[Mapping[type[Any], Handler]]
 
+    due_ns = NEVER
+    """When it wants to look again, at the latest before the next event after that."""
+
     def __init_subclass__(cls) -> None:
         cls.handlers = {event: each for each in vars(cls).values() for event in getattr(each, "events", ())}
 
     def __init__(self, observed: ObservedConnection) -> None:
         self.observed = observed
+
+    def look(self, now_ns: int) -> Iterable[Overdue]:
+        """What has become overdue; sets `due_ns` anew."""
+        self.due_ns = NEVER
+        return ()

@@ -6,7 +6,10 @@ from amqproxy.amqp091.errors import ChannelError, ConnectionForced
 from amqproxy.amqp091.transitions import SERVER
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.findings.interleaved_content import is_interleaved
 from amqproxy.taps.findings.logins import is_refused_login
+from amqproxy.taps.findings.oversized_frames import is_oversized
+from amqproxy.taps.findings.tuning import is_refused_tuning
 from amqproxy.taps.trace.events import ConnectionClosed
 
 _NOT_THE_CLIENTS = frozenset((0, 200, ConnectionForced.code))
@@ -40,8 +43,10 @@ class FailedConnection(Detector):
     def _on_closed(self, event: ConnectionClosed) -> str | None:
         if event.by is not SERVER or event.code in _NOT_THE_CLIENTS or event.code == ChannelError.code:
             return None
-        if is_refused_login(event):
-            return None  # a login, which has a finding of its own
+        if is_refused_login(event) or is_interleaved(event) or is_oversized(event):
+            return None  # they have findings of their own
+        if is_refused_tuning(event, self.observed.trace.facts):
+            return None
         return f"{event.code} {event.text}{_after(event)}"
 
 

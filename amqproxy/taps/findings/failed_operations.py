@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.transitions import SERVER
+from amqproxy.taps.findings.ack_timeout import is_ack_timeout
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.findings.inequivalent_declare import DECLARES
@@ -24,5 +25,7 @@ class FailedOperation(Detector):
             return None
         if event.code == PreconditionFailed.code and event.method in DECLARES | {"basic.ack", "basic.nack"}:
             return None  # they have a finding of their own
+        if is_ack_timeout(event):
+            return None
         cause = f" after {event.method}" if event.method else ""
         return f"{event.code} {event.text}{cause}"

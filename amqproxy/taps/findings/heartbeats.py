@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp091.methods import BasicConsume
 from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.ends import MISSED_INTERVALS, silent_peer
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import (
@@ -67,4 +68,11 @@ class MissedHeartbeats(Detector):
 
     @on(ConnectionClosed)
     def _on_closed(self, event: ConnectionClosed) -> str | None:
-        return event.text if "heartbeat" in event.text.lower() else None
+        silent = silent_peer(event, self.observed.trace)
+        if silent is None:
+            return event.text if "heartbeat" in event.text.lower() else None
+        interval = self.observed.trace.facts.heartbeat or 0
+        return (
+            f"the {silent.other} ended the connection after the {silent} had sent nothing for "
+            f"{MISSED_INTERVALS * interval} s; heartbeats are due every {interval} s"
+        )

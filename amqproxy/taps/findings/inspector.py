@@ -4,35 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from amqproxy.taps.findings.ack_timeout import AckTimeout
 from amqproxy.taps.findings.auto_ack import AutoAckOfDurableQueue
 from amqproxy.taps.findings.blocked_publishes import PublishWhileBlocked
 from amqproxy.taps.findings.channel_churn import ChannelPerMessage
 from amqproxy.taps.findings.consumer_churn import ConsumerPerMessage
+from amqproxy.taps.findings.cut_connections import CutConnection
+from amqproxy.taps.findings.dead_letter_loop import DeadLetterLoop
 from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnection
 from amqproxy.taps.findings.failed_connections import FailedConnection, FrameAfterClose
 from amqproxy.taps.findings.failed_operations import FailedOperation
 from amqproxy.taps.findings.finding import Finding, RecordNumber, is_reported
 from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats, PublisherHeartbeatsOff
+from amqproxy.taps.findings.idle_resets import IdleReset
 from amqproxy.taps.findings.inequivalent_declare import InequivalentDeclare
+from amqproxy.taps.findings.interleaved_content import InterleavedContent
 from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
 from amqproxy.taps.findings.late_acks import LateAck
 from amqproxy.taps.findings.leaked_channels import LeakedChannels
 from amqproxy.taps.findings.logins import GuestLogin, PlainWithoutTLS, RefusedLogin
+from amqproxy.taps.findings.oversized_frames import OversizedFrame
 from amqproxy.taps.findings.oversized_headers import HeaderOverFrameMax
 from amqproxy.taps.findings.polling import GetPolling
 from amqproxy.taps.findings.prefetch import UnlimitedPrefetch
+from amqproxy.taps.findings.prefetch_exhausted import PrefetchExhausted
 from amqproxy.taps.findings.publishes import NackedPublish, ReturnedPublish, TransientToDurableQueue, UnconfirmedPublish
 from amqproxy.taps.findings.requeue_loop import RequeueLoop
 from amqproxy.taps.findings.slow_consumer import SlowConsumer
+from amqproxy.taps.findings.stalled_confirms import StalledConfirms
+from amqproxy.taps.findings.tuning import RefusedTuning
 from amqproxy.taps.findings.unacked import UnackedGrowth
 from amqproxy.taps.findings.unknown_ack import AckOnWrongChannel, UnknownAck
 from amqproxy.taps.trace.events import TraceEvent
 
 DETECTORS: tuple[type[Detector], ...] = (
     AckOnWrongChannel,
+    AckTimeout,
     AutoAckOfDurableQueue,
     ChannelPerMessage,
     ConsumerPerMessage,
+    CutConnection,
+    DeadLetterLoop,
     FailedConnection,
     FailedOperation,
     FrameAfterClose,
@@ -40,20 +52,26 @@ DETECTORS: tuple[type[Detector], ...] = (
     GuestLogin,
     HeaderOverFrameMax,
     HeartbeatsOff,
+    IdleReset,
     InequivalentDeclare,
+    InterleavedContent,
     LargeHeaders,
     LargeMessage,
     LateAck,
     LeakedChannels,
-    RefusedLogin,
     MissedHeartbeats,
     NackedPublish,
+    OversizedFrame,
     PlainWithoutTLS,
+    PrefetchExhausted,
     PublishWhileBlocked,
     PublisherHeartbeatsOff,
+    RefusedLogin,
+    RefusedTuning,
     RequeueLoop,
     ReturnedPublish,
     SlowConsumer,
+    StalledConfirms,
     TransientToDurableQueue,
     UnackedGrowth,
     UnconfirmedPublish,
@@ -76,30 +94,44 @@ class Inspector:
         self._connection = connection
         self._counts: dict[str, int] = {}
         self._handlers: dict[type[TraceEvent], list[tuple[Detector, Handler]]] = {}
-        for detector in (each(observed) for each in DETECTORS):
+        detectors = [each(observed) for each in DETECTORS]
+        self._waiting = [each for each in detectors if type(each).look is not Detector.look]
+        for detector in detectors:
             for kind, handler in detector.handlers.items():
                 self._handlers.setdefault(kind, []).append((detector, handler))
 
     def inspect(self, events: Iterable[TraceEvent], record: RecordNumber | None = None) -> list[Finding]:
         """What is found with these events, which the trace has just given, and which `record` has completed."""
-        findings = []
+        findings: list[Finding] = []
         for event in events:
+            findings += self.look(event.ts_ns)
             for detector, handler in self._handlers.get(type(event), ()):
                 text = handler(detector, event)
                 if text is not None:
-                    count = self._counts[detector.kind] = self._counts.get(detector.kind, 0) + 1
-                    if self._is_counting or is_reported(count):
-                        findings.append(self._finding(detector, event, text, count, record))
+                    findings += self._findings(detector, event.ts_ns, event.on_channel, text, record)
         return findings
 
-    def _finding(
-        self, detector: Detector, event: TraceEvent, text: str, count: int, record: RecordNumber | None
-    ) -> Finding:
-        return Finding(
-            ts_ns=event.ts_ns,
+    def look(self, now_ns: int) -> list[Finding]:
+        """What the time alone has made worth a look."""
+        findings: list[Finding] = []
+        for detector in self._waiting:
+            if detector.due_ns <= now_ns:
+                for ts_ns, channel, text in detector.look(now_ns):
+                    findings += self._findings(detector, ts_ns, channel, text, None)
+        return findings
+
+    def _findings(
+        self, detector: Detector, ts_ns: int, channel: int | None, text: str, record: RecordNumber | None
+    ) -> list[Finding]:
+        """The finding, if it is to be reported: each is counted."""
+        count = self._counts[detector.kind] = self._counts.get(detector.kind, 0) + 1
+        if not (self._is_counting or is_reported(count)):
+            return []
+        found = Finding(
+            ts_ns=ts_ns,
             stream=self._stream,
             connection=self._connection,
-            channel=event.on_channel,
+            channel=channel,
             kind=detector.kind,
             severity=detector.severity,
             text=text,
@@ -108,3 +140,4 @@ class Inspector:
             why=detector.why,
             remedy=detector.remedy,
         )
+        return [found]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.peer import SERVER
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
+from amqproxy.taps.findings.ends import ended_by
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened
 
 CONNECTION_FORCED = 320
 LOGIN_CONTROLS = frozenset({"connection.start-ok", "connection.secure-ok"})
-"""Controls of 0-10 that hold what a client logs in with."""
+"""The steps of a handshake that hold what a client logs in with."""
 
 
 class PlainWithoutTLS(Detector):
@@ -56,7 +58,16 @@ class RefusedLogin(Detector):
 
     @on(ConnectionClosed)
     def _on_closed(self, event: ConnectionClosed) -> str | None:
-        return event.text if is_refused_login(event) else None
+        if is_refused_login(event):
+            return event.text
+        facts = self.observed.trace.facts
+        is_silent = ended_by(event) is SERVER and event.is_open is False and facts.step in LOGIN_CONTROLS
+        if not is_silent or facts.has_capability("authentication_failure_close"):
+            return None
+        return (
+            f"the broker ended the connection after {facts.step} without connection.close: the client lacks the "
+            "capability authentication_failure_close, with which RabbitMQ gives the reason"
+        )
 
 
 def is_refused_login(event: ConnectionClosed) -> bool:

@@ -17,13 +17,17 @@ class ConnectionPlace(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What was seen, and on which connection; `times` is how often, of the same client or queue."""
+    """What was seen, and on which connection; `times` is how often, of the same client or queue.
+
+    `ts_ns` is when it was, where that is not now.
+    """
 
     connection: ConnectionPlace
     channel: int | None
     text: str
     evidence: tuple[RecordNumber, ...]
     times: int = 1
+    ts_ns: int | None = None
 
 
 ProcessHandler = Callable[[Any, ConnectionPlace, Any, RecordNumber | None], list[Sighting] | None]

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 import msgspec
 
 from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
+from amqproxy.taps.findings.consumer_cancelled import ConsumerCancelled
 from amqproxy.taps.findings.finding import Finding, RecordNumber
 from amqproxy.taps.findings.process_detector import ConnectionPlace, ProcessDetector, ProcessHandler, Sighting
 from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
 from amqproxy.taps.trace.events import TraceEvent
 
-PROCESS_DETECTORS: tuple[type[ProcessDetector], ...] = (ConnectionPerMessage, UnconsumedQueue)
+PROCESS_DETECTORS: tuple[type[ProcessDetector], ...] = (ConnectionPerMessage, ConsumerCancelled, UnconsumedQueue)
 
 
 class ProcessInspector:
@@ -45,7 +46,7 @@ def _finding(detector: ProcessDetector, sighting: Sighting, ts_ns: int) -> Findi
     connection = sighting.connection
     own = connection.stream
     return Finding(
-        ts_ns=ts_ns,
+        ts_ns=ts_ns if sighting.ts_ns is None else sighting.ts_ns,
         stream=own,
         connection=connection.name,
         channel=sighting.channel,

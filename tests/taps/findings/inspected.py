@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk, ConfirmSelect, ConfirmSelectOk
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicConsumeOk,
+    BasicQos,
+    BasicQosOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionTuneOk,
+)
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.taps.findings.detector import ObservedConnection
 from amqproxy.taps.findings.finding import Finding, RecordNumber
@@ -38,6 +50,19 @@ class Inspected(Traced):
     def later(self, seconds: float) -> None:
         self.ts_ns += int(seconds * 1e9)
 
+    def look(self) -> list[str]:
+        """The texts of what the time alone shows."""
+        assert self._inspector is not None
+        found = self._inspector.look(self.ts_ns)
+        self.findings += found
+        return [each.text for each in found]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each kind was found."""
+        assert self._inspector is not None
+        return self._inspector._counts
+
     def confirming(self, channel: int = 1) -> None:
         self.client(ConfirmSelect(), channel=channel)
         self.server(ConfirmSelectOk(), channel=channel)
@@ -53,3 +78,14 @@ class Inspected(Traced):
     def kinds(self) -> list[str]:
         """The kinds of what was found, in order."""
         return [each.kind for each in self.findings]
+
+
+def agreed(heartbeat: int) -> Inspected:
+    """A connection that was opened with that heartbeat interval, and channel 1."""
+    inspected = Inspected(joined=True)
+    inspected.trace.feed_protocol_header(0)
+    inspected.client(ConnectionTuneOk(heartbeat=heartbeat), ConnectionOpen("/"), channel=0)
+    inspected.server(ConnectionOpenOk(), channel=0)
+    inspected.client(ChannelOpen())
+    inspected.server(ChannelOpenOk())
+    return inspected

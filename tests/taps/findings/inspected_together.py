@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amqproxy.amqp091.methods import (
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionOpen,
+    ConnectionStartOk,
     Method,
     QueueDeclare,
     QueueDeclareOk,
 )
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.wire import Table
 from amqproxy.taps.findings.finding import Finding, RecordNumber
 from amqproxy.taps.findings.process_detector import ConnectionPlace
 from amqproxy.taps.findings.process_inspector import ProcessInspector
@@ -30,10 +32,18 @@ class Together:
         self.ts_ns = 0
         self.count = 0
 
-    def connect(self, *, address: str = "10.0.0.1", vhost: str = "/", joined: bool = False) -> Member:
-        """A new connection with channel 1."""
+    def connect(
+        self,
+        *,
+        address: str = "10.0.0.1",
+        vhost: str = "/",
+        joined: bool = False,
+        properties: Mapping[str, Any] | None = None,
+    ) -> Member:
+        """A new connection with channel 1, whose client announces `properties`."""
         self.count += 1
-        return Member(self, ConnectionPlace(self.count, f"{address}:{self.count}-b:1", address), vhost, joined=joined)
+        place = ConnectionPlace(self.count, f"{address}:{self.count}-b:1", address)
+        return Member(self, place, vhost, joined=joined, properties=properties)
 
     def later(self, seconds: float) -> None:
         """Time goes by."""
@@ -51,7 +61,16 @@ class Together:
 class Member(Traced):
     """One of the connections."""
 
-    def __init__(self, together: Together, place: ConnectionPlace, vhost: str, *, joined: bool) -> None:
+    def __init__(
+        self,
+        together: Together,
+        place: ConnectionPlace,
+        vhost: str,
+        *,
+        joined: bool,
+        properties: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._properties = properties or {}
         self._together = together
         self._place = place
         self._vhost = vhost
@@ -64,8 +83,16 @@ class Member(Traced):
             self._is_heard = True
             self.trace.listen(self._inspect)
         self.ts_ns = self._together.ts_ns = max(self.ts_ns, self._together.ts_ns)
-        methods = tuple(ConnectionOpen(self._vhost) if isinstance(each, ConnectionOpen) else each for each in methods)
-        return super()._feed(sender, methods, channel, content)
+        return super()._feed(sender, tuple(map(self._own, methods)), channel, content)
+
+    def _own(self, method: Method) -> Method:
+        """The method with what this client says of itself."""
+        match method:
+            case ConnectionOpen():
+                return ConnectionOpen(self._vhost)
+            case ConnectionStartOk():
+                return ConnectionStartOk(client_properties=Table(self._properties))
+        return method
 
     def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
         record = None if sender is None else RecordNumber(sender, number, self._place.stream)

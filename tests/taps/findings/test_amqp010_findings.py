@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from amqproxy.amqp010.commands import (
     ExecutionException,
     MessageCancel,
@@ -14,35 +12,11 @@ from amqproxy.amqp010.commands import (
     QueueDeclare,
 )
 from amqproxy.amqp010.controls import ConnectionClose, SessionCommandPoint
-from amqproxy.peer import SERVER, Peer
-from amqproxy.taps.findings.detector import ObservedConnection
-from amqproxy.taps.findings.finding import Finding
-from amqproxy.taps.findings.inspector import Inspector
-from amqproxy.taps.trace.events import TraceEvent
-from tests.taps.amqp010_trace.traced import TracedAMQP010, ids
+from amqproxy.peer import SERVER
+from tests.taps.amqp010_trace.traced import ids
+from tests.taps.findings.inspected_amqp010 import InspectedAMQP010
 
 INFINITE = 0xFFFFFFFF
-
-
-class InspectedAMQP010(TracedAMQP010):
-    """A connection whose session on channel 1 is attached; `findings` are all that there were since."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.findings: list[Finding] = []
-        self._inspector = Inspector(7, "a:1-b:2", ObservedConnection(self.trace, False, "10.0.0.1"))
-        self.trace.listen(self._inspect)
-
-    def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
-        self.findings += self._inspector.inspect(events)
-
-    @property
-    def kinds(self) -> list[str]:
-        return [each.kind for each in self.findings]
-
-    def give_credit(self, messages: int, byte_credit: int) -> None:
-        self.client(MessageFlow(destination="d", unit=0, value=messages))
-        self.client(MessageFlow(destination="d", unit=1, value=byte_credit))
 
 
 def test_a_durable_queue_is_consumed_without_accepts() -> None:

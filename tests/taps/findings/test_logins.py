@@ -11,6 +11,7 @@ from amqproxy.amqp091.methods import (
     ConnectionStart,
     ConnectionStartOk,
 )
+from amqproxy.amqp091.wire import Table
 from tests.taps.findings.inspected import Inspected
 
 
@@ -55,3 +56,28 @@ def test_a_refusal_later_is_no_login() -> None:
     inspected = Inspected(1)
     inspected.server(ConnectionClose(403, "ACCESS_REFUSED - no more"), channel=0)
     assert inspected.kinds == ["connection-error"]
+
+
+def refused_without_a_word(reason: str, **capabilities: bool) -> list[str]:
+    inspected = Inspected(joined=True)
+    inspected.trace.feed_protocol_header(0)
+    inspected.server(ConnectionStart(), channel=0)
+    properties = Table({"capabilities": capabilities})
+    inspected.client(ConnectionStartOk(client_properties=properties, mechanism="PLAIN"), channel=0)
+    inspected.later(3)
+    inspected.trace.end(inspected.ts_ns, reason)
+    return inspected.kinds
+
+
+@pytest.mark.parametrize("reason", ["server closed without connection.close", "server reset the connection"])
+def test_a_login_that_is_refused_without_a_word(reason: str) -> None:
+    assert refused_without_a_word(reason) == ["login-refused"]
+
+
+@pytest.mark.parametrize("reason", ["client closed without connection.close", "the capture ends"])
+def test_an_end_that_is_not_the_brokers(reason: str) -> None:
+    assert refused_without_a_word(reason) == []
+
+
+def test_a_client_that_would_be_told_was_not_refused() -> None:
+    assert refused_without_a_word("server reset the connection", authentication_failure_close=True) == []

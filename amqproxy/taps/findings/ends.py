@@ -1,0 +1,40 @@
+"""Ends of connections without connection.close."""
+
+from __future__ import annotations
+
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.taps.findings.detector import ObservedTrace
+from amqproxy.taps.trace.events import ConnectionClosed
+
+MISSED_INTERVALS = 2
+"""Heartbeat intervals without a frame after which a peer may end the connection. Section 4.2.7."""
+
+MISSED = "missed its heartbeats"
+"""The reason of the proxy, behind the name of the silent peer, whose connection it ends in place of the other peer."""
+
+LEEWAY = 0.95
+"""Part of these that a peer must have been silent: clocks and timers differ."""
+
+
+def ended_by(event: ConnectionClosed) -> Peer | None:
+    """The peer that ended the connection without connection.close; None where it was neither, or that is not known."""
+    if event.by is not None:
+        return None
+    named = next((peer for peer in (CLIENT, SERVER) if event.text.startswith(f"{peer} ")), None)
+    return named.other if named is not None and MISSED in event.text else named
+
+
+def is_reset(event: ConnectionClosed) -> bool:
+    """Whether a peer's RST ended the connection."""
+    return ended_by(event) is not None and "reset" in event.text
+
+
+def silent_peer(event: ConnectionClosed, trace: ObservedTrace) -> Peer | None:
+    """The peer whose missed heartbeats made the other end the connection, as far as its silence shows it."""
+    ending, interval = ended_by(event), trace.facts.heartbeat
+    if ending is None or not interval or not event.is_open:
+        return None
+    if MISSED in event.text:
+        return ending.other
+    silence_ns = trace.activity.silence_ns(ending.other, event.ts_ns)
+    return ending.other if silence_ns >= LEEWAY * MISSED_INTERVALS * interval * 1e9 else None

@@ -1,0 +1,27 @@
+"""Frames of one channel that come between those of a message."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.errors import UnexpectedFrame
+from amqproxy.amqp091.transitions import SERVER
+from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.events import ConnectionClosed
+
+
+class InterleavedContent(Detector):
+    """The client has sent something else on a channel before a message was complete."""
+
+    kind = "interleaved-content"
+    severity = Severity.ERROR
+    why = "A message is a method, a header and bodies, in this order: the broker closes the whole connection."
+    remedy = "Give each thread a channel of its own, or hold a lock for each publish: channels are not thread-safe."
+
+    @on(ConnectionClosed)
+    def _on_closed(self, event: ConnectionClosed) -> str | None:
+        return f"{event.code} {event.text}" if is_interleaved(event) else None
+
+
+def is_interleaved(event: ConnectionClosed) -> bool:
+    """Whether the broker closed the connection for frames of a message that were not in order."""
+    return event.by is SERVER and event.code == UnexpectedFrame.code

@@ -1,0 +1,113 @@
+"""Publishes that the broker leaves unconfirmed, all of them, for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from amqproxy.taps.findings.detector import NEVER, Detector, ObservedConnection, Overdue, on
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.events import (
+    BlockingEnded,
+    BlockingStarted,
+    ChannelClosed,
+    MessagePublished,
+    PublishesSettled,
+    Settlement,
+)
+
+QUIET = 30
+"""Seconds in which a broker that reads and stores publishes confirms at least one."""
+
+MAX_CHANNELS = 10_000
+"""Channels of one connection whose open publishes are counted."""
+
+
+class OpenPublishes(msgspec.Struct):
+    """Number of publishes of a channel that wait for a confirm; `since_ns` is when the last confirm came."""
+
+    count: int = 0
+    since_ns: int = 0
+    is_reported: bool = False
+
+    @property
+    def due_ns(self) -> int:
+        return NEVER if self.is_reported or not self.count else self.since_ns + QUIET * 1_000_000_000
+
+
+class StalledConfirms(Detector):
+    """Publishes wait for confirms, and the broker sends none for long."""
+
+    kind = "stalled-confirms"
+    severity = Severity.WARNING
+    why = (
+        "A broker low on memory or disk reads no publishes, and tells only clients with the capability "
+        "connection.blocked; a queue without a leader confirms none either."
+    )
+    remedy = (
+        "Look for alarms (rabbitmqctl status) and for queues whose node is down; have the client announce "
+        "connection.blocked, and wait for confirms with a deadline."
+    )
+
+    def __init__(self, observed: ObservedConnection) -> None:
+        super().__init__(observed)
+        self._open: dict[int, OpenPublishes] = {}
+        self._is_blocked = False
+
+    @on(BlockingStarted, BlockingEnded)
+    def _on_blocking(self, event: BlockingStarted | BlockingEnded) -> None:
+        self._is_blocked = isinstance(event, BlockingStarted)
+        for each in self._open.values():
+            each.since_ns = event.ts_ns
+        self._schedule()
+
+    @on(MessagePublished)
+    def _on_published(self, event: MessagePublished) -> None:
+        if not event.awaits or event.confirm_tag is None:
+            return
+        found = self._open.get(event.channel)
+        if found is None:
+            if len(self._open) >= MAX_CHANNELS:
+                return
+            found = self._open[event.channel] = OpenPublishes()
+        if not found.count:
+            found.since_ns = event.ts_ns
+            self.due_ns = min(self.due_ns, event.ts_ns + QUIET * 1_000_000_000)
+        found.count += 1
+
+    @on(PublishesSettled)
+    def _on_settled(self, event: PublishesSettled) -> None:
+        found = self._open.get(event.channel)
+        if found is None:
+            return
+        found.count = max(0, found.count - sum(span.count for span in event.spans))
+        found.since_ns, found.is_reported = event.ts_ns, False
+        if event.outcome in (Settlement.OPEN, Settlement.UNKNOWN) or not found.count:
+            del self._open[event.channel]
+        else:
+            self.due_ns = min(self.due_ns, found.due_ns)
+
+    @on(ChannelClosed)
+    def _on_closed(self, event: ChannelClosed) -> None:
+        self._open.pop(event.channel, None)
+
+    def look(self, now_ns: int) -> Iterable[Overdue]:
+        """The channels on which no confirm has come for long."""
+        found = []
+        for channel, publishes in self._open.items():
+            due_ns = publishes.due_ns
+            if due_ns <= now_ns and not self._is_blocked:
+                publishes.is_reported = True
+                found.append(Overdue(due_ns, channel, self._text(publishes.count)))
+        self._schedule()
+        return found
+
+    def _schedule(self) -> None:
+        due = [] if self._is_blocked else [each.due_ns for each in self._open.values()]
+        self.due_ns = min(due, default=NEVER)
+
+    def _text(self, count: int) -> str:
+        is_told = self.observed.trace.facts.has_capability("connection.blocked")
+        lacks = "" if is_told is not False else ", and the client lacks the capability connection.blocked"
+        return f"the broker confirmed nothing for {QUIET} s, with {count} publishes open{lacks}"

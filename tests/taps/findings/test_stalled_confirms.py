@@ -1,0 +1,74 @@
+"""Publishes that the broker leaves unconfirmed, all of them, for long."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelClose, ConnectionBlocked, ConnectionUnblocked
+from amqproxy.taps.trace.handshake_facts import HandshakeFacts
+from tests.taps.findings.inspected import Inspected
+from tests.taps.findings.inspected_amqp010 import InspectedAMQP010
+
+
+def publishing(*, confirms: bool = True) -> Inspected:
+    inspected = Inspected(1)
+    if confirms:
+        inspected.confirming()
+    inspected.client(*[BasicPublish(routing_key="q")] * 3)
+    return inspected
+
+
+def capable(facts: HandshakeFacts, is_capable: bool) -> None:
+    facts.client_properties = {"capabilities": {"connection.blocked": is_capable}}
+
+
+@pytest.mark.parametrize(
+    ("is_capable", "lacks"), [(False, ", and the client lacks the capability connection.blocked"), (True, "")]
+)
+def test_a_broker_that_confirms_nothing(is_capable: bool, lacks: str) -> None:
+    inspected = publishing()
+    capable(inspected.trace.facts, is_capable)
+    inspected.server(BasicAck(1))
+    inspected.later(31)
+    assert inspected.look() == [f"the broker confirmed nothing for 30 s, with 2 publishes open{lacks}"]
+    assert inspected.kinds == ["stalled-confirms"]
+    assert inspected.look() == []
+
+
+def test_a_broker_that_confirms_some() -> None:
+    inspected = publishing()
+    for tag in (1, 2, 3):
+        inspected.later(29)
+        inspected.server(BasicAck(tag))
+    inspected.later(100)
+    assert inspected.look() == []
+
+
+def test_publishes_without_confirms() -> None:
+    inspected = publishing(confirms=False)
+    inspected.later(100)
+    assert inspected.look() == []
+
+
+def test_a_broker_that_says_that_it_is_blocked() -> None:
+    inspected = publishing()
+    inspected.server(ConnectionBlocked("low on memory"), channel=0)
+    inspected.later(100)
+    assert inspected.look() == []
+    inspected.server(ConnectionUnblocked(), channel=0)
+    inspected.later(31)
+    assert len(inspected.look()) == 1
+
+
+def test_a_channel_that_has_ended() -> None:
+    inspected = publishing()
+    inspected.client(ChannelClose(200, "bye"))
+    inspected.later(100)
+    assert inspected.look() == []
+
+
+def test_transfers_of_0_10() -> None:
+    inspected = InspectedAMQP010()
+    inspected.publish(accept_mode=0)
+    inspected.ts_ns += 31_000_000_000
+    assert len(inspected.look()) == 1
