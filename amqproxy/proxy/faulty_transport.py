@@ -91,8 +91,14 @@ class FaultyTransport:
     def send_now(self, data: bytes | memoryview) -> int:
         return self._transport.send_now(data) if self._line.is_idle else 0
 
-    def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
+    def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
         return self._transport.send_pieces_now(pieces) if self._line.is_idle else 0
+
+    async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
+        if self._line.is_idle:
+            return await self._transport.send_some(pieces)
+        await self.send(pieces[0])
+        return len(pieces[0])
 
     async def send_eof(self) -> None:
         await self._wait_while(lambda: self._line.held > 0)

@@ -30,6 +30,9 @@ MOST_READ = 256 * 1024
 MOST_PIECES = 1024
 """Pieces that the system takes at once."""
 
+MOST_AT_ONCE = 64 * 1024
+"""Bytes of pieces that are sent over TLS together."""
+
 TURN = 8
 """Reads in a row, none of which had to wait, after which the other tasks have their turn."""
 
@@ -101,8 +104,14 @@ class Transport(Protocol):
         `TransportBroken` if the peer is gone.
         """
 
-    def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
+    def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
         """The same for pieces, one after another, without joining them."""
+
+    async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """Send the beginning of the pieces, once the peer takes anything: how many bytes.
+
+        `TransportBroken` if the peer is gone. No other task may send meanwhile.
+        """
 
     def has_hung_up(self) -> bool:
         """Has the peer closed its half, or is it gone, as far as the system knows, whatever of it is still unread?"""
@@ -273,7 +282,15 @@ class SocketTransport:
         except OSError as error:
             raise TransportBroken(_reason(error)) from None
 
-    def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
+    async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
+        while not (sent := self.send_pieces_now(pieces)):
+            try:
+                await trio.lowlevel.wait_writable(self._socket)
+            except (trio.ClosedResourceError, OSError, ValueError) as error:
+                raise TransportBroken(_reason(error)) from None
+        return sent
+
+    def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
         if self._lock is not None:
             return 0
         try:
@@ -421,8 +438,17 @@ class StreamTransport:
     def send_now(self, data: bytes | memoryview) -> int:
         return 0
 
-    def send_pieces_now(self, pieces: Sequence[bytes]) -> int:
+    def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
         return 0
+
+    async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
+        some = bytearray()
+        for piece in pieces:
+            some += piece[: MOST_AT_ONCE - len(some)]
+            if len(some) == MOST_AT_ONCE:
+                break
+        await self.send(bytes(some))
+        return len(some)
 
     def has_hung_up(self) -> bool:
         below = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream

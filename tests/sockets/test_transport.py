@@ -446,6 +446,29 @@ async def test_pieces_go_without_waiting_too() -> None:
         ours.send_pieces_now([b"x"])
 
 
+@each_kind
+async def test_some_of_the_pieces_are_sent_once_the_peer_takes_any(pair: Pair) -> None:
+    ours, theirs = pair()
+    pieces = [b"ab", b"", bytes(1_000_000), b"cd"] * 3
+    left = b"".join(pieces)
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def send() -> None:
+            nonlocal left
+            while left:
+                sent = await ours.send_some([left[:2], left[2:]])
+                assert sent > 0
+                left = left[sent:]
+            await ours.send_eof()
+
+        assert await received_by(theirs) == b"".join(pieces)
+    await theirs.aclose()
+    await ours.aclose()
+    with pytest.raises(TransportBroken):
+        await ours.send_some([b"x"])
+
+
 async def test_a_stream_does_not_know() -> None:
     ours, _ = over_streams()
     assert ours.send_now(b"x") == 0

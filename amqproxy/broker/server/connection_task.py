@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypedDict
 
@@ -230,11 +230,9 @@ class ConnectionTask:
             if self._tap is not None:
                 self._tap.sent(pieces)
             sent = self._transport.send_pieces_now(pieces) if pieces else 0
-            while pieces and sent >= len(pieces[0]):
-                sent -= len(pieces.pop(0))
-            if pieces or connection.is_over:
+            rest = remaining(pieces, sent)
+            if rest or connection.is_over:
                 self._is_sending = True
-                rest = memoryview(b"".join(pieces))[sent:]
                 self._nursery.start_soon(partial(supervised, "connection failed", self._send, rest, then=self._fail))
             else:
                 connection.sent(now)
@@ -243,20 +241,20 @@ class ConnectionTask:
         except Exception as error:  # noqa: BLE001
             self._fail(error)
 
-    async def _send(self, data: bytes | memoryview) -> None:
+    async def _send(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Send all there is, and what comes meanwhile; the end too, if the connection is over."""
         connection = self.connection
         try:
-            while data:
-                if not await self._send_all(memoryview(data)):
+            while pieces:
+                if not await self._send_all(pieces):
                     return
                 self._broker.work.quantum.begin()
                 connection.sent(current_time())
                 self._may_read.set()
                 await trio.lowlevel.checkpoint()
-                data = connection.take_output()
+                pieces = connection.take_pieces()
                 if self._tap is not None:
-                    self._tap.sent((data,))
+                    self._tap.sent(pieces)
             if connection.is_over:
                 await self._end()
         except TransportBroken:
@@ -267,16 +265,22 @@ class ConnectionTask:
         if connection.waiting:
             self._wake()
 
-    async def _send_all(self, data: memoryview) -> bool:
-        """Send bytes to a client that takes them; False where it has stopped to, and is reset."""
+    async def _send_all(self, pieces: Sequence[bytes | memoryview]) -> bool:
+        """Send pieces to a client that takes them; False where it has stopped to, and is reset."""
         heartbeat = self.connection.protocol.heartbeat
         patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
-        for start in range(0, len(data), SLICE):
-            with trio.move_on_after(patience) as scope:
-                await self._transport.send(data[start : start + SLICE])
-            if scope.cancelled_caught:
-                self.connection.cut("client does not read what it is sent")
-                return False
+        taken = SLICE
+        with trio.CancelScope() as scope:
+            while pieces:
+                if taken >= SLICE:
+                    taken = 0
+                    scope.deadline = trio.current_time() + patience
+                sent = await self._transport.send_some(pieces)
+                taken += sent
+                pieces = remaining(pieces, sent)
+        if scope.cancelled_caught:
+            self.connection.cut("client does not read what it is sent")
+            return False
         return True
 
     # --- the end
@@ -307,3 +311,12 @@ class ConnectionTask:
             self._scope.cancel()
         self._has_failed = True
         self.connection.give_up(current_time())
+
+
+def remaining(pieces: Sequence[bytes | memoryview], sent: int) -> Sequence[bytes | memoryview]:
+    """The pieces without their first `sent` bytes."""
+    for place, piece in enumerate(pieces):
+        if sent < len(piece):
+            return [memoryview(piece)[sent:], *pieces[place + 1 :]] if sent or place else pieces
+        sent -= len(piece)
+    return ()

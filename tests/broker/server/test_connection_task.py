@@ -2,7 +2,7 @@
 
 import gc
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -349,6 +349,36 @@ async def test_a_flood_leaves_others_their_turn(autojump_clock: Clock) -> None:
 
 
 # --- who stops reading, or is gone
+
+
+async def test_what_a_socket_does_not_take_at_once_is_not_joined(autojump_clock: Clock) -> None:
+    """Large bodies leave from where they lie, also to a client that takes them slowly."""
+    joined, pieces_left = [], []
+
+    class Watched(SocketTransport):
+        async def send(self, data: bytes | memoryview) -> None:
+            joined.append(len(data))
+            await super().send(data)
+
+        async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
+            pieces_left.append(len(pieces))
+            return await super().send_some(pieces)
+
+    async with house() as home:
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        home.serve(Watched(theirs, turn=1))
+        client = home.over(ours)
+        await client.send_all(OPENING)
+        await hush(client)
+        body = bytes(range(250)) * 400
+        await client.send_all(encoded(QueueDeclare(queue="q"), BasicConsume(queue="q", no_ack=True)))
+        await hush(client)
+        other, _ = await home.client()
+        await other.send_all(publish(body) * 20)
+        assert (await hush(client)).count(body) == 20
+    assert max(pieces_left) > 1
+    assert joined == []
 
 
 async def stalled(home: House, heartbeat: int) -> tuple[trio.SocketStream, ConnectionTask]:
