@@ -110,6 +110,7 @@ COMPILED = (
     "amqproxy/taps/metering/channel_meter.py",
     "amqproxy/taps/metering/channel_meters.py",
     "amqproxy/taps/metering/message_run.py",
+    "amqproxy/taps/metering/acknowledgement_run.py",
     "amqproxy/taps/metering/message_meter.py",
     "amqproxy/taps/metering/open_transfers.py",
     "amqproxy/taps/metering/amqp010_message_run.py",

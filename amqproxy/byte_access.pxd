@@ -1,7 +1,7 @@
 # `byte_access` in C: compilers make one load of each number.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 
 cdef inline int short_at(const unsigned char *p, Py_ssize_t at) noexcept nogil:
@@ -31,6 +31,10 @@ cdef inline bint are_alike(const unsigned char *p, Py_ssize_t one, Py_ssize_t ot
         if p[one + i] != p[other + i]:
             return False
     return True
+
+
+cdef inline bint is_at(const unsigned char *p, Py_ssize_t at, Py_ssize_t size, bytes data) noexcept:
+    return PyBytes_GET_SIZE(data) == size and memcmp(p + at, PyBytes_AS_STRING(data), size) == 0
 
 
 cdef inline Py_ssize_t put_number(unsigned char *out, Py_ssize_t at, unsigned long long number, int size) noexcept nogil:

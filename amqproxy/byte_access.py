@@ -32,6 +32,10 @@ if not cython.compiled:
         """Are so many bytes the same at two places?"""
         return p[one : one + size] == p[other : other + size]
 
+    def is_at(p: bytes, at: int, size: int, data: bytes) -> bool:
+        """Whether the bytes between a place and `size` bytes behind it are `data`."""
+        return p[at : at + size] == data
+
     def put_number(out: bytearray, at: int, number: int, size: int) -> int:
         """Write an unsigned number in so many bytes; the place behind it."""
         return put_bytes(out, at, number.to_bytes(size))

@@ -1,4 +1,7 @@
-"""Throughput of a relay: floods of publishes and of deliveries, every byte counted at the other end."""
+"""Throughput of a relay: floods of publishes and of deliveries, every byte counted at the other end.
+
+Deliveries have the tags that a broker gives them, and are acknowledged or not, each or many at once.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from bench import load, talk
+from bench import deliveries, load, talk
 from bench.peers import Proxy, contenders, listener
 from bench.report import Goal, Row, in_turns, progress
 
 MEGABYTE = 1e6
-GOAL = Goal(0.5)
+GOAL = Goal(1.2)
+MANY = 500
+"""Deliveries that a consumer acknowledges at once: as many as clients prefetch."""
 
 
 class Load(NamedTuple):
@@ -22,14 +27,20 @@ class Load(NamedTuple):
     message: bytes
     connections: int = 1
     is_delivery: bool = False
+    ack_every: int = 0
 
 
+DELIVERY = talk.delivery(bytes(100))
+DELIVERIES = Load("deliver 100 B", DELIVERY, is_delivery=True)
 LOADS = (
     Load("publish 100 B", talk.publish(bytes(100))),
     Load("publish 1 KiB", talk.publish(bytes(1024))),
     Load("publish 64 KiB", talk.publish(bytes(65536))),
     Load("publish 100 B, 8 connections", talk.publish(bytes(100)), connections=8),
-    Load("deliver 100 B", talk.delivery(bytes(100)), is_delivery=True),
+    DELIVERIES,
+    Load("deliver 100 B, 8 connections", DELIVERY, connections=8, is_delivery=True),
+    Load("deliver 100 B, each acked", DELIVERY, is_delivery=True, ack_every=1),
+    Load("deliver 100 B, 500 acked at once", DELIVERY, is_delivery=True, ack_every=MANY),
 )
 
 
@@ -58,6 +69,8 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) -> float:
     """Megabytes a second through a proxy."""
+    if flow.is_delivery:
+        return _delivered(listening, proxy, flow, volume)
     data = load.fill(flow.message)
     times = max(1, volume // len(data) // flow.connections)
 
@@ -65,19 +78,37 @@ def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) 
         socks = []
         for _ in range(flow.connections):
             sock, _ = listening.accept()
-            talk.answer(sock, consumes=flow.is_delivery)
+            talk.answer(sock)
             socks.append(sock)
-        return load.flood(socks, data, times) if flow.is_delivery else load.sink(socks, times * len(data))
+        return load.sink(socks, times * len(data))
 
     def client() -> list[float]:
-        socks = []
-        for _ in range(flow.connections):
-            sock = talk.connect(proxy.port)
-            if flow.is_delivery:
-                talk.consume(sock)
-            socks.append(sock)
-        return load.sink(socks, times * len(data)) if flow.is_delivery else load.flood(socks, data, times)
+        return load.flood([talk.connect(proxy.port) for _ in range(flow.connections)], data, times)
 
     (at_broker,), (at_client,) = load.side_by_side(broker, client)
     seconds = abs(at_broker - at_client)
     return flow.connections * times * len(data) / seconds / MEGABYTE
+
+
+def _delivered(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) -> float:
+    """Megabytes of deliveries a second, until the last one has arrived and what acknowledges it, too."""
+    blocks = max(1, volume // (deliveries.BLOCK * len(flow.message)) // flow.connections)
+
+    def broker() -> list[float]:
+        socks = []
+        for _ in range(flow.connections):
+            sock, _ = listening.accept()
+            talk.answer(sock)
+            socks.append(sock)
+        times = load.each(lambda sock: deliveries.serve(sock, flow.message, blocks, flow.ack_every), socks)
+        return [min(began for began, _ in times), max(ended for _, ended in times)]
+
+    def client() -> list[float]:
+        socks = [talk.connect(proxy.port) for _ in range(flow.connections)]
+        for sock in socks:
+            deliveries.subscribe(sock, flow.ack_every)
+        return [max(load.each(lambda sock: deliveries.receive(sock, flow.message, blocks, flow.ack_every), socks))[0]]
+
+    (began, acked), (received,) = load.side_by_side(broker, client)
+    size = deliveries.count(blocks) * len(flow.message)
+    return flow.connections * size / (max(acked, received) - began) / MEGABYTE

@@ -68,7 +68,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         volume = int(200e6 * scale)
         for name, job in (
             ("publish 100 B", partial(relay.throughput, listening, flow=relay.LOADS[0], volume=volume)),
-            ("deliver 100 B", partial(relay.throughput, listening, flow=relay.LOADS[-1], volume=volume)),
+            ("deliver 100 B", partial(relay.throughput, listening, flow=relay.DELIVERIES, volume=volume)),
             ("publish 100 B with confirms", partial(confirmed, listening, volume=volume // 2)),
         ):
             progress(f"watch: {name}, messages counted")
@@ -176,7 +176,7 @@ def recorded(listening: socket.socket, upstream: int, directory: Path, volume: i
                 f'[record]\ndirectory = "{directory / legs}"\nlegs = "{legs}"\ncompress = false\ntotal_size = "1GiB"'
             )
             jobs[legs] = stack.enter_context(_configured(upstream, directory / f"recorded-{legs}", settings))
-        for name, flow in (("publish 100 B", relay.LOADS[0]), ("deliver 100 B", relay.LOADS[-1])):
+        for name, flow in (("publish 100 B", relay.LOADS[0]), ("deliver 100 B", relay.DELIVERIES)):
             for legs, goal in (("client", RECORDED_GOAL), ("both", RECORDED_GOAL)):
                 progress(f"watch: {name}, recorded, legs = {legs}")
                 dropped = _dropped(directory / f"recorded-{legs}.sock")

@@ -37,6 +37,12 @@ def test_bytes_that_are_alike(plain: ModuleType) -> None:
     assert plain.are_alike(b"ab", 0, 1, 0)
 
 
+def test_bytes_at_a_place(plain: ModuleType) -> None:
+    assert plain.is_at(b"-abc", 1, 2, b"ab")
+    assert not plain.is_at(b"-abc", 1, 3, b"ab")
+    assert not plain.is_at(b"-abc", 1, 2, b"bc")
+
+
 @pytest.mark.parametrize(
     ("letter", "data", "size"),
     [

@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 from amqproxy.byte_access cimport long_at, short_at
 from amqproxy.pump.pumped_connection cimport DirectionPointer, Pumped, PumpedConnection, PumpedDirection, PumpedPointer
 from amqproxy.pump.system_calls cimport BytePointer, CharPointer, ConstBytePointer, load, look, put, store
+from amqproxy.taps.metering.acknowledgement_run cimport AcknowledgementRun
 from amqproxy.taps.metering.amqp010_message_run cimport AMQP010MessageRun
 from amqproxy.taps.metering.message_run cimport MessageRun
 
@@ -36,6 +37,7 @@ cdef class Journal:
     cdef unsigned long long _end
     cdef unsigned long long _base
     cdef MessageRun _run
+    cdef AcknowledgementRun _acknowledgements
     cdef AMQP010MessageRun _amqp010_run
 
     cdef bint has_room(self) noexcept nogil

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp010.frame import BODY as AMQP010_BODY
 from amqproxy.amqp091.frame import BODY
+from amqproxy.taps.metering.acknowledgement_run import AcknowledgementRun
 from amqproxy.taps.metering.amqp010_message_run import AMQP010MessageRun
 from amqproxy.taps.metering.message_run import MessageRun
 
@@ -33,6 +34,7 @@ class Journal:
     def __init__(self, size: int, largest: int) -> None:
         self._size = size
         self._run = MessageRun()
+        self._acknowledgements = AcknowledgementRun()
         self._amqp010_run = AMQP010MessageRun()
         self._room = 2 * (largest + cython.sizeof(JournalHead) + 32)
         self._bytes = cython.cast(BytePointer, malloc(size))
@@ -104,6 +106,11 @@ class Journal:
             end = self._run.take(is_server, data, position, size)
             if end > position:
                 written = self._run.condense(is_server, data, out, written)
+                position = end
+                continue
+            end = self._acknowledgements.take(is_server, data, position, size)
+            if end > position:
+                written = self._acknowledgements.condense(out, written)
             else:
                 end = position + 8 + long_at(data, position + 3)
                 written += _copy(out + written, data + position, 7 if data[position] == _BODY else end - position)

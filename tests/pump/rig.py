@@ -162,3 +162,17 @@ def connected(tcp: bool) -> tuple[socket.socket, socket.socket]:
     for end in ends:
         end.setblocking(False)
     return ends
+
+
+def journaled(is_server: bool, data: bytes) -> list[bytes]:
+    """What a pump's journal has of frames that one peer sends."""
+    found: list[bytes] = []
+    wire = Wire(pump(), note=lambda is_server, data, now, is_cut: found.append(bytes(data)))
+    wire.hand_over()
+    peer = wire.server if is_server else wire.client
+    while data:
+        select.select([], [peer], [], 0)
+        data = data[peer.send(data[:50_000]) :]
+        wire.settle()
+    wire.close()
+    return found

@@ -7,7 +7,8 @@ what becomes of messages. Of its `ChannelMeters`, each `ChannelMeter` has the `O
 tags that are open, a bit each, and the time of each read that had some. The definitions are those of
 `amqproxy.taps.trace`, with which the tests compare every count.
 
-Messages that are alike and follow one another it takes as a `MessageRun`. A pump keeps but those of what passes.
+Messages that are alike and follow one another it takes as a `MessageRun`, acknowledgements whose tags follow one
+another as an `AcknowledgementRun`. A pump keeps but those of what passes.
 
 An `AMQP010Meter` does the same for AMQP 0-10, by an `AMQP010MessageRun`: it numbers the commands of both peers by
 itself. The `OpenTransfers` of a session are runs of command ids that came at one time, its `OpenRequests` the commands

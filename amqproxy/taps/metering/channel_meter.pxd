@@ -2,6 +2,7 @@
 
 cimport cython
 
+from amqproxy.byte_access cimport is_at
 from amqproxy.taps.metering.message_counts cimport MessageCounts
 from amqproxy.taps.metering.open_messages cimport OpenMessages
 
@@ -26,11 +27,17 @@ cdef class ChannelMeter:
     cdef object _room
 
     cpdef published(self, unsigned long long now_ns, long long count=*)
-    cpdef confirm(self, unsigned long long tag, bint multiple, bint is_nack, unsigned long long now_ns)
-    cpdef bint is_auto_acked(self, bytes consumer_tag) except -1
+    cpdef confirm(self, unsigned long long tag, bint multiple, bint is_nack, unsigned long long now_ns, long long count=*)
+    cdef bint is_auto_acked(self, const unsigned char *p, Py_ssize_t at, Py_ssize_t size) except -1
     cpdef delivered(self, unsigned long long tag, unsigned long long now_ns, long long count=*)
+    cpdef settle_run(
+        self, unsigned long long tag, long long tags, bint multiple, int count, unsigned long long now_ns
+    )
     cpdef settle(self, unsigned long long tag, bint multiple, int count, unsigned long long now_ns)
     cdef object _apply(self, unsigned long long tag, bint multiple, int count, unsigned long long now_ns)
     cdef long long _settled(
         self, OpenMessages messages, unsigned long long tag, bint multiple, unsigned long long now_ns, bint are_publishes
+    )
+    cdef long long _settled_range(
+        self, OpenMessages messages, unsigned long long tag, long long tags, unsigned long long now_ns, bint are_publishes
     )

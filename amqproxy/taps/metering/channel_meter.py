@@ -16,6 +16,9 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
 
+if not cython.compiled:
+    from amqproxy.byte_access import is_at
+
 MAX_SETTLEMENTS = 65_536
 """Acknowledgements of one connection that wait for the end of their transaction; beyond it they count at once."""
 
@@ -109,23 +112,37 @@ class ChannelMeter:
         self._counts._values[_UNCONFIRMED] += unconfirmed.count - before
 
     def confirm(
-        self, tag: cython.ulonglong, multiple: cython.bint, is_nack: cython.bint, now_ns: cython.ulonglong
+        self,
+        tag: cython.ulonglong,
+        multiple: cython.bint,
+        is_nack: cython.bint,
+        now_ns: cython.ulonglong,
+        count: cython.longlong = 1,
     ) -> None:
-        """The broker has settled publishes."""
+        """The broker has settled publishes, by so many frames whose tags follow one another."""
         unconfirmed = self._unconfirmed
         if unconfirmed is None:
             return
-        settled: cython.longlong = self._settled(unconfirmed, tag, multiple, now_ns, True)
+        settled: cython.longlong = 0
+        if multiple or count == 1:
+            settled = self._settled(unconfirmed, tag, multiple, now_ns, True)
+            tag += 1
+            count -= 1
+        if count > 0:  # behind the first one that is multiple, each has its own tag to settle at most
+            settled += self._settled_range(unconfirmed, tag, count, now_ns, True)
         self._counts._values[_NACKED if is_nack else _CONFIRMED] += settled
         self._counts._values[_UNCONFIRMED] -= settled
 
     # --- deliveries
 
-    def is_auto_acked(self, consumer_tag: bytes) -> cython.bint:
-        """Do deliveries to this consumer need no acknowledgement, for all that is known?"""
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def is_auto_acked(self, p: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
+        """Whether deliveries to the consumer whose tag is at a place need no acknowledgement, for all that is known."""
         if not self._has_auto_acks or self._consumers is None:
             return False
-        if consumer_tag != self._recent_tag:
+        if self._recent_tag is None or not is_at(p, at, size, self._recent_tag):
+            consumer_tag = bytes(p[at : at + size])
             modes = {
                 each.consume.no_ack for each in self._consumers.find(consumer_tag.decode("utf-8", "surrogateescape"))
             }
@@ -141,6 +158,29 @@ class ChannelMeter:
         before: cython.longlong = unacked.count
         unacked.add(tag, now_ns, count)
         self._counts._values[_UNACKED] += unacked.count - before
+
+    def settle_run(
+        self,
+        tag: cython.ulonglong,
+        tags: cython.longlong,
+        multiple: cython.bint,
+        count: cython.int,
+        now_ns: cython.ulonglong,
+    ) -> None:
+        """Take as many settlements as there are `tags`, one after another from `tag` on, none of which is 0."""
+        unacked = self._unacked
+        settled: cython.longlong
+        if unacked is None or self._recovering:
+            return
+        if multiple or self._settlements is not None:
+            while tags:
+                self.settle(tag, multiple, count, now_ns)
+                tag += 1
+                tags -= 1
+            return
+        settled = self._settled_range(unacked, tag, tags, now_ns, False)
+        self._counts._values[count] += settled
+        self._counts._values[_UNACKED] -= settled
 
     def settle(self, tag: cython.ulonglong, multiple: cython.bint, count: cython.int, now_ns: cython.ulonglong) -> None:
         """The client settles deliveries, to be counted as `count`; those of a transaction, when it is committed."""
@@ -177,6 +217,22 @@ class ChannelMeter:
         before: cython.longlong = messages.untimed
         seconds = counts.confirm_seconds if are_publishes else counts.ack_seconds
         settled: cython.longlong = messages.settle(tag, multiple, now_ns, seconds)
+        counts._values[_UNTIMED] += messages.untimed - before
+        return settled
+
+    @cython.cfunc
+    def _settled_range(
+        self,
+        messages: OpenMessages,
+        tag: cython.ulonglong,
+        tags: cython.longlong,
+        now_ns: cython.ulonglong,
+        are_publishes: cython.bint,
+    ) -> cython.longlong:
+        counts = self._counts
+        before: cython.longlong = messages.untimed
+        seconds = counts.confirm_seconds if are_publishes else counts.ack_seconds
+        settled: cython.longlong = messages.settle_range(tag, tag + tags - 1, now_ns, seconds)
         counts._values[_UNTIMED] += messages.untimed - before
         return settled
 

@@ -3,6 +3,7 @@
 cimport cython
 
 from amqproxy.byte_access cimport long_at, long_long_at, short_at
+from amqproxy.taps.metering.acknowledgement_run cimport AcknowledgementRun
 from amqproxy.taps.metering.channel_meter cimport ChannelMeter
 from amqproxy.taps.metering.channel_meters cimport ChannelMeters
 from amqproxy.taps.metering.message_counts cimport MessageCounts
@@ -25,6 +26,7 @@ cdef class MessageMeter:
     cdef MessageCounts _counts
     cdef ChannelMeters _channels
     cdef MessageRun _run
+    cdef AcknowledgementRun _acknowledgements
     cdef ContentUnderWay _client_content
     cdef ContentUnderWay _server_content
     cdef dict _interleaved
@@ -37,9 +39,8 @@ cdef class MessageMeter:
     ) except -1
     cdef object _note_run(self, bint is_server, const unsigned char *p, unsigned long long now_ns)
     cdef object _note_publishes(self, int number, long long count, unsigned long long now_ns)
-    cdef object _note_deliveries(
-        self, int number, bytes consumer_tag, unsigned long long tag, long long count, unsigned long long now_ns
-    )
+    cdef object _note_deliveries(self, const unsigned char *p, unsigned long long now_ns)
+    cdef object _note_acknowledgements(self, bint is_server, unsigned long long now_ns)
     cdef ContentUnderWay _begin(self, bint is_server, int number, int method)
     cdef bint _take_content(
         self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t end, unsigned long long now_ns

@@ -8,6 +8,7 @@ from __future__ import annotations
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
 from amqproxy.amqp091.methods import BasicGet, BasicGetOk
+from amqproxy.taps.metering.acknowledgement_run import AcknowledgementRun
 from amqproxy.taps.metering.channel_meter import ChannelMeter
 from amqproxy.taps.metering.channel_meters import ChannelMeters
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
@@ -56,6 +57,17 @@ def _basic_method(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py
     return p[at + 10]
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _settled_as(method: cython.int, flags: cython.int) -> cython.int:
+    """Return the `Count` that a client's basic.ack, basic.nack or basic.reject with these bits adds to."""
+    settled: cython.int = _ACKED
+    if method != _ACK:
+        settled = _REQUEUED if flags & (2 if method == _NACK else 1) else _REJECTED
+    return settled
+
+
 @cython.final
 @cython.cclass
 class ContentUnderWay:
@@ -87,6 +99,7 @@ class MessageMeter:
         self._counts = counts
         self._channels = ChannelMeters(counts)
         self._run = MessageRun()
+        self._acknowledgements = AcknowledgementRun()
         self._client_content: ContentUnderWay | None = None
         self._server_content: ContentUnderWay | None = None
         self._interleaved: dict[tuple[bool, int], ContentUnderWay] | None = None
@@ -101,7 +114,7 @@ class MessageMeter:
         self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
     ) -> None:
         """Take whole frames: of the server, or of the client. Where they are cut, of a body there are only the first
-        seven bytes of its frame, and a `MessageRun` may stand for messages.
+        seven bytes of its frame, and a `MessageRun` or an `AcknowledgementRun` may stand for several.
         """
         length: cython.Py_ssize_t = len(data)
         now_ns: cython.ulonglong = int(now * 1e9)
@@ -120,6 +133,10 @@ class MessageMeter:
                 end = self._run.restore(is_server, p, position, length)
                 if end > position:
                     self._note_run(is_server, p, now_ns)
+                else:
+                    end = self._acknowledgements.restore(p, position, length)
+                    if end > position:
+                        self._note_acknowledgements(is_server, now_ns)
             else:
                 end = self._take_run(is_server, p, position, length, now_ns)
             if end > position:
@@ -164,7 +181,7 @@ class MessageMeter:
         length: cython.Py_ssize_t,
         now_ns: cython.ulonglong,
     ) -> cython.Py_ssize_t:
-        """Take the publishes, or the deliveries to one consumer, that begin at a place; the place behind them."""
+        """Take the publishes, deliveries to a consumer or acknowledgements that begin at a place; the place behind."""
         content: ContentUnderWay | None = self._server_content if is_server else self._client_content
         end: cython.Py_ssize_t
         if (content is not None and content.method) or self._interleaved:
@@ -172,6 +189,10 @@ class MessageMeter:
         end = self._run.take(is_server, p, at, length)
         if end > at:
             self._note_run(is_server, p, now_ns)
+            return end
+        end = self._acknowledgements.take(is_server, p, at, length)
+        if end > at:
+            self._note_acknowledgements(is_server, now_ns)
         return end
 
     @cython.cfunc
@@ -181,7 +202,7 @@ class MessageMeter:
         self.frames += run.frames
         if is_server:
             self._counts.delivered_bytes.observe(run.size, run.count)
-            self._note_deliveries(run.number, run.consumer_tag(p), run.tag, run.count, now_ns)
+            self._note_deliveries(p, now_ns)
             self._counts._values[_REDELIVERED] += run.redelivered
         else:
             self._counts.published_bytes.observe(run.size, run.count)
@@ -198,23 +219,39 @@ class MessageMeter:
         return None
 
     @cython.cfunc
-    def _note_deliveries(
-        self,
-        number: cython.int,
-        consumer_tag: bytes,
-        tag: cython.ulonglong,
-        count: cython.longlong,
-        now_ns: cython.ulonglong,
-    ) -> object:
-        """The broker has delivered so many messages to a consumer, from that delivery tag on."""
-        self._counts._values[_DELIVERED] += count
-        channel = self._channels.of(True, number)
-        if channel is not None and channel._has_auto_acks and channel.is_auto_acked(consumer_tag):
-            self._counts._values[_AUTO_ACKED] += count
+    def _note_deliveries(self, p: cython.p_const_uchar, now_ns: cython.ulonglong) -> object:
+        """Count the deliveries of the run, which was read there."""
+        run = self._run
+        self._counts._values[_DELIVERED] += run.count
+        channel = self._channels.of(True, run.number)
+        if (
+            channel is not None
+            and channel._has_auto_acks
+            and channel.is_auto_acked(p, run.consumer_at, run.consumer_size)
+        ):
+            self._counts._values[_AUTO_ACKED] += run.count
             return None
         if channel is None:
-            channel = self._channels.new(number)
-        channel.delivered(tag, now_ns, count)
+            channel = self._channels.new(run.number)
+        channel.delivered(run.tag, now_ns, run.count)
+        return None
+
+    @cython.cfunc
+    def _note_acknowledgements(self, is_server: cython.bint, now_ns: cython.ulonglong) -> object:
+        """Count what the run settles: publishes where it is the server's, deliveries where it is the client's."""
+        run = self._acknowledgements
+        multiple: cython.bint = run.flags & 1 != 0
+        self.frames += run.count
+        self._begin(is_server, run.number, 0)
+        channel = self._channels.of(is_server, run.number)
+        if channel is None:
+            return None
+        if is_server:
+            channel.confirm(run.tag, multiple, run.method == _NACK, now_ns, run.count)
+        elif not channel.is_unread:
+            channel.settle_run(
+                run.tag, run.count, multiple and run.method != _REJECT, _settled_as(run.method, run.flags), now_ns
+            )
         return None
 
     # --- contents
@@ -323,12 +360,7 @@ class MessageMeter:
             return True
         tag = long_long_at(p, at + 11)
         flags = p[at + 19]
-        if method == _ACK:
-            channel.settle(tag, flags & 1 != 0, _ACKED, now_ns)
-        elif method == _NACK:
-            channel.settle(tag, flags & 1 != 0, _REQUEUED if flags & 2 else _REJECTED, now_ns)
-        else:
-            channel.settle(tag, False, _REQUEUED if flags & 1 else _REJECTED, now_ns)
+        channel.settle(tag, flags & 1 != 0 and method != _REJECT, _settled_as(method, flags), now_ns)
         return True
 
     @cython.cfunc
@@ -370,7 +402,7 @@ class MessageMeter:
         content.is_redelivered = p[tag_end + 8] & 1 != 0
         channel = self._channels.of(True, number)
         if channel is not None and channel._has_auto_acks:
-            content.is_auto_acked = channel.is_auto_acked(bytes(p[at + 12 : tag_end]))
+            content.is_auto_acked = channel.is_auto_acked(p, at + 12, tag_end - at - 12)
         return True
 
     def _lose(self) -> None:

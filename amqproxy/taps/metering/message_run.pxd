@@ -13,8 +13,8 @@ cdef class MessageRun:
     cdef unsigned long long size
     cdef unsigned long long tag
     cdef unsigned long long redelivered
-    cdef Py_ssize_t _consumer_at
-    cdef Py_ssize_t _consumer_size
+    cdef Py_ssize_t consumer_at
+    cdef Py_ssize_t consumer_size
 
     cdef Py_ssize_t take(
         self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length
@@ -25,4 +25,3 @@ cdef class MessageRun:
     cdef Py_ssize_t restore(
         self, bint is_server, const unsigned char *p, Py_ssize_t at, Py_ssize_t length
     ) noexcept nogil
-    cdef bytes consumer_tag(self, const unsigned char *p)

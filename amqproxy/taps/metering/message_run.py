@@ -54,14 +54,15 @@ class MessageRun:
     """Publishes, or deliveries to one consumer with successive delivery tags, with bodies of one `size`.
 
     They are `count`, in so many `frames`, on the channel `number`. Of deliveries, `tag` is the first one's, and so many
-    of them are `redelivered`. It is read from frames, or from a single one that it was condensed to.
+    of them are `redelivered`; their consumer's tag has `consumer_size` bytes, and begins at `consumer_at` in what the
+    run was read from: frames, or a single one that it was condensed to.
     """
 
     def __init__(self) -> None:
         self.number = 0
         self.count = self.frames = 0
         self.size = self.tag = self.redelivered = 0
-        self._consumer_at = self._consumer_size = 0
+        self.consumer_at = self.consumer_size = 0
 
     @cython.nogil
     @cython.cfunc
@@ -99,8 +100,8 @@ class MessageRun:
                 if self.count == 0:
                     self.tag = long_long_at(p, tag_end)
                     self.redelivered = 0
-                    self._consumer_at = at + 12
-                    self._consumer_size = p[at + 11]
+                    self.consumer_at = at + 12
+                    self.consumer_size = p[at + 11]
                 elif long_long_at(p, tag_end) != self.tag + self.count or not are_alike(
                     p, start + 11, at + 11, tag_end - at - 11
                 ):
@@ -122,16 +123,16 @@ class MessageRun:
         i: cython.Py_ssize_t
         at = put_number(out, at, _RUN, 1)
         at = put_number(out, at, self.number, 2)
-        at = put_number(out, at, 33 + self._consumer_size if is_server else 16, 4)
+        at = put_number(out, at, 33 + self.consumer_size if is_server else 16, 4)
         at = put_number(out, at, self.count, 8)
         at = put_number(out, at, self.size, 8)
         if is_server:
             at = put_number(out, at, self.redelivered, 8)
             at = put_number(out, at, self.tag, 8)
-            at = put_number(out, at, self._consumer_size, 1)
-            for i in range(self._consumer_size):
-                out[at + i] = p[self._consumer_at + i]
-            at += self._consumer_size
+            at = put_number(out, at, self.consumer_size, 1)
+            for i in range(self.consumer_size):
+                out[at + i] = p[self.consumer_at + i]
+            at += self.consumer_size
         return put_number(out, at, 0xCE, 1)
 
     @cython.nogil
@@ -154,11 +155,6 @@ class MessageRun:
         if is_server:
             self.redelivered = long_long_at(p, at + 23)
             self.tag = long_long_at(p, at + 31)
-            self._consumer_at = at + 40
-            self._consumer_size = end - 1 - self._consumer_at
+            self.consumer_at = at + 40
+            self.consumer_size = end - 1 - self.consumer_at
         return end
-
-    @cython.cfunc
-    def consumer_tag(self, p: cython.p_const_uchar) -> bytes:
-        """Whose the deliveries are, in what the run was read from."""
-        return bytes(p[self._consumer_at : self._consumer_at + self._consumer_size])

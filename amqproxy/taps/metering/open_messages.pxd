@@ -21,9 +21,13 @@ cdef class OpenMessages:
 
     cpdef bint is_open(self, unsigned long long tag) noexcept
     cpdef add(self, unsigned long long tag, unsigned long long now_ns, long long count=*)
+    cdef long long _add_following(self, long long most) noexcept
     cdef object _repeat(self, unsigned long long tag)
     cdef object _make_room(self, unsigned long long tag)
     cpdef long long settle(self, unsigned long long tag, bint multiple, unsigned long long now_ns, Distribution seconds)
+    cpdef long long settle_range(
+        self, unsigned long long tag, unsigned long long until, unsigned long long now_ns, Distribution seconds
+    )
     cpdef long long clear(self)
     cdef unsigned long long _next_open(self, unsigned long long tag) noexcept
     cdef void _close(self, unsigned long long tag) noexcept

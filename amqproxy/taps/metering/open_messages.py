@@ -96,6 +96,7 @@ class OpenMessages:
         """
         p: cython.p_uchar
         place: cython.Py_ssize_t
+        fresh: cython.longlong
         while count > 0 and tag != _LAST_TAG:
             if tag <= self.last:
                 self._repeat(tag)
@@ -110,8 +111,37 @@ class OpenMessages:
                 place = tag & (self._capacity - 1)
                 p[place >> 3] |= 1 << (place & 7)
                 self._note_read(tag, now_ns)
+                fresh = self._add_following(count - 1)
+                tag += fresh
+                count -= fresh
             tag += 1
             count -= 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _add_following(self, most: cython.longlong) -> cython.longlong:
+        """Open the tags behind `last`, of the same read, as far as there are bits for them; the number of them."""
+        p: cython.p_uchar = self._bits
+        place: cython.Py_ssize_t
+        left: cython.longlong
+        used: cython.Py_ssize_t = self.last - self._first
+        if most > self._capacity - 1 - used:
+            most = self._capacity - 1 - used
+        if cython.cast(cython.ulonglong, most) >= _LAST_TAG - self.last:
+            most = _LAST_TAG - self.last - 1
+        left = most
+        while left > 0:
+            place = (self.last + 1) & (self._capacity - 1)
+            if left >= 8 and (place & 7) == 0:
+                p[place >> 3] = 0xFF
+                self.last += 8
+                left -= 8
+            else:
+                p[place >> 3] |= 1 << (place & 7)
+                self.last += 1
+                left -= 1
+        self.count += most
+        return most
 
     @cython.cfunc
     def _repeat(self, tag: cython.ulonglong) -> object:
@@ -141,36 +171,37 @@ class OpenMessages:
 
         The time that each was open is observed in `seconds`.
         """
+        if multiple:
+            return 0 if tag > self.last else self.settle_range(self._first, tag or self.last, now_ns, seconds)
+        if not self.is_open(tag):
+            return 0
+        self._close(tag)
+        self._observe(self._read_of(tag, 0), now_ns, seconds, 1)
+        self._tidy()
+        return 1
+
+    def settle_range(
+        self, tag: cython.ulonglong, until: cython.ulonglong, now_ns: cython.ulonglong, seconds: Distribution
+    ) -> cython.longlong:
+        """Close the open tags between two, both included: how many those are. Observe in `seconds` as `settle` does."""
         settled: cython.longlong = 0
-        each: cython.ulonglong
-        at: cython.Py_ssize_t
-        read: cython.Py_ssize_t
-        until: cython.ulonglong
         alike: cython.longlong = 0
-        if not multiple:
-            if not self.is_open(tag):
-                return 0
-            self._close(tag)
-            self._observe(self._read_of(tag, 0), now_ns, seconds, 1)
-            settled = 1
-        else:
-            if tag > self.last:
-                return 0
-            until = tag or self.last
-            each = self._next_open(self._first)
-            at = -1
-            while each <= until:
-                self._close(each)
-                settled += 1
-                read = self._read_of(each, at if at > 0 else 0)
-                if read != at and alike:
-                    self._observe(at, now_ns, seconds, alike)
+        read: cython.Py_ssize_t = -1
+        following: cython.ulonglong = 0  # the first tag of the read after `read`
+        each: cython.ulonglong = self._next_open(tag if tag > self._first else self._first)
+        while each <= until and each <= self.last:
+            if each >= following:
+                if alike:
+                    self._observe(read, now_ns, seconds, alike)
                     alike = 0
-                at = read
-                alike += 1
-                each = self._next_open(each + 1)
-            if alike:
-                self._observe(at, now_ns, seconds, alike)
+                read = self._read_of(each, read if read > 0 else 0)
+                following = self._tag_of_read(read + 1) if read + 1 < self._read_count else _LAST_TAG
+            self._close(each)
+            alike += 1
+            settled += 1
+            each = self._next_open(each + 1)
+        if alike:
+            self._observe(read, now_ns, seconds, alike)
         if settled:
             self._tidy()
         return settled

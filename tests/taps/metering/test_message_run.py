@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from random import Random
 
 import pytest
@@ -16,7 +15,7 @@ from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metering.message_run import RUN, MessageRun
 from tests.example_count import example_count
-from tests.pump.rig import Wire, pump
+from tests.pump.rig import journaled
 from tests.taps.trace.traced import frames_of
 
 
@@ -41,7 +40,7 @@ def messages(dice: Random, is_server: bool) -> bytes:
 def condensed(is_server: bool, data: bytes) -> list[bytes]:
     """Frames as a pump writes them down; where there is none, the same by a `MessageRun`, which is plain then."""
     if are_available():
-        return _noted(is_server, data)
+        return journaled(is_server, data)
     run, out, position = MessageRun(), bytearray(len(data)), 0
     written = 0
     while position < len(data):
@@ -55,19 +54,6 @@ def condensed(is_server: bool, data: bytes) -> list[bytes]:
             written += len(part)
         position = end
     return [bytes(out[:written])]
-
-
-def _noted(is_server: bool, data: bytes) -> list[bytes]:
-    found: list[bytes] = []
-    wire = Wire(pump(), note=lambda is_server, data, now, is_cut: found.append(bytes(data)))
-    wire.hand_over()
-    peer = wire.server if is_server else wire.client
-    while data:
-        select.select([], [peer], [], 0)
-        data = data[peer.send(data[:50_000]) :]
-        wire.settle()
-    wire.close()
-    return found
 
 
 def metered(is_server: bool, parts: list[bytes], *, is_cut: bool) -> tuple[MessageMeter, MessageCounts]:

@@ -127,3 +127,29 @@ def test_tags_that_are_far_apart(steps: list[int], data: st.DataObject) -> None:
     assert messages.count == 0
     messages.add(last + 1, 5)
     assert messages.settle(0, True, 6, seconds) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.integers(1, 300), st.integers(0, 300)), max_size=40))
+def test_several_at_once_as_one_by_one(program: list[tuple[int, int, int]]) -> None:
+    together, apart = OpenMessages(), OpenMessages()
+    seconds, others = Distribution(SECONDS), Distribution(SECONDS)
+    last = 0
+    for now, (gap, count, settled) in enumerate(program, 1):
+        first = last + 1 + gap - 100 if last > 100 else last + 1 + gap
+        together.add(first, now, count)
+        for tag in range(first, first + count):
+            apart.add(tag, now)
+        last = max(last, first + count - 1)
+        start = max(1, last - settled - 50)
+        found = together.settle_range(start, start + settled, now + 1, seconds)
+        assert found == sum(apart.settle(tag, False, now + 1, others) for tag in range(start, start + settled + 1))
+        assert (together.count, together.last, together.forgotten) == (apart.count, apart.last, apart.forgotten)
+    assert [together.is_open(tag) for tag in range(last + 2)] == [apart.is_open(tag) for tag in range(last + 2)]
+    assert (seconds.counts, together.untimed) == (others.counts, apart.untimed)
+
+
+def test_more_at_once_than_there_is_room_for() -> None:
+    messages, seconds = OpenMessages(), Distribution(SECONDS)
+    messages.add(1, 5, 3 * MAX_OPEN + 7)
+    assert (messages.count, messages.last, messages.forgotten) == (MAX_OPEN, 3 * MAX_OPEN + 7, 2 * MAX_OPEN + 7)
+    assert messages.settle_range(1, 2**64 - 1, 6, seconds) == MAX_OPEN
