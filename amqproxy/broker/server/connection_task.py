@@ -36,6 +36,9 @@ STALLED_TIME = 30.0
 SLICE = 64 * 1024
 """Bytes that a client must take within that time."""
 
+OFFERED = 32
+"""Pieces that are offered to a socket at once: of large bodies it takes fewer, and each costs time."""
+
 
 READING = 8
 """Turns in one for what was read at once, where all of it is publishes and acks: there is not much of that, and to
@@ -246,7 +249,7 @@ class ConnectionTask:
         connection = self.connection
         try:
             while pieces:
-                if not await self._send_all(pieces):
+                if not await self._send_all(list(pieces)):
                     return
                 self._broker.work.quantum.begin()
                 connection.sent(current_time())
@@ -265,7 +268,7 @@ class ConnectionTask:
         if connection.waiting:
             self._wake()
 
-    async def _send_all(self, pieces: Sequence[bytes | memoryview]) -> bool:
+    async def _send_all(self, pieces: list[bytes | memoryview]) -> bool:
         """Send pieces to a client that takes them; False where it has stopped to, and is reset."""
         heartbeat = self.connection.protocol.heartbeat
         patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
@@ -275,9 +278,13 @@ class ConnectionTask:
                 if taken >= SLICE:
                     taken = 0
                     scope.deadline = trio.current_time() + patience
-                sent = await self._transport.send_some(pieces)
+                some = pieces[:OFFERED]
+                sent = await self._transport.send_some(some)
                 taken += sent
-                pieces = remaining(pieces, sent)
+                rest = remaining(some, sent)
+                del pieces[: len(some) - len(rest)]
+                if rest:
+                    pieces[0] = rest[0]
         if scope.cancelled_caught:
             self.connection.cut("client does not read what it is sent")
             return False
