@@ -48,6 +48,9 @@ SESSIONS_A_TURN = 50
 CLOSE_RESERVE = 1.0
 """Seconds of the drain's timeout that are reserved for sending a close to sessions that must be cut off."""
 
+CLOSE_TURNS = 3
+"""Turns of the loop that this takes: where they are long, more time is reserved, up to half of the timeout."""
+
 
 class ProxyServer:
     """All sessions of one proxy, and the listeners that begin them.
@@ -189,18 +192,20 @@ class ProxyServer:
     async def _drain(self) -> None:
         """End all sessions within `limits.drain_timeout`: in good order, or else by connection.close at once."""
         timeout = self._limits.drain_timeout
+        end = trio.current_time() + timeout
         self._log.info("draining", sessions=len(self.sessions), timeout=timeout)
-        reserve = min(CLOSE_RESERVE, timeout / 2)
-        await self._for_each(lambda session: session.drain())
-        await self._wait_until_empty(timeout - reserve)
-        await self._for_each(lambda session: session.abort(f"not drained within {timeout:g} s"))
-        await self._wait_until_empty(reserve)
+        reserve = min(max(CLOSE_RESERVE, CLOSE_TURNS * self.lag.last), timeout / 2)
+        with trio.move_on_at(end - reserve):
+            await self._for_each(lambda session: session.drain())
+            await self._wait_until_empty()
+        with trio.move_on_at(end):
+            await self._for_each(lambda session: session.abort(f"not drained within {timeout:g} s"))
+            await self._wait_until_empty()
 
-    async def _wait_until_empty(self, timeout: float) -> None:
-        with trio.move_on_after(timeout):
-            while self.sessions:
-                self._is_empty = trio.Event()
-                await self._is_empty.wait()
+    async def _wait_until_empty(self) -> None:
+        while self.sessions:
+            self._is_empty = trio.Event()
+            await self._is_empty.wait()
 
     async def _accept(
         self, listener: trio.SocketListener, context: ssl.SSLContext | None, nursery: trio.Nursery

@@ -8,15 +8,23 @@ import trio
 
 from amqproxy.proxy.session.session import Session
 
+LONG_TURN = 0.1
+"""Seconds of a turn of the loop above which very many sessions are busy."""
+
 
 async def for_each(sessions: Mapping[int, Session], do: Callable[[Session], None], a_turn: int) -> None:
-    """Call `do` with each session that there is now and has not ended by its turn, so many in one turn.
+    """Call `do` with each session that there is now and has not ended by its turn: `a_turn` in each turn of the loop.
 
-    Where that fails, it ends the session, and no other.
+    Behind a `LONG_TURN` of all others, more are handled, for half as long as it took: a thousand busy sessions take 2 s
+    a turn, and 20 turns of them 40 s. A failure ends its session, and no other.
     """
+    until = 0.0
     for done, session in enumerate(list(sessions.values()), 1):
         if session.number in sessions:
             with session.contained():
                 do(session)
-        if not done % a_turn:
+        began = trio.current_time()
+        if not done % a_turn and began >= until:
             await trio.lowlevel.checkpoint()
+            now = trio.current_time()
+            until = now + (now - began) / 2 if now - began > LONG_TURN else now

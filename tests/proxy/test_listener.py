@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 import pytest
 import structlog
 import trio
-from trio.testing import wait_all_tasks_blocked
+from msgspec.structs import replace
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.config import Limits
 from amqproxy.proxy import listener as listener_module
@@ -18,6 +19,7 @@ from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.traffic import Traffic
+from amqproxy.proxy.sessions import for_each
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
@@ -449,7 +451,7 @@ async def test_of_many_sessions_a_few_have_their_round_in_a_turn(name: str, monk
 
 
 async def test_a_drain_cuts_off_a_few_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def wait_no_longer_than_a_turn(server: ProxyServer, timeout: float) -> None:
+    async def wait_no_longer_than_a_turn(server: ProxyServer) -> None:
         await trio.lowlevel.checkpoint()
 
     monkeypatch.setattr(ProxyServer, "_wait_until_empty", wait_no_longer_than_a_turn)
@@ -461,6 +463,49 @@ async def test_a_drain_cuts_off_a_few_in_a_turn(monkeypatch: pytest.MonkeyPatch)
                 await trio.lowlevel.checkpoint()
         assert many.done == 2 * len(many.guests)
         assert many.most_between_turns <= 2 * listener_module.SESSIONS_A_TURN
+        nursery.cancel_scope.cancel()
+
+
+class Busy:
+    """Sessions whose work takes seconds in each turn of the loop, as a mock clock has it, until they have ended."""
+
+    def __init__(self, many: Crowd, clock: MockClock, seconds: float) -> None:
+        many.server._unparked.clear()  # whose count would come between
+        self._many, self._clock, self._seconds = many, clock, seconds
+        self.turns = 0
+
+    async def work(self) -> None:
+        while self._many.server.sessions:
+            await trio.lowlevel.checkpoint()
+            self._clock.jump(self._seconds)
+            self.turns += 1
+
+
+async def test_a_drain_keeps_to_its_time_where_each_turn_of_the_loop_is_long(
+    mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeout = 30.0
+    monkeypatch.setattr(listener_module, "SESSIONS_A_TURN", 1)
+    async with crowd() as many, trio.open_nursery() as nursery:
+        many.server._limits = replace(LIMITS, drain_timeout=timeout)
+        many.server.lag.note(2.0)
+        busy = Busy(many, mock_clock, 2.0)
+        nursery.start_soon(busy.work)
+        many.drain.set()
+        while many.server.sessions:
+            await trio.lowlevel.checkpoint()
+        assert many.done == 2 * len(many.guests)
+        assert trio.current_time() <= timeout
+        nursery.cancel_scope.cancel()
+
+
+async def test_of_very_busy_sessions_more_have_their_round_in_a_turn(mock_clock: MockClock) -> None:
+    async with crowd() as many, trio.open_nursery() as nursery:
+        busy = Busy(many, mock_clock, 2.0)
+        nursery.start_soon(busy.work)
+        await for_each(many.server.sessions, lambda session: session.drain(), 1)
+        assert many.done == len(many.guests)
+        assert busy.turns <= 2
         nursery.cancel_scope.cancel()
 
 
