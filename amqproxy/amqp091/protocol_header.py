@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 HEADER = b"AMQP\x00\x00\x09\x01"
 """What a 0-9-1 client sends first, and what a server answers to anything else before it closes."""
 
@@ -13,6 +15,8 @@ LIKE_0_9_1 = frozenset({NAME, "0-9"})
 With those of 0-8 it really speaks 0-8: other numbers and arguments in frames of the same shape.
 """
 
+_FRAME_TYPES = frozenset((1, 2, 3, 8))
+
 _VERSIONS = {
     b"\x00\x00\x09\x01": NAME,
     b"\x01\x01\x08\x00": "0-8",
@@ -23,14 +27,30 @@ _VERSIONS = {
     b"\x02\x01\x00\x00": "1.0 (TLS)",
     b"\x03\x01\x00\x00": "1.0 (SASL)",
 }
-_HTTP = (b"GET ", b"PUT ", b"HEAD", b"POST", b"PRI ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC")
+_HTTP = (b"GET ", b"PUT ", b"HEAD", b"POST", b"PRI ", b"DELE", b"OPTI", b"PATC", b"TRAC")
+_FOREIGN = (
+    (re.compile(rb"\x10[\x80-\xff]{0,3}[\x00-\x7f]\x00[\x04\x06]M"), "MQTT"),  # CONNECT and its remaining length
+    (re.compile(rb"(?:CONNECT|STOMP)\r?\n|CONNECT\r"), "STOMP"),
+    (re.compile(rb"CONNECT "), "HTTP"),
+    (re.compile(rb"PROXY |\r\n\r\n\0\r\nQ"), "PROXY protocol"),
+)
+"""How clients of other protocols begin, of which eight bytes are needed."""
+
+_ANSWERS = (
+    (re.compile(rb"HTTP/"), "HTTP"),
+    (re.compile(rb"[\x15\x16]\x03[\x00-\x04]"), "TLS"),
+    (re.compile(rb"ERROR\r?\n|CONNECTED"), "STOMP"),
+    (re.compile(rb"\x20[\x02-\x7f][\x00\x01][\x00-\xff]"), "MQTT"),  # CONNACK
+    (re.compile(rb"SSH-"), "SSH"),
+)
+"""How servers of other protocols begin."""
 
 
 def recognise(data: bytes) -> str | None:
     """The protocol whose connections begin with `data`; None while more bytes are needed.
 
-    "0-9-1", "0-8", "0-9", "0-10", "1.0", "1.0 (SASL)" and the like for AMQP; "TLS", "HTTP", "RabbitMQ stream"; "AMQP
-    a.b.c.d" for a header of an unknown version; "unknown". Eight bytes always suffice.
+    "0-9-1", "0-8", "0-9", "0-10", "1.0", "1.0 (SASL)" and the like for AMQP; "AMQP a.b.c.d" for a header of an unknown
+    version; "TLS", "HTTP", "MQTT", "STOMP", "PROXY protocol", "RabbitMQ stream"; "unknown". Eight bytes always suffice.
     """
     if data[:4] == b"AMQP":
         if len(data) < 8:
@@ -47,4 +67,24 @@ def recognise(data: bytes) -> str | None:
         return None
     if data[:2] == b"\x00\x00" and data[4:8] == b"\x00\x11\x00\x01":
         return "RabbitMQ stream"  # a frame's size, then peer-properties (17) version 1
-    return "unknown"
+    return next((name for start, name in _FOREIGN if start.match(data)), "unknown")
+
+
+def recognise_answer(data: bytes) -> str:
+    """The protocol of a server whose first bytes are `data`: "AMQP 1.0" and the like, "HTTP", "TLS", "STOMP", "MQTT",
+    "SSH"; "" for one that is not known, as for a server of AMQP that has begun with a frame.
+    """
+    if data[:4] == b"AMQP" and len(data) >= 8:
+        name = recognise(data) or ""
+        return name if name.startswith("AMQP") else f"AMQP {name}"
+    return next((name for start, name in _ANSWERS if start.match(data)), "")
+
+
+def foreign_answer(data: bytes) -> str:
+    """What is wrong with a server's first bytes, where they do not begin a connection of AMQP 0-9-1; else ""."""
+    name = recognise_answer(data)
+    if name:
+        return f"the server speaks {name}, not AMQP {NAME}"
+    if not data or data[0] in _FRAME_TYPES:
+        return ""
+    return f"the server does not speak AMQP {NAME}: it begins with {bytes(data[:16])!r}"

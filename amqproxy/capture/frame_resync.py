@@ -20,6 +20,7 @@ import msgspec
 from amqproxy.amqp091.frame import BODY, FRAME_END, OVERHEAD, Frame, index_table
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BY_NAME
+from amqproxy.amqp091.protocol_header import foreign_answer
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.boundary import HEAD_BYTES, IMPOSSIBLE, MAX_WINDOW_BYTES, BoundarySearch, frame_at
 from amqproxy.taps.frame_chunk import FrameChunk
@@ -299,6 +300,8 @@ class FrameResync:
         error = reader.error
         if error is None:
             raise AssertionError("two readers of frames differ")
+        if not self._begin and self._header_max and (foreign := foreign_answer(refused)):
+            error.text, error.offset = foreign, 0  # a server's first bytes
         offset = self._begin if error.offset is None else error.offset
         fault = UnreadableBytes(ts_ns, error.reply_text, offset, code=error.code, channel=error.channel)
         self._lose_place(fault, self._begin)

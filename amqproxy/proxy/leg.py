@@ -75,11 +75,11 @@ class Leg(WatchedLeg[Connection]):
         """Have all that were sent connection.close answered it?"""
         return self.connection.state is ConnectionState.CLOSED
 
-    async def turn_away(self, timeout: float) -> None:
-        """Answer a client of another protocol with the header that we take, and let it close the connection."""
+    async def turn_away(self, timeout: float, header: bytes = HEADER) -> None:
+        """Answer a client of another protocol with the header of the one that is taken, and let it close."""
         with trio.move_on_after(timeout):
             try:
-                await self.transport.send(HEADER)
+                await self.transport.send(header)
                 await self.transport.send_eof()
                 while await self.transport.receive():
                     pass

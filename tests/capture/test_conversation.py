@@ -133,7 +133,10 @@ def test_an_end_within_a_frame_is_reported() -> None:
 
 def test_a_server_that_answers_no_frames_broke_the_protocol() -> None:
     found = decoded((">", HEADER), ("<", b"HTTP/1.1 400 Bad Request\r\n\r\n"), *ENDS)
-    assert found == [GREETED, ("server", "0-9-1", 501, 3, 28)]
+    assert found == [GREETED, ("server", "0-9-1", 501, 0, 28)]
+    stream = Stream().run((">", HEADER), ("<", b"HTTP/1.1 400 Bad Request\r\n\r\n"), *ENDS)
+    reasons = [each.reason for each in stream.passed if isinstance(each, SkippedBytes)]
+    assert reasons == ["FRAME_ERROR - the server speaks HTTP, not AMQP 0-9-1"]
 
 
 # ----------------------------------------------------------------------------------------------- other protocols

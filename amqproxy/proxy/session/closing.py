@@ -10,6 +10,7 @@ import trio
 
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError
 from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.protocol_header import HEADER, foreign_answer
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
@@ -34,13 +35,14 @@ class Closing:
     each peer. `legs` are those that there are by then; `partings` stand in their place where the peers speak AMQP 0-10.
     """
 
-    __slots__ = ("_closes", "_has_failed", "_legs", "_lost", "_report", "partings")
+    __slots__ = ("_closes", "_has_failed", "_legs", "_lost", "_report", "_server_header", "partings")
 
     def __init__(self, legs: Mapping[Peer, Leg], report: SessionReport) -> None:
         self._legs = legs
         self.partings: Mapping[Peer, Leg | AMQP010Leg] = legs
         self._report = report
         self._closes = _NO_CLOSES
+        self._server_header = b""
         self._lost: tuple[Peer, ...] = ()
         self._has_failed = False
 
@@ -80,12 +82,23 @@ class Closing:
         reader = self._legs[sender].reader
         if error is reader.error:
             error.received = reader.refused
+            if sender is SERVER and not reader.frames:
+                self._refuse_foreign_server(error)
         elif culprit is not None:
             error.received = culprit.raw
         self._report.note_violation(sender, error)
         own = _reworded(error, self._legs[CLIENT], culprit) if sender is CLIENT else error
         other = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
         self._closes = {sender: own, sender.other: other}
+
+    def _refuse_foreign_server(self, error: ProtocolError) -> None:
+        """Name the protocol of a server that has answered in another one, and keep its header for the client."""
+        text = foreign_answer(error.received)
+        if not text:
+            return
+        error.text, error.offset = text, 0
+        if error.received[:4] == HEADER[:4]:  # section 4.2.2: the client learns which protocol the server takes
+            self._server_header = error.received[: len(HEADER)]
 
     def reset(self, peer: Peer, reason: str) -> None:
         """A peer is silent or does not read: its connection is reset."""
@@ -149,6 +162,9 @@ class Closing:
             for peer, error in self._closes.items():
                 if peer in self.partings:
                     leg = self.partings[peer]
+                    if peer is CLIENT and isinstance(leg, Leg) and self._server_header:
+                        nursery.start_soon(leg.turn_away, timeout, self._server_header)
+                        continue
                     is_understood = (
                         isinstance(leg, Leg) and peer is CLIENT and _is_expected(error, leg.connection.state, client)
                     )

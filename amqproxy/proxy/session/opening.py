@@ -57,6 +57,8 @@ class Opening(NamedTuple):
         why = ""
         if self.is_opaque:
             why = ", which the proxy does not decode, as rules or records require"
+        elif self.protocol == "PROXY protocol":
+            why = ": no listener takes it, so that the balancer in front must not send it"
         return SessionEnd("proxy", 0, f"the client speaks {self.protocol}, not AMQP {NAME}{why}")
 
 

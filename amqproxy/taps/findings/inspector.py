@@ -15,6 +15,7 @@ from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnectio
 from amqproxy.taps.findings.failed_connections import FailedConnection, FrameAfterClose
 from amqproxy.taps.findings.failed_operations import FailedOperation
 from amqproxy.taps.findings.finding import Finding, RecordNumber, is_reported
+from amqproxy.taps.findings.foreign_server import ForeignServer
 from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats, PublisherHeartbeatsOff
 from amqproxy.taps.findings.idle_resets import IdleReset
 from amqproxy.taps.findings.inequivalent_declare import InequivalentDeclare
@@ -47,6 +48,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     DeadLetterLoop,
     FailedConnection,
     FailedOperation,
+    ForeignServer,
     FrameAfterClose,
     GetPolling,
     GuestLogin,

@@ -597,6 +597,29 @@ async def test_a_client_is_told_in_rabbitmq_s_words(
         assert "the client broke the protocol: 50" in log[-1]["reason"]  # and, in our own words, what and where
 
 
+@pytest.mark.parametrize(
+    ("answer", "named", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the server speaks HTTP, not AMQP 0-9-1", b""),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "the server speaks TLS, not AMQP 0-9-1", b""),
+        (b"AMQP\x00\x01\x00\x00", "the server speaks AMQP 1.0, not AMQP 0-9-1", b"AMQP\x00\x01\x00\x00"),
+        (b"AMQP\x01\x01\x00\x0a", "the server speaks AMQP 0-10, not AMQP 0-9-1", b"AMQP\x01\x01\x00\x0a"),
+        (b"220 mail ESMTP\r\n", "the server does not speak AMQP 0-9-1: it begins with b'220 mail ESMTP", b""),
+    ],
+)
+async def test_a_server_of_another_protocol_is_named_and_its_header_reaches_the_client(
+    answer: bytes, named: str, told: bytes, log: list[structlog.typing.EventDict], autojump_clock: MockClock
+) -> None:
+    async with staged(limits=LIMITS) as stage:
+        stage.client.say(b"AMQP\x00\x00\x09\x01")
+        await wait_all_tasks_blocked()
+        stage.broker.say(answer)
+        await wait_all_tasks_blocked()
+        assert stage.client.look() == told
+        await stage.is_over.wait()
+        assert f"the server broke the protocol: 501 FRAME_ERROR: {named}" in log[-1]["reason"]
+
+
 async def test_a_culprit_that_beats_and_closes_while_it_is_told() -> None:
     """It is not listened to any more, but for its end; and it is answered when its close crosses ours."""
     async with staged(OPEN, tap=Audience()) as stage:
