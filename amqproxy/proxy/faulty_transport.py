@@ -14,6 +14,10 @@ MOST_HELD = 1024 * 1024
 """Bytes that may be on their way; a sender of more waits, which slows its own source."""
 
 
+class EndedByFault(TransportBroken):
+    """The connection has ended since a fault rule wanted it."""
+
+
 class FaultyTransport:
     """A `Transport` around another, which it is as long as nothing is done to bytes.
 
@@ -27,6 +31,7 @@ class FaultyTransport:
         self._line = DelayLine(random)
         self._is_running = False
         self._failure: str | None = None
+        self.ended: EndedByFault | None = None
         self._ends_at: float | None = None
         self._stirred = trio.Event()
         self._moved = trio.Event()
@@ -76,7 +81,10 @@ class FaultyTransport:
     # --- as a transport
 
     async def receive(self) -> bytes:
-        return await self._transport.receive()
+        try:
+            return await self._transport.receive()
+        except TransportBroken as error:
+            raise cause_of_end(self, error) from None
 
     async def send(self, data: bytes | memoryview) -> None:
         if self._line.is_idle:
@@ -148,14 +156,20 @@ class FaultyTransport:
                 except TransportBroken as error:
                     self._fail(str(error))
             case DirectionEnd.CLOSE:
+                self._end("was closed by a fault rule")
                 await self.aclose()
             case DirectionEnd.RESET:
+                self._end("was reset by a fault rule")
                 await self.reset()
             case WaitUntil(until):
                 self._stirred = trio.Event()
                 with trio.move_on_at(until):
                     await self._stirred.wait()
         self._wake_waiting()
+
+    def _end(self, reason: str) -> None:
+        self.ended = EndedByFault(reason)
+        self._fail(reason)
 
     def _fail(self, reason: str) -> None:
         """Nothing more can be sent; what waits is woken."""
@@ -167,3 +181,12 @@ class FaultyTransport:
     def _wake_waiting(self) -> None:
         self._moved.set()
         self._moved = trio.Event()
+
+
+def cause_of_end(transport: Transport, error: TransportBroken) -> TransportBroken:
+    """Why a transport broke: the rule that ended it, where there is one.
+
+    A receive that began before the first impairment waits on the transport within, which knows nothing of rules.
+    """
+    ended = transport.ended if isinstance(transport, FaultyTransport) else None
+    return error if ended is None else ended

@@ -56,6 +56,11 @@ def asked_name(stream: trio.SSLStream[trio.SocketStream]) -> str:
     return _asked.get(stream._ssl_object, "")  # trio has no other way to what the callback is given
 
 
+def has_greeted(stream: trio.SSLStream[trio.SocketStream]) -> bool:
+    """Whether the client of a `server_context` has sent its ClientHello."""
+    return stream._ssl_object in _asked
+
+
 def make_freeable(stream: trio.SSLStream[trio.SocketStream]) -> None:
     """Have a stream that was closed go as soon as it is not used any more, with the 45 KiB that OpenSSL has of it.
 

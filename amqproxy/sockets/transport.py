@@ -21,7 +21,7 @@ import trio
 from amqproxy.exception_frames import release_frames
 from amqproxy.sockets.certificate import distinguished_name
 from amqproxy.sockets.strict_verification import strict_refusal
-from amqproxy.sockets.tls import asked_name, make_freeable
+from amqproxy.sockets.tls import asked_name, has_greeted, make_freeable
 
 LEAST_READ = 16 * 1024
 MOST_READ = 256 * 1024
@@ -412,6 +412,11 @@ class StreamTransport:
         """The server name that the peer requested, once a `server_context` has received it."""
         return asked_name(self._stream) if isinstance(self._stream, trio.SSLStream) else ""
 
+    @property
+    def has_tls_greeting(self) -> bool:
+        """Whether the peer has begun a TLS handshake with a `server_context`."""
+        return isinstance(self._stream, trio.SSLStream) and has_greeted(self._stream)
+
     async def receive(self) -> bytes:
         self.is_listening = True
         try:
@@ -514,8 +519,8 @@ def _broken(error: BaseException) -> TransportBroken:
 def _reason(error: BaseException) -> str:
     if isinstance(error, (ConnectionResetError, BrokenPipeError)):
         return "reset by the peer"
+    if isinstance(error, (trio.ClosedResourceError, ValueError)) or getattr(error, "errno", 0) == errno.EBADF:
+        return "closed here"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    if isinstance(error, (trio.ClosedResourceError, ValueError)):
-        return "closed here"
     return str(error) or type(error).__name__

@@ -1,6 +1,7 @@
 """Serves /metrics over HTTP, in a few threads: no scraper, be it idle or slow, keeps others from scraping.
 
 Beside it, /healthz answers 200 for as long as the process runs, and /readyz 200 while it takes new clients, else 503.
+Any other path is answered with 404, so that a wrong one in a scraper's configuration is noticed.
 """
 
 from __future__ import annotations
@@ -66,6 +67,9 @@ class _MetricsHandler(prometheus_client.MetricsHandler):
         if path == "/readyz":
             self._send_state(self.server.is_ready())
             return
+        if path != "/metrics":
+            self._send(404, b"there is nothing here: metrics are at /metrics, health at /healthz and /readyz\n")
+            return
         output, self.wfile = self.wfile, BytesIO()
         try:
             with self.server.rendering:
@@ -80,8 +84,13 @@ class _MetricsHandler(prometheus_client.MetricsHandler):
             output.write(answer)
 
     def _send_state(self, is_good: bool) -> None:
-        text = b"ok\n" if is_good else b"draining, or not started\n"
-        self.send_response(200 if is_good else 503)
+        if is_good:
+            self._send(200, b"ok\n")
+        else:
+            self._send(503, b"draining, or not started\n")
+
+    def _send(self, status: int, text: bytes) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", "text/plain; charset=utf-8")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()

@@ -132,7 +132,7 @@ async def test_who_sends_more_than_can_be_held_waits(autojump_clock: MockClock) 
 async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
     async with faulty(Silence(CLIENT, close_after=3)) as (ours, listener):
         await ours.send(b"a")
-        with pytest.raises(TransportBroken, match="closed here"):
+        with pytest.raises(TransportBroken, match="was closed by a fault rule"):
             await ours.receive()
         await trio.sleep(1)
         assert listener.arrivals == [(3, "")]
@@ -145,7 +145,7 @@ async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
 async def test_a_sender_that_waits_for_room_gets_the_end(autojump_clock: MockClock) -> None:
     async with faulty(Silence(CLIENT, close_after=3)) as (ours, _):
         await ours.send(bytes(MOST_HELD))
-        with pytest.raises(TransportBroken, match="closed here"):
+        with pytest.raises(TransportBroken, match="was closed by a fault rule"):
             await ours.send(b"x")
         assert trio.current_time() == pytest.approx(_._start + 3)
 

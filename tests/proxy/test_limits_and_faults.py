@@ -324,6 +324,19 @@ async def test_a_client_of_one_user_is_reset() -> None:
             await stage.is_over.wait()
 
 
+@pytest.mark.parametrize("to", ["client", "server"])
+async def test_a_reset_by_a_rule_is_told_as_what_it_is(to: str, log: list[structlog.typing.EventDict]) -> None:
+    async with staged(OPEN, rules=fault("reset", to=to, match={"method": "basic.publish"}), tcp=True) as stage:
+        stage.client.perform(PUBLISH)
+        await wait_all_tasks_blocked()
+        (stage.broker if to == "client" else stage.client).perform("EOF")
+        with trio.fail_after(5):
+            await stage.is_over.wait()
+    name = {"client": "client", "server": "upstream"}[to]
+    ends = [(line["by"], line["reason"]) for line in log if line["event"] == "connection closed"]
+    assert ends == [("proxy", f"{name} was reset by a fault rule")]
+
+
 async def test_a_bit_is_flipped() -> None:
     ruleset = fault("corrupt", place=18, mask=1, match={"method": "basic.ack"}, rule={"count": 1})
     async with staged(CONSUMING, rules=ruleset) as stage:

@@ -23,6 +23,9 @@ def registry() -> prometheus_client.CollectorRegistry:
     return made
 
 
+NOTHING_HERE = b"there is nothing here: metrics are at /metrics, health at /healthz and /readyz\n"
+
+
 def test_a_scrape() -> None:
     with (
         endpoint.serve(registry(), "127.0.0.1", 0) as port,
@@ -38,6 +41,9 @@ def test_a_scrape() -> None:
         ("/healthz", False, 200, b"ok\n"),
         ("/readyz", True, 200, b"ok\n"),
         ("/readyz?verbose", False, 503, b"draining, or not started\n"),
+        ("/", True, 404, NOTHING_HERE),
+        ("/metric", True, 404, NOTHING_HERE),
+        ("/metrics/", True, 404, NOTHING_HERE),
     ],
 )
 def test_is_it_alive_and_does_it_take_clients(path: str, is_ready: bool, code: int, text: bytes) -> None:

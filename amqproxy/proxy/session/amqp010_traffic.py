@@ -29,6 +29,7 @@ from amqproxy.conversion.method_views import DEFAULT_VHOST
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.proxy.faulty_transport import EndedByFault, cause_of_end
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.session.amqp010_drain import AMQP010Drain
 from amqproxy.proxy.session.amqp010_pass_through import AMQP010PassThrough
@@ -200,7 +201,7 @@ class AMQP010Traffic:
         await self._carry(client, received, nursery.cancel_scope)
 
     async def _carry(self, relay: AMQP010Relay, received: bytes, scope: trio.CancelScope) -> None:
-        reason = ""
+        by = reason = ""
         try:
             if await relay.run(received) is DirectionEnding.PARKED:
                 return
@@ -211,7 +212,9 @@ class AMQP010Traffic:
             self.rules.close(relay.source.peer, error)
             await self.rules.linger(relay.source)
         except TransportBroken as error:  # whichever of the two it is, there is nothing to be carried any more
-            reason = str(error)
+            cause = cause_of_end(relay.source.transport, error)
+            reason = str(cause)
+            by = "proxy" if isinstance(cause, EndedByFault) else ""
             scope.cancel()
         sender = relay.source.peer
         if self._life.state is SessionState.LEAVING:
@@ -224,7 +227,7 @@ class AMQP010Traffic:
             self._ended_by = sender
             reason = reason or ("closed without connection.close" if self.is_open else "closed")
             name = "client" if sender is CLIENT else "upstream"
-            self._report.finish(SessionEnd(str(sender), 0, f"{name} {reason}", is_abnormal=self.is_open))
+            self._report.finish(SessionEnd(by or str(sender), 0, f"{name} {reason}", is_abnormal=self.is_open))
             end_soon(scope, self._close_timeout)
         try:
             await relay.target.transport.send_eof()

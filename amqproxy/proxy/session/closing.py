@@ -108,8 +108,8 @@ class Closing:
         else:
             self._reset_client(reason)
 
-    def lose_upstream(self, reason: str) -> None:
-        """The upstream is gone: because the client was silent, where it was, and else by its own fault."""
+    def lose_upstream(self, reason: str, by: str = "server") -> None:
+        """The upstream is gone: because the client was silent, where it was, and else by its own fault, or a rule's."""
         if self._report.end is not None:
             return
         missed = self._missed_by_client()
@@ -117,7 +117,7 @@ class Closing:
             self._reset_client(missed)
         else:
             self._report.metrics.upstream_failures.labels("lost").inc()
-            self._report.finish(SessionEnd("server", 0, f"upstream {reason}"))
+            self._report.finish(SessionEnd(by, 0, f"upstream {reason}"))
             self._closes = {**self._closes, CLIENT: ConnectionForced(f"upstream {reason}")}
 
     def reset_if_silent(self, sender: Peer, code: int) -> bool:

@@ -103,6 +103,7 @@ async def _finish_tls_handshake(transport: Transport, timeout: float) -> Session
                 return None
         return SessionEnd("client", 0, "closed before the end of the TLS handshake", is_abnormal=False, is_probe=True)
     except trio.TooSlowError:
-        return SessionEnd("proxy", 0, f"no TLS handshake within {timeout:g} s")
+        is_probe = not transport.has_tls_greeting  # as health checks and idle pools of balancers are
+        return SessionEnd("proxy", 0, f"no TLS handshake within {timeout:g} s", is_probe=is_probe)
     except TransportBroken as error:
         return SessionEnd("client", 0, f"TLS handshake failed: {error}")

@@ -26,7 +26,7 @@ from amqproxy.config import Limits
 from amqproxy.exception_frames import release_frames
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.amqp010_leg import AMQP010Leg
-from amqproxy.proxy.faulty_transport import FaultyTransport
+from amqproxy.proxy.faulty_transport import EndedByFault, FaultyTransport, cause_of_end
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.leg import Leg
@@ -341,7 +341,12 @@ class Session:
             self._life.move(SessionEvent.ENDED)
             if parts.scope.cancelled_caught:
                 self._report.finish(
-                    SessionEnd("proxy", 0, f"no connection.open-ok within {self._limits.handshake_timeout:g} s")
+                    SessionEnd(
+                        "proxy",
+                        0,
+                        f"no connection.open-ok within {self._limits.handshake_timeout:g} s",
+                        is_probe=not self.client.transport.received,
+                    )
                 )
             with self.contained():
                 await self._closing.reset_lost()
@@ -486,7 +491,7 @@ class Session:
         """One direction, from its first frame to its end, and what that end means for the session."""
         source, target = relay.source, relay.target
         try:
-            reason = "closed without connection.close"
+            by, reason = str(source.peer), "closed without connection.close"
             try:
                 ending = await relay.run()
                 if ending is DirectionEnding.PARKED:
@@ -510,7 +515,9 @@ class Session:
                 scope.cancel()
                 return
             except TransportBroken as error:
-                ending, reason = DirectionEnding.EOF, str(error)
+                cause = cause_of_end(source.transport, error)
+                ending, reason = DirectionEnding.EOF, str(cause)
+                by = "proxy" if isinstance(cause, EndedByFault) else by
             if source.peer is SERVER:
                 self._traffic.end_handshake()
             if self.phase is SessionState.LEAVING:
@@ -521,10 +528,10 @@ class Session:
                     scope.cancel()
                 return  # whatever becomes of the upstream, the client has its time to answer
             if source.peer is SERVER and self.client.takes_close and self._report.end is None:
-                self._closing.lose_upstream(reason)
+                self._closing.lose_upstream(reason, by)
                 scope.cancel()
                 return
-            self._report.finish(SessionEnd(str(source.peer), 0, f"{source.name} {reason}"))
+            self._report.finish(SessionEnd(by, 0, f"{source.name} {reason}"))
             end_soon(scope, self._limits.close_timeout)
             with suppress(TransportBroken):
                 if ending is DirectionEnding.EOF:

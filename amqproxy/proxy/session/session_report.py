@@ -47,7 +47,7 @@ class SessionEnd(NamedTuple):
     reason: str
     is_abnormal: bool = True
     is_probe: bool = False
-    """Whether the client closed before it sent anything, as health checks do."""
+    """Whether the client sent nothing at all, as health checks and idle connections of balancers do."""
 
 
 class SessionReport:

@@ -2,6 +2,7 @@
 
 import gc
 import socket
+import ssl
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -249,11 +250,16 @@ async def test_a_tls_client_that_does_not_shake_hands(
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
         return StreamTransport(trio.SSLStream(stream, context, server_side=True))
 
-    async with staged(transport=over_tls, limits=LIMITS) as stage:
-        stage.client.say(b"\x16\x03")
-        await stage.is_over.wait()
-        assert trio.current_time() == pytest.approx(5.0)
-        assert log[-1]["reason"] == "no TLS handshake within 5 s"
+    hello_from, to = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(to, hello_from, server_hostname="localhost").do_handshake()
+    for said, level in ((b"", "debug"), (hello_from.read(), "warning")):
+        async with staged(transport=over_tls, limits=LIMITS) as stage:
+            stage.client.say(said)
+            began = trio.current_time()
+            await stage.is_over.wait()
+            assert trio.current_time() - began == pytest.approx(5.0)
+            assert (log[-1]["log_level"], log[-1]["reason"]) == (level, "no TLS handshake within 5 s")
     async with staged(transport=over_tls, limits=LIMITS) as stage:
         stage.client.say(octets("header"))
         await stage.is_over.wait()
@@ -288,10 +294,11 @@ async def test_gone_before_a_header(said: bytes, level: str, log: list[structlog
         assert stage.end == ("client", "none")
 
 
-async def test_a_client_that_says_nothing(autojump_clock: MockClock) -> None:
+async def test_a_client_that_says_nothing(log: list[structlog.typing.EventDict], autojump_clock: MockClock) -> None:
     async with staged(limits=LIMITS) as stage:
         await stage.is_over.wait()
         assert trio.current_time() == pytest.approx(15.0)
+        assert log[-1]["log_level"] == "debug"
         await stage.play("client: EOF")
         assert stage.end == ("proxy", "none")
 
@@ -338,7 +345,7 @@ async def test_a_broker_that_hangs_up_in_the_handshake(how: str, autojump_clock:
 
 async def test_what_is_malformed_in_the_handshake_ends_in_a_clean_close(autojump_clock: MockClock) -> None:
     async with staged(">> header", limits=LIMITS) as stage:
-        stage.broker.say(b"AMQP\0\1\0\0")
+        stage.broker.say(b"nonsense")
         await stage.play("""
             client: EOF
             broker: EOF
