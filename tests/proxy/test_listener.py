@@ -499,6 +499,17 @@ async def test_a_drain_keeps_to_its_time_where_each_turn_of_the_loop_is_long(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_drain_that_is_late_ends_every_session(mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "SESSIONS_A_TURN", 1)
+    async with crowd() as many, trio.open_nursery() as nursery:
+        nursery.start_soon(Busy(many, mock_clock, 60.0).work)
+        many.drain.set()
+        while many.server.sessions:
+            await trio.lowlevel.checkpoint()
+        assert many.done > len(many.guests)
+        nursery.cancel_scope.cancel()
+
+
 async def test_of_very_busy_sessions_more_have_their_round_in_a_turn(mock_clock: MockClock) -> None:
     async with crowd() as many, trio.open_nursery() as nursery:
         busy = Busy(many, mock_clock, 2.0)
