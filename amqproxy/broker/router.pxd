@@ -9,6 +9,7 @@ from amqproxy.broker.work cimport Quantum
 @cython.final
 cdef class Route:
     cdef readonly tuple queues
+    cdef readonly bint has_no_local
     cdef readonly bint is_cacheable
     cdef readonly bint is_delayed
     cdef readonly bint is_stored

@@ -27,15 +27,17 @@ class Route:
     """Where a message goes: to `queues`, each once.
 
     `is_cacheable` when nothing but the routing key decides it. `is_delayed` when an exchange holds the message for a
-    while, and `is_stored` when the disk is to have it meanwhile.
+    while, and `is_stored` when the disk is to have it meanwhile. `has_no_local` when one of the
+    queues is not for every publisher.
     """
 
-    __slots__ = ("is_cacheable", "is_delayed", "is_stored", "queues")
+    __slots__ = ("has_no_local", "is_cacheable", "is_delayed", "is_stored", "queues")
 
     def __init__(
         self, queues: tuple[Queue, ...], is_cacheable: cython.bint, is_delayed: cython.bint, is_stored: cython.bint
     ) -> None:
         self.queues = queues
+        self.has_no_local = any(queue.is_no_local for queue in queues)
         self.is_cacheable = is_cacheable
         self.is_delayed = is_delayed
         self.is_stored = is_stored

@@ -17,6 +17,7 @@ from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.errors import ConnectionForced, FramingError
 from amqproxy.amqp010.methods import Control
 from amqproxy.broker.access.limits import limit
+from amqproxy.broker.amqp010.orphans import removing
 from amqproxy.broker.amqp010.owners import OwningConnection, SessionOfJob
 from amqproxy.broker.amqp010.session import BrokerSession
 from amqproxy.broker.work import Job
@@ -154,6 +155,8 @@ class Attachments:
         for session in list(self.sessions.values()):
             with contained("a session's end failed", client=connection.name, channel=session.number):
                 now = yield from self._losing(session, now, may_come_back=may_come_back)
+        if connection.vhost is not None:
+            now = yield from removing(connection.vhost, connection.exclusive_queues, connection.name, now)
         return now
 
     def _losing(

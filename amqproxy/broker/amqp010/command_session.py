@@ -12,7 +12,6 @@ from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
 from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.amqp010.work_unit import WorkUnit
-from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.work import Job
 
 
@@ -34,12 +33,6 @@ class CommandSession(OwningSession, Protocol):
 
     @property
     def publisher(self) -> SessionPublisher: ...
-
-    @property
-    def exclusive_queues(self) -> dict[Queue, None]: ...
-
-    @property
-    def locked_queues(self) -> dict[Queue, None]: ...
 
     def sync(self, position: int, /) -> bool: ...
 

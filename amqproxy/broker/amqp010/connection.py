@@ -59,6 +59,7 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
 from amqproxy.broker.connection.handshake import Handshake
 from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Steps
 from amqproxy.conversion.header_tables import map_of
@@ -81,8 +82,11 @@ MAX_HEARTBEAT = 65_535
 MECHANISMS = ("PLAIN", "EXTERNAL")
 """Those of SASL that are offered, of those that the broker has."""
 
-FEATURES = Map({"qpid.features": ["qpid.jms-selector"]})
-"""The server properties from which Qpid's clients know what they need not do themselves."""
+FEATURES = Map({"qpid.features": ["qpid.jms-selector"], "qpid.queue_lifetime_supported": "true"})
+"""The server properties from which Qpid's clients know what they need not do themselves.
+
+With the second, the JMS client lets its temporary queues go with their connection, and not with their session.
+"""
 
 
 class Stage(Enum):
@@ -126,6 +130,8 @@ class Amqp010Connection:
         self._attachments = Attachments(self)
         self.sessions = self._attachments.sessions
         self.vhost: VirtualHost | None = None
+        self.exclusive_queues: dict[Queue, None] = {}
+        """Those that go with the connection, and that all of its sessions may use."""
         self.output = OutputBuffer(MAX_FRAME, wake, broker.waiting)
         self.client_properties: Mapping[str, Any] = Map()
         self.is_over = False

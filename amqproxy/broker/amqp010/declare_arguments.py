@@ -5,28 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from amqproxy.amqp010.errors import IllegalArgument
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.conversion.header_tables import map_of, table_of
 
 ALTERNATE, DEAD_LETTER_EXCHANGE = "alternate-exchange", "x-dead-letter-exchange"
 
+EXCLUSIVITY, LIFETIME = "qpid.exclusivity_policy", "qpid.lifetime_policy"
+"""Queue arguments that are kept under their own names."""
 
-def _priorities(levels: Any) -> Field | None:
+SESSION, CONNECTION, NONE = "SESSION", "CONNECTION", "NONE"
+"""Values of `EXCLUSIVITY`: who owns the queue."""
+
+PERMANENT, DELETE_ON_CONNECTION_CLOSE = "PERMANENT", "DELETE_ON_CONNECTION_CLOSE"
+"""Values of `LIFETIME`."""
+
+_QPID_PREFIXES = ("qpid.", "x-qpid-")
+
+
+def _priorities(levels: int) -> Field | None:
     """So many levels; the highest priority is one less."""
     return Field("x-max-priority", "I", min(levels, 256) - 1) if levels > 1 else None
 
 
-_QPID: dict[str, Callable[[Any], Field | None]] = {
+_NUMBERS: dict[str, Callable[[int], Field | None]] = {
     "qpid.max_count": lambda value: Field("x-max-length", "l", value),
     "qpid.max_size": lambda value: Field("x-max-length-bytes", "l", value),
     "qpid.priorities": _priorities,
     "x-qpid-priorities": _priorities,
     "qpid.auto_delete_timeout": lambda value: Field("x-expires", "l", 1000 * value) if value else None,
 }
-"""Arguments of Qpid's whose values are numbers that are not negative."""
+"""Qpid arguments whose values are numbers that are not negative, and RabbitMQ's argument for each."""
 
+_POLICY_TYPE = "qpid.policy_type"
 _OVERFLOWS = {"reject": "reject-publish", "ring": "drop-head", "ring_strict": "drop-head"}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    EXCLUSIVITY: (NONE, SESSION, CONNECTION),
+    LIFETIME: (PERMANENT, DELETE_ON_CONNECTION_CLOSE),
+}
+_TEXTS = ("x-qpid-description",)
+"""Arguments without an effect on the queue, in Broker-J either."""
 
 
 def exchange_arguments(arguments: Map | None, alternate: str | None) -> Table:
@@ -37,23 +56,57 @@ def exchange_arguments(arguments: Map | None, alternate: str | None) -> Table:
     return Table(fields)
 
 
-def queue_arguments(arguments: Map | None, alternate: str | None) -> Table:
-    """Those of a queue."""
+def queue_arguments(arguments: Map | None, alternate: str | None, *, is_exclusive: bool = False) -> Table:
+    """Those of a queue; `is_exclusive` if it is declared as the session's own.
+
+    `IllegalArgument` for a Qpid argument that the broker does not implement, or whose value is invalid: Broker-J
+    refuses unknown arguments with the same code.
+    """
     fields = []
     for field in _fields(arguments, DEAD_LETTER_EXCHANGE if alternate is not None else ""):
-        made = _QPID.get(field.name)
-        number = _number(field.value)
         fields.append(field)
-        if made is not None and number is not None and (extra := made(number)) is not None:
-            fields.append(extra)
-        elif field.name == "qpid.policy_type" and field.value in _OVERFLOWS:
-            fields.append(Field("x-overflow", "S", _OVERFLOWS[field.value]))
+        fields += _translated(field)
     names = {field.name for field in fields}
+    found = {field.name: field.value for field in fields}
+    if (found.get(EXCLUSIVITY) == CONNECTION) != (found.get(LIFETIME) == DELETE_ON_CONNECTION_CLOSE):
+        raise IllegalArgument(f"{EXCLUSIVITY} = {CONNECTION} needs {LIFETIME} = {DELETE_ON_CONNECTION_CLOSE}")
     if names & {"qpid.max_count", "qpid.max_size"} and "x-overflow" not in names:
         fields.append(Field("x-overflow", "S", "reject-publish"))  # as with Qpid
+    if is_exclusive and EXCLUSIVITY not in names:
+        fields.append(Field(EXCLUSIVITY, "S", SESSION))  # Broker-J shows it in queue.query, too
     if alternate is not None:
         fields.append(Field(DEAD_LETTER_EXCHANGE, "S", alternate))
     return Table(fields)
+
+
+def _translated(field: Field) -> list[Field]:
+    """RabbitMQ's arguments for one of Qpid's; `IllegalArgument` if it cannot be honoured."""
+    name, value = field.name, field.value
+    if name in _NUMBERS:
+        number = _number(value)
+        if number is None:
+            raise _illegal(field, "a number that is not negative")
+        extra = _NUMBERS[name](number)
+        return [] if extra is None else [extra]
+    if name == _POLICY_TYPE:
+        if not isinstance(value, str) or value.lower() not in _OVERFLOWS:
+            raise _illegal(field, " or ".join(_OVERFLOWS))
+        return [Field("x-overflow", "S", _OVERFLOWS[value.lower()])]
+    if name in _CHOICES:
+        if value not in _CHOICES[name]:
+            raise _illegal(field, " or ".join(_CHOICES[name]))
+    elif name.startswith(_QPID_PREFIXES) and name not in _TEXTS:
+        raise IllegalArgument(f"the queue argument '{name}' is not supported", field_index=_ARGUMENTS)
+    return []
+
+
+_ARGUMENTS = 6
+"""The place of queue.declare's arguments among its fields."""
+
+
+def _illegal(field: Field, expected: str) -> IllegalArgument:
+    text = f"the queue argument '{field.name}' is {field.value!r}: expected {expected}"
+    return IllegalArgument(text, field_index=_ARGUMENTS)
 
 
 def _number(value: Any) -> int | None:

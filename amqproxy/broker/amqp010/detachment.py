@@ -15,6 +15,7 @@ from amqproxy.broker.amqp010.owners import OwningConnection, SessionOfJob
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.clients import ClientChannel
 from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
 
@@ -38,6 +39,8 @@ class Detachment:
         self.vhost: VirtualHost = vhost
         self.output = OutputBuffer(MAX_FRAME, lambda: None)
         self.output.has_room = False
+        self.exclusive_queues: dict[Queue, None] = {}
+        """Always empty: the queues of a connection go with it."""
         self._end = end
 
     def send_method(self, channel: int, method: Method) -> None:

@@ -6,6 +6,7 @@ and so chooses none. Values of different kinds are never equal.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator
@@ -45,7 +46,7 @@ _TOKEN = re.compile(
     |(?P<hex>0[xX][0-9a-fA-F]+[lL]?)
     |(?P<integer>\d+[lL]?)
     |(?P<word>[^\W\d][\w$]*|\$[\w$]*)
-    |(?P<symbol><>|<=|>=|[-+*/=<>(),])
+    |(?P<symbol><>|<=|>=|[-+*/%=<>(),])
     )""",
     re.VERBOSE,
 )
@@ -234,8 +235,8 @@ class _Parser:
 
     def _product(self) -> Node:
         node, others = self._signed(), list[Calculation]()
-        while symbol := self._takes("*", "/"):
-            others.append((operator.mul if symbol == "*" else _quotient, self._signed()))
+        while symbol := self._takes("*", "/", "%"):
+            others.append((_FACTORS[symbol], self._signed()))
         return _calculated(node, others)
 
     def _signed(self) -> Node:
@@ -389,6 +390,15 @@ def _quotient(first: int | float, second: int | float) -> int | float:
     quotient = abs(first) // abs(second)
     return quotient if (first < 0) == (second < 0) else -quotient
 
+
+def _remainder(first: int | float, second: int | float) -> int | float:
+    """With the sign of the first, as in Java. Qpid's selectors have it beside those of JMS."""
+    if isinstance(first, float) or isinstance(second, float):
+        return math.fmod(first, second) if second else math.nan
+    return first - second * _quotient(first, second)
+
+
+_FACTORS: dict[str, Callable[[Any, Any], Any]] = {"*": operator.mul, "/": _quotient, "%": _remainder}
 
 Segment = re.Pattern[str]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from amqproxy.amqp010.command_ids import id_of
 from amqproxy.amqp010.commands import (
     MessageAccept,
@@ -34,6 +36,7 @@ from amqproxy.broker.access.permissions import READ
 from amqproxy.broker.amqp010.browser import Browser
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
 from amqproxy.broker.amqp010.jms_selector import JmsSelector, SelectorError
+from amqproxy.broker.amqp010.queue_ownership import accessible, is_owned, take_up
 from amqproxy.broker.amqp010.selecting_consumer import SelectingConsumer
 from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
 from amqproxy.broker.amqp010.subscription import Subscription
@@ -54,6 +57,10 @@ SELECTORS = "x-filter-jms-selector", "x-apache-selector"
 """The arguments that have it: of Qpid's Java peers, and of its others."""
 
 
+PRIORITY = "x-priority"
+_INTEGER = re.compile(r"[-+]?\d{1,9}", re.ASCII)
+
+
 def _subscribe(session: CommandSession, command: MessageSubscribe, position: int, now: float) -> bool:
     destination, name = command.destination or "", queue_name(command.queue)
     vhost, deliveries = session.vhost, session.deliveries
@@ -62,8 +69,8 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     if len(deliveries.subscriptions) >= MAX_SUBSCRIPTIONS:
         raise NotAllowed(f"a session may have {MAX_SUBSCRIPTIONS} subscriptions")
     session.user.check(vhost.name, READ, "queue", name)
-    queue = vhost.queue(name, session)
-    arguments = table_of(command.arguments) if command.arguments is not None else Table()
+    queue = accessible(session, name)
+    arguments = _arguments(command)
     selector = _selector(arguments)
     if selector is not None:
         vhost.work.quantum.left -= READING * selector.cost
@@ -83,7 +90,8 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     subscription = Subscription(destination, queue, accepts_explicitly=accepts, acquires=acquires)
     subscription.resume_id, subscription.resume_ttl = command.resume_id, command.resume_ttl
     subscription.selector = selector
-    is_shared = queue.exclusive_to is not session and queue.locked_by is not session
+    take_up(queue, session)
+    is_shared = not is_owned(queue, session)
     if selector is not None and (queue.type == "stream" or (is_shared and acquires and queue.type != "classic")):
         raise NotImplementedByPeer(f"a selector of JMS on a queue of the type {queue.type}")
     is_aside = selector is not None and acquires and (is_shared or not _has_copies(vhost, queue))
@@ -110,6 +118,23 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     if vhost.events.observers:
         vhost.events.report("consumer.created", vhost.name, subscription.consumer)
     return False
+
+
+def _arguments(command: MessageSubscribe) -> Table:
+    """The arguments of a subscription.
+
+    As with Broker-J 9.2, a priority may be a text; one that is not a number is ignored.
+    """
+    if command.arguments is None:
+        return Table()
+    arguments = table_of(command.arguments)
+    priority = arguments.get(PRIORITY)
+    if not isinstance(priority, str):
+        return arguments
+    fields = [field for field in arguments.fields if field.name != PRIORITY]
+    if _INTEGER.fullmatch(priority):
+        fields.append(Field(PRIORITY, "l", int(priority)))
+    return Table(fields)
 
 
 def _has_copies(vhost: VirtualHost, queue: Queue) -> bool:

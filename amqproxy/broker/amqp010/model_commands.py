@@ -20,11 +20,20 @@ from amqproxy.amqp010.results import ExchangeBoundResult, ExchangeQueryResult, Q
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
 from amqproxy.broker.amqp010.command_session import CommandSession, Handler
-from amqproxy.broker.amqp010.declare_arguments import exchange_arguments, queue_arguments, shown_arguments
+from amqproxy.broker.amqp010.declare_arguments import (
+    DELETE_ON_CONNECTION_CLOSE,
+    EXCLUSIVITY,
+    LIFETIME,
+    NONE,
+    exchange_arguments,
+    queue_arguments,
+    shown_arguments,
+)
 from amqproxy.broker.amqp010.message_commands import queue_name
 from amqproxy.broker.amqp010.orphans import orphaning
+from amqproxy.broker.amqp010.queue_ownership import accessible, is_exclusive, is_owned, lock
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
-from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.queues.queue import ExclusiveOwner, Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
 from amqproxy.conversion.header_tables import table_of
@@ -53,7 +62,7 @@ def _exchange(vhost: VirtualHost, name: str) -> Exchange:
 
 
 def _queue(session: CommandSession, name: str | None) -> Queue:
-    return session.vhost.queue(queue_name(name), session)
+    return accessible(session, queue_name(name))
 
 
 def _alternate(session: CommandSession, kind: str, name: str, alternate: str | None) -> None:
@@ -157,7 +166,7 @@ def _unbind(session: CommandSession, command: ExchangeUnbind, position: int, now
     if not found:
         raise NotFound(f"the {queue} has no binding to the exchange '{name}' with the key '{key}'")
     for binding in found:
-        vhost.unbind(exchange, queue, key, binding.arguments, session)
+        vhost.unbind(exchange, queue, key, binding.arguments, queue.exclusive_to or session)
     return session.kept(position, exchange.durable, queue.durable)
 
 
@@ -247,14 +256,14 @@ def _declare_queue(session: CommandSession, command: QueueDeclare, position: int
     if command.passive:
         if queue is None:
             raise vhost.queue_not_found(name)
-        if command.exclusive and not _is_owned(queue, session):
-            raise ResourceLocked(f"the {queue} is not exclusive to the session")
+        if command.exclusive:
+            _check_exclusive(queue, session)
         queue.touch(now)
         return False
     if queue is not None:
-        queue = vhost.queue(name, session)
-        if command.exclusive and not _is_owned(queue, session):
-            raise ResourceLocked(f"the {queue} is there, and is not exclusive")
+        queue = accessible(session, name)
+        if command.exclusive:
+            _check_exclusive(queue, session)
         if alternate is not None and alternate != queue.settings.dead_letter_exchange:
             raise NotAllowed(f"the {queue} has another alternate exchange")
         queue.touch(now)
@@ -264,26 +273,36 @@ def _declare_queue(session: CommandSession, command: QueueDeclare, position: int
     session.user.check(vhost.name, CONFIGURE, "queue", name)
     vhost.check_queue_limit(name)
     _alternate(session, "queue", name, alternate)
-    goes_with_session = command.exclusive and command.auto_delete
+    is_sessions = command.exclusive and command.auto_delete
+    arguments = queue_arguments(command.arguments, alternate, is_exclusive=command.exclusive and not is_sessions)
+    policy, lifetime = arguments.get(EXCLUSIVITY), arguments.get(LIFETIME)
+    owner: ExclusiveOwner | None = None
+    if lifetime == DELETE_ON_CONNECTION_CLOSE:
+        owner = session.connection
+    elif is_sessions and lifetime is None and policy != NONE:
+        owner = session
     made = vhost.declare_queue(
         name,
-        session,
+        owner,
         durable=command.durable,
-        exclusive=goes_with_session,
-        auto_delete=command.auto_delete and not goes_with_session,
-        arguments=queue_arguments(command.arguments, alternate),
+        exclusive=owner is not None,
+        auto_delete=command.auto_delete and lifetime is None and owner is None,
+        arguments=arguments,
         now=now,
     )
-    if goes_with_session:
-        session.exclusive_queues[made] = None
-    elif command.exclusive:
-        made.locked_by = session
-        session.locked_queues[made] = None
+    if owner is not None:
+        owner.exclusive_queues[made] = None
+    elif policy not in (None, NONE):
+        lock(made, session)
     return session.kept(position, made.durable)
 
 
-def _is_owned(queue: Queue, session: CommandSession) -> bool:
-    return queue.exclusive_to is session or queue.locked_by is session
+def _check_exclusive(queue: Queue, session: CommandSession) -> None:
+    """405 unless the queue is the session's own, or an exclusive one that no session owns."""
+    if not is_exclusive(queue):
+        raise ResourceLocked(f"the {queue} is there, and is not exclusive")
+    if (queue.exclusive_to or queue.locked_by) is not None and not is_owned(queue, session):
+        raise ResourceLocked(f"the {queue} is exclusive to another session")
 
 
 def _delete_queue(session: CommandSession, command: QueueDelete, position: int, now: float) -> bool:
@@ -340,7 +359,7 @@ def _querying(session: CommandSession, queue: Queue, position: int, now: float) 
             queue.name,
             queue.settings.dead_letter_exchange,
             queue.durable,
-            queue.exclusive_to is not None or queue.locked_by is not None,
+            is_exclusive(queue),
             queue.auto_delete or goes_with_session,
             shown_arguments(queue.arguments),
             min(queue.message_count, MOST_COUNT),

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.queues.queue import DELETED, Queue
 from amqproxy.broker.vhost import VirtualHost
+
+REMOVING = 16
+"""What it costs of a turn to remove a queue."""
 
 LETTER = 8
 """What it costs of a turn to let a message go."""
 
-REASON = "deleted"
-"""What x-death says of it."""
+
+def removing(vhost: VirtualHost, queues: dict[Queue, None], client: str, now: float) -> Generator[None, float, float]:
+    """Delete the exclusive queues of an owner that is gone; in steps."""
+    quantum = vhost.work.quantum
+    while queues:
+        queue, _ = queues.popitem()
+        with vhost.events.contained("an exclusive queue's end failed", client=client, queue=queue.name):
+            now = yield from orphaning(vhost, queue, now)
+            vhost.remove_queue(queue)
+        if quantum.spend(REMOVING):
+            now = yield
+    return now
 
 
 def orphaning(vhost: VirtualHost, queue: Queue, now: float) -> Generator[None, float, float]:
     """Send what a queue has to its alternate exchange, if it has one; in steps."""
     quantum = vhost.work.quantum
+    if queue.settings.dead_letter_exchange is not None and queue.takes_back:
+        queue.is_orphaning = True
     while queue.settings.dead_letter_exchange is not None and queue.takes_back and not queue.is_deleted:
         entry = queue.get(now)
         if entry is None:
             break
-        queue.forget(entry)
-        vhost.dead_letter(queue, entry.message, REASON, now)
+        queue.forget(entry, is_used=False)  # its publisher is confirmed once the disk has the copy
+        vhost.dead_letter(queue, entry.message, DELETED, now)
         if quantum.spend(LETTER):
             now = yield
     return now

@@ -42,7 +42,7 @@ from amqproxy.broker.amqp010.commands import HANDLERS
 from amqproxy.broker.amqp010.completions import Completions
 from amqproxy.broker.amqp010.detachment import Detachment
 from amqproxy.broker.amqp010.exceptions import translated
-from amqproxy.broker.amqp010.orphans import orphaning
+from amqproxy.broker.amqp010.orphans import removing
 from amqproxy.broker.amqp010.owners import OwningConnection
 from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
@@ -58,9 +58,6 @@ try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy import _cython as cython
-
-REMOVING = 16
-"""What it costs of a turn to remove a queue."""
 
 MAX_TIMEOUT = 3600
 """Seconds that a session waits for its client, at most."""
@@ -474,7 +471,6 @@ class BrokerSession:
         """The session is over: what it holds goes back, and its subscriptions and queues end; in steps."""
         self.sender.is_over = True
         self.publisher.fragments.end(now)
-        contained = self.vhost.events.contained
         if self.is_distributed:
             for branch in [each for each in self.branches if each.leave(self, now)]:
                 now = yield from branch.unit.giving_back(now)
@@ -483,14 +479,5 @@ class BrokerSession:
         now = yield from self.deliveries.closing(now)
         for queue in self.locked_queues:
             queue.locked_by = None
-        queues = list(self.exclusive_queues)
-        self.exclusive_queues, self.locked_queues = {}, {}
-        quantum = self.vhost.work.quantum
-        while queues:
-            queue = queues.pop()
-            with contained("an exclusive queue's end failed", client=self.client, queue=queue.name):
-                now = yield from orphaning(self.vhost, queue, now)
-                self.vhost.remove_queue(queue)
-            if quantum.spend(REMOVING):
-                now = yield
-        return now
+        queues, self.exclusive_queues, self.locked_queues = self.exclusive_queues, {}, {}
+        return (yield from removing(self.vhost, queues, self.client, now))

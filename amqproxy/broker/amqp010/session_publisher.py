@@ -32,6 +32,7 @@ from amqproxy.broker.amqp010.header_places import content_header_places, header_
 from amqproxy.broker.amqp010.header_shape import HeaderShape, learnt
 from amqproxy.broker.amqp010.message_conversion import properties_of
 from amqproxy.broker.amqp010.owners import OwningSession
+from amqproxy.broker.amqp010.queue_ownership import is_local
 from amqproxy.broker.connection.publish_checks import MAX_EXPIRATION
 from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message, published
@@ -132,7 +133,7 @@ class SessionPublisher:
         self._size = 0
         self.largest = session.broker.max_message_size
         self._cached: CachedTransfer | None = None
-        self._is_cacheable = False
+        self._is_cacheable = self._has_no_local = False
         self.fragments = Fragments(self.vhost, session.user.name, self.largest)
 
     def transfer(self, assembly: Assembly, position: cython.longlong, now: float) -> cython.bint:
@@ -254,6 +255,8 @@ class SessionPublisher:
         if not queues and method.accept_mode == AcceptMode.EXPLICIT and not self._discards(header):
             self._return(message, position, earlier)
             return True
+        if self._has_no_local:
+            queues = tuple(queue for queue in queues if not is_local(queue, self.session))
         is_accepted = method.accept_mode == AcceptMode.EXPLICIT
         if is_accepted:
             self.completions.accept(position, earlier)
@@ -332,7 +335,8 @@ class SessionPublisher:
         route = vhost.router.route(exchange, message, now)
         queues = route.queues
         is_answer = not exchange.name and message.routing_key.startswith("amq.")
-        self._is_cacheable = route.is_cacheable and not route.is_delayed and not is_answer
+        self._has_no_local = route.has_no_local
+        self._is_cacheable = route.is_cacheable and not (route.is_delayed or is_answer or route.has_no_local)
         if vhost.is_traced:
             with vhost.events.contained("tracing failed", vhost=vhost.name):
                 names = [queue.name for queue in queues] if exchange.name else [message.routing_key]

@@ -28,6 +28,8 @@ cdef class Queue:
     cdef public long long _max_length
     cdef public long long _max_bytes
     cdef public int _max_priority
+    cdef public int _priority_offset
+    cdef public int _usual_priority
     cdef public object _owner
     cdef public Quantum _quantum
     cdef public object _ttl
@@ -40,6 +42,8 @@ cdef class Queue:
     cdef public bint durable
     cdef public object exclusive_to
     cdef public bint is_deleted
+    cdef public bint is_no_local
+    cdef public bint is_orphaning
     cdef public object locked_by
     cdef public str name
     cdef public long long body_bytes
@@ -54,6 +58,7 @@ cdef class Queue:
     cpdef _acked(self, list[QueueEntry] entries)
     cpdef bint expire(self, double now) except -1
     cpdef _release(self, QueueEntry entry)
+    cdef int _level(self, Message message, int flags) except -1
     cpdef pump(self, double now)
     cpdef _hand_out(self, QueueEntry entry, Consumer consumer, double now)
     cpdef hold(self, QueueEntry entry, Consumer consumer)

@@ -20,7 +20,7 @@ from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PageStore
 from amqproxy.broker.queues.policies import NO_EFFECT, EffectivePolicy, effective_arguments
-from amqproxy.broker.queues.queue_arguments import QueueSettings
+from amqproxy.broker.queues.queue_arguments import QueueSettings, priority_levels
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.round_robin import RoundRobin, SingleActiveConsumer
 from amqproxy.broker.storage.batch import DurabilityTicket
@@ -39,6 +39,9 @@ PART = 8
 
 LETTING_GO = 8
 """What it costs of a turn to let a message go, which may be published elsewhere."""
+
+DELETED = "deleted"
+"""What x-death says of messages whose queue was deleted over 0-10."""
 
 MOST_LOOKERS = 64
 """What looks for messages is notified of each that comes, up to so many of one user in one queue: that is part of
@@ -139,11 +142,13 @@ class Queue:
         "_max_length",
         "_max_priority",
         "_owner",
+        "_priority_offset",
         "_quantum",
         "_round_robin",
         "_storage",
         "_ttl",
         "_used_at",
+        "_usual_priority",
         "arguments",
         "auto_delete",
         "body_bytes",
@@ -151,6 +156,8 @@ class Queue:
         "durable",
         "exclusive_to",
         "is_deleted",
+        "is_no_local",
+        "is_orphaning",
         "locked_by",
         "lookers",
         "name",
@@ -192,10 +199,15 @@ class Queue:
         )
         """Bytes of the ready messages' bodies."""
         self.is_deleted = False
+        self.is_no_local = str(arguments.get("no-local")).lower() == "true"
+        """Whether it takes no message that its owner's own connection publishes: an argument of Qpid's."""
+        self.is_orphaning = False
+        """Whether what comes back once it is deleted goes to its dead-letter exchange, as with 0-10."""
         self._owner = owner
         self._quantum = owner.work.quantum
         self._storage = storage
         self._max_priority = arguments.get("x-max-priority", 0)
+        self._priority_offset, self._usual_priority = priority_levels(arguments)
         priorities = storage.priorities(owner.name, name, self._max_priority) if storage is not None else (0,)
         self._backlogs: list[tuple[int, Backlog]] = [(each, self._new_backlog(each)) for each in priorities]
         self._count = sum(len(backlog) for _, backlog in self._backlogs)
@@ -329,9 +341,7 @@ class Queue:
     def place_of(self, entry: QueueEntry) -> Place:
         """Where a message was that has been taken out, as `peek` has it."""
         message = entry.message
-        is_of_priority = self._max_priority and message.header[_FLAGS] & _HAS_PRIORITY
-        priority = min(message.properties.priority or 0, self._max_priority) if is_of_priority else 0
-        return priority, entry.position
+        return self._level(message, message.header[_FLAGS]) if self._max_priority else 0, entry.position
 
     def publish(self, message: Message, now: float, ticket: DurabilityTicket | None = None) -> bool:
         """Take a message; False when the queue is full and rejects it. `ticket` counts it, if it is stored."""
@@ -423,9 +433,7 @@ class Queue:
 
     def _backlog_for(self, message: Message, flags: int) -> Backlog:
         """Where messages of this one's priority wait. The backlogs are in order, the highest priority first."""
-        priority = 0
-        if flags & _HAS_PRIORITY:
-            priority = min(message.properties.priority or 0, self._max_priority)
+        priority = self._level(message, flags)
         for each, backlog in self._backlogs:
             if each == priority:
                 return backlog
@@ -433,6 +441,16 @@ class Queue:
         self._backlogs.append((priority, new))
         self._backlogs.sort(key=lambda each: -each[0])
         return new
+
+    @cython.cfunc
+    def _level(self, message: Message, flags: cython.int) -> cython.int:
+        """The priority, from 0 to the queue's highest, that a message has in it."""
+        priority: cython.int = self._usual_priority
+        highest: cython.int = self._max_priority
+        if flags & _HAS_PRIORITY:
+            priority = message.properties.priority or 0
+        priority -= self._priority_offset
+        return 0 if priority < 0 else highest if priority > highest else priority
 
     # --- settling: what was handed out is done with, or is not
 
@@ -511,6 +529,8 @@ class Queue:
             self._release(entry)
             if not self.is_deleted:
                 self._let_go(entry, "rejected", now)
+            elif self.is_orphaning:
+                self._orphan(entry, now)
 
     def _requeued(self, entries: Iterable[QueueEntry], now: float) -> None:
         for entry in entries:
@@ -518,6 +538,18 @@ class Queue:
             if not self.is_deleted:
                 entry.is_redelivered = True
                 self._put_back(entry)
+            elif self.is_orphaning:
+                self._orphan(entry, now)
+
+    def _orphan(self, entry: QueueEntry, now: float) -> None:
+        """Dead-letter a message that comes back once the queue is deleted."""
+        self._quantum.left -= _LETTING_GO
+        try:
+            message = entry.message if entry.paged_body is None else whole(entry)
+        except UNREADABLE as error:
+            self._owner.failed(self, "messages lost", error, count=1)
+            return
+        self._owner.dead_letter(self, message, DELETED, now)
 
     def _given_back(self, entries: Iterable[QueueEntry], now: float) -> None:
         self._requeued(entries, now)

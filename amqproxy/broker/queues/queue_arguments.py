@@ -111,6 +111,23 @@ class QueueSettings(NamedTuple):
         )
 
 
+MIDDLE_PRIORITY = 5
+USUAL_PRIORITY = 4
+"""The priority of an AMQP 0-10 message that has none."""
+
+
+def priority_levels(arguments: Mapping[str, Any]) -> tuple[int, int]:
+    """The priority below which all share the lowest level, and that of messages without one.
+
+    With Qpid's arguments for priorities, fewer than ten levels lie around the middle, as JMS wants it (section 3.4.10):
+    of four, the lowest has the priorities up to 3, and the highest those from 6 on. RabbitMQ counts from 0.
+    """
+    if "x-qpid-priorities" not in arguments and "qpid.priorities" not in arguments:
+        return 0, 0
+    levels = arguments.get("x-max-priority", 0) + 1
+    return max(0, MIDDLE_PRIORITY - (levels + 1) // 2), USUAL_PRIORITY
+
+
 def queue_type(arguments: Table) -> str:
     """The type that a queue's arguments ask for."""
     value = arguments.get("x-queue-type")

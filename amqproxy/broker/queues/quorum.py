@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
 from amqproxy.broker.message import Message, header_with
-from amqproxy.broker.queues.at_least_once import DeadLetter, PendingDeadLetters
+from amqproxy.broker.queues.at_least_once import SEND_AGAIN_AFTER, DeadLetter, PendingDeadLetters
 from amqproxy.broker.queues.backlog import MOST_PEEKED, NEVER, Backlog, SeenPositions
 from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 PREFETCH = 2000
 """What a consumer without a prefetch may hold."""
+
+REASONS = ("rejected", "expired", "delivery_limit", "maxlen")
+"""Why a quorum queue lets a message go. The order is part of what the disk has."""
 
 LOW_WATER = 0.8
 """The part of its limits that a queue which refused must come down to before it takes messages again."""
@@ -115,6 +118,9 @@ class RequeueFirst(RequeueOrder):
         entry.position = self._position + len(self._fresh)
         self._behind[entry.position] = entry
 
+    def keep_letter(self, entry: QueueEntry, reason: str) -> None:
+        """Nothing is to be noted of a dead letter that waits: it is in memory alone."""
+
 
 class DurableRequeueFirst(RequeueOrder, DurableBacklog):
     """On the disk too: all messages, and which have come back, in their order."""
@@ -134,13 +140,22 @@ class DurableRequeueFirst(RequeueOrder, DurableBacklog):
         self._behind = {}
         self._turn = 0
 
-    def recover(self, queue: ConsumedQueue) -> list[QueueEntry]:
+    def keep_letter(self, entry: QueueEntry, reason: str) -> None:
+        """Note that a message is a dead letter, so that it is still one after a restart.
+
+        A turn below 0 is the place of the reason in `REASONS`, from -1 on.
+        """
+        self._message_log.returned(entry.position, entry.delivery_count, -1 - REASONS.index(reason))
+
+    def recover(self, queue: ConsumedQueue) -> tuple[list[QueueEntry], list[DeadLetter]]:
         """Take out what was out when an earlier broker ended, or had come back: those that had, in their order, first.
 
-        Each has its count as if it were back now; it is yet to be put back.
+        Each has its count as if it were back now; it is yet to be put back. Dead letters that had not arrived are the
+        second list.
         """
         back: list[tuple[int, QueueEntry]] = []
         out: list[QueueEntry] = []
+        letters: list[DeadLetter] = []
         while self._paged is not None:
             first = self._paged.first
             if first is None or first.position > self._redelivered_to:
@@ -148,13 +163,16 @@ class DurableRequeueFirst(RequeueOrder, DurableBacklog):
             turn = first.turn
             entry = self.take(queue)
             assert entry is not None
+            if turn < 0:
+                letters.append(DeadLetter(entry, REASONS[-1 - turn]))
+                continue
             if turn:
                 back.append((turn, entry))
             else:
                 entry.delivery_count += 1
                 out.append(entry)
             entry.is_redelivered = True
-        return [entry for _, entry in sorted(back, key=lambda each: each[0])] + out
+        return [entry for _, entry in sorted(back, key=lambda each: each[0])] + out, letters
 
     def put_back(self, entry: QueueEntry) -> None:
         super().put_back(entry)
@@ -233,6 +251,8 @@ class QuorumQueue(Queue):
             self._letters.arrived(letter)
             self.forget(letter.entry, is_used=False)
         else:
+            if letter.attempts == 1:
+                self._backlogs[0][1].keep_letter(letter.entry, letter.reason)
             self._letters.wait(letter, now)
             self._look_ahead()
 
@@ -295,9 +315,13 @@ class QuorumQueue(Queue):
         locked = locked or {}
         for _, backlog in self._backlogs:
             if isinstance(backlog, DurableRequeueFirst):
-                entries = backlog.recover(self)
-                self._count -= len(entries)
+                entries, letters = backlog.recover(self)
+                self._count -= len(entries) + len(letters)
                 self.body_bytes -= sum(len(entry.message.body) for entry in entries)
+                self.body_bytes -= sum(letter.body_bytes for letter in letters)
+                for letter in letters:
+                    self._letters.add(letter)
+                    self._letters.wait(letter, now - SEND_AGAIN_AFTER)  # sent as soon as all queues have recovered
                 for entry in entries:
                     place = 0, entry.position
                     if place in locked:
@@ -332,6 +356,8 @@ class QuorumQueue(Queue):
             if not self.is_deleted:
                 entry.delivery_count += 1
                 self._come_back(entry, now, is_behind=is_behind)
+            elif self.is_orphaning:
+                self._orphan(entry, now)
 
     def _come_back(self, entry: QueueEntry, now: float, *, is_behind: bool = False) -> None:
         limit = self.settings.delivery_limit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amqproxy.amqp010.commands import (
@@ -14,6 +16,7 @@ from amqproxy.amqp010.commands import (
     MessageAccept,
     MessageFlow,
     QueueDeclare,
+    QueueDelete,
     TxCommit,
     TxSelect,
 )
@@ -25,6 +28,7 @@ from amqproxy.broker.definitions.recovery import DefinitionRecorder, topology
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.definition_records import DurableBinding, DurableQueue
 from tests.broker.amqp010.client import Client010, Session010
+from tests.broker.amqp010.stored import StoredBroker
 from tests.broker.disk import Disk
 
 PERSISTENT = DeliveryProperties(routing_key="q", delivery_mode=2)
@@ -140,3 +144,35 @@ def test_what_was_too_large_for_the_credit_is_kept_without_acceptance(session: S
     session.send(MessageFlow("d", 1, 1000))
     assert session.got() == [b"kept"]
     assert log.messages == 0
+
+
+def test_what_a_deleted_queue_leaves_is_complete_once_the_disk_has_the_copy(session: Session010, disk: Disk) -> None:
+    """Killed between the two, the broker would otherwise have lost what it had confirmed."""
+    session.send(QueueDeclare("with", "amq.fanout", durable=True))
+    declared(session, disk)
+    session.send(ExchangeBind("q", "amq.fanout", ""))
+    disk.commit()
+    session.take()
+    transfer = session.transfer(
+        b"kept", accept_mode=0, delivery=DeliveryProperties(routing_key="with", delivery_mode=2)
+    )
+    delete = session.send(QueueDelete("with"))
+    assert not {transfer, delete} & session.take().completed
+    disk.commit()
+    assert {transfer, delete} <= session.take().completed
+    assert [row.message.body for row in disk.rows.values()] == [b"kept"]
+
+
+def test_an_exclusive_queue_is_taken_up_again_after_a_restart(tmp_path: Path) -> None:
+    """As a durable subscription of JMS is."""
+    with StoredBroker(tmp_path) as broker:
+        session = broker.session()
+        session.send(QueueDeclare("sub", durable=True, exclusive=True))
+        session.transfer(b"kept", delivery=DeliveryProperties(routing_key="sub", delivery_mode=2))
+        broker.write()
+    with StoredBroker(tmp_path) as broker:
+        session, other = broker.session(), broker.session(name=b"other")
+        session.call(QueueDeclare("sub", durable=True, exclusive=True))
+        session.subscribe("sub")
+        assert session.got() == [b"kept"]
+        assert other.fault(QueueDeclare("sub", durable=True, exclusive=True))[0] == 405

@@ -152,6 +152,14 @@ def test_many_are_settled_in_steps() -> None:
     assert (queue.message_count, queue.unacked) == (0, 0)
 
 
+@pytest.mark.parametrize(("priority", "expected"), [("7", 7), ("-3", -3), (7, 7), ("high", 0), ("", 0)])
+def test_a_priority_may_be_a_text(session: Session010, priority: str | int, expected: int) -> None:
+    """Broker-J 9.2 reads it as a number, and ignores it where it is none."""
+    session.call(MessageSubscribe("q", "d", 0, 0, arguments=Map({"x-priority": priority})))
+    (consumer,) = session.client.broker.vhosts["/"].queues["q"].consumers
+    assert consumer.priority == expected
+
+
 def test_exclusive_subscriptions(session: Session010) -> None:
     session.call(MessageSubscribe("q", "d", 0, 0, exclusive=True))
     other = Client010(session.client.broker).open().session(1, b"other")
@@ -186,7 +194,7 @@ def test_a_time_to_live_is_told_and_kept(session: Session010) -> None:
         (MessageSubscribe("", "d", 0, 0), 531),
         (MessageSubscribe("q", "taken", 0, 0), 530),
         (MessageSubscribe("q", "d", 0, 0, arguments=Map({"x-filter-jms-selector": "a ="})), 531),
-        (MessageSubscribe("q", "d", 0, 0, arguments=Map({"x-priority": "high"})), 406),
+        (MessageSubscribe("q", "d", 0, 0, arguments=Map({"x-priority": 1.5})), 406),
         (MessageFlow("none", 0, 1), 404),
         (MessageFlow("taken", 9, 1), 531),
         (MessageSetFlowMode("taken", 9), 531),

@@ -11,19 +11,24 @@ from amqproxy.amqp010.commands import (
     ExchangeDelete,
     ExchangeQuery,
     ExchangeUnbind,
+    MessageCancel,
     MessageReject,
+    MessageSubscribe,
     QueueDeclare,
     QueueDelete,
     QueuePurge,
     QueueQuery,
 )
+from amqproxy.amqp010.controls import SessionDetach
 from amqproxy.amqp010.methods import Command
-from amqproxy.amqp010.properties import MessageProperties
+from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
 from amqproxy.amqp010.results import ExchangeBoundResult, ExchangeQueryResult, QueueQueryResult
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
+from amqproxy.amqp091.methods import BasicGet, BasicReject, ChannelClose, Method
 from amqproxy.broker.broker import Broker
 from tests.broker.amqp010.client import Client010, Session010
+from tests.broker.client import connected
 
 
 @pytest.fixture
@@ -116,7 +121,106 @@ def test_exclusive_queues_are_the_sessions(session: Session010) -> None:
         assert other.call(QueueQuery(name)).exclusive
     session.client.connection.lose(session.client.now)
     assert other.call(QueueQuery("goes")).queue is None
-    assert not other.call(QueueQuery("stays")).exclusive
+    assert other.call(QueueQuery("stays")).exclusive
+
+
+def sessions(session: Session010, count: int) -> list[Session010]:
+    """Further sessions, each on a connection of its own."""
+    broker = session.client.broker
+    return [Client010(broker).open().session(1, b"other %d" % number) for number in range(count)]
+
+
+def test_an_exclusive_queue_is_taken_up_again(session: Session010) -> None:
+    """As Broker-J 9.2: whoever subscribes first has it; to declare it again is not enough."""
+    session.call(QueueDeclare("sub", durable=True, exclusive=True))
+    first, second, third, late = sessions(session, 4)
+    assert third.fault(QueueDeclare("sub", durable=True, exclusive=True))[0] == 405
+    session.client.connection.lose(session.client.now)
+    for each in (first, second):
+        each.call(QueueDeclare("sub", durable=True, exclusive=True))
+    first.call(QueueDeclare("sub", passive=True, exclusive=True))
+    second.subscribe("sub")
+    assert first.fault(MessageSubscribe("sub", "d", 0, 0))[0] == 405
+    second.transfer(b"x", "sub")
+    assert second.got() == [b"x"]
+    second.call(MessageCancel("d"))
+    assert late.fault(QueueDeclare("sub", durable=True, exclusive=True))[0] == 405
+
+
+def test_a_queue_may_go_with_its_connection(session: Session010) -> None:
+    """A temporary queue of JMS outlives its session: the client asks for it with these arguments."""
+    arguments = Map({"qpid.exclusivity_policy": "CONNECTION", "qpid.lifetime_policy": "DELETE_ON_CONNECTION_CLOSE"})
+    session.call(QueueDeclare("temporary", exclusive=True, auto_delete=True, arguments=arguments))
+    second = session.client.session(2, b"second")
+    (other,) = sessions(session, 1)
+    session.control(SessionDetach(session.name))
+    second.transfer(b"x", "temporary")
+    second.subscribe("temporary")
+    assert second.got() == [b"x"]
+    second.call(MessageCancel("d"))
+    second.bind("temporary", "amq.direct", "k")
+    second.call(ExchangeUnbind("temporary", "amq.direct", "k"))
+    assert second.call(QueueQuery("temporary")).exclusive
+    assert other.fault(MessageSubscribe("temporary", "d", 0, 0))[0] == 405
+    session.client.connection.lose(session.client.now)
+    (last,) = sessions(session, 1)
+    assert last.call(QueueQuery("temporary")).queue is None
+
+
+@pytest.mark.parametrize("is_by_subscription", [False, True])
+def test_a_no_local_queue_takes_nothing_of_its_owners_connection(session: Session010, is_by_subscription: bool) -> None:
+    """qpid_tests.broker_0_10.message test_no_local, _awkward and _exclusive_subscribe."""
+    mine = {} if is_by_subscription else {"exclusive": True}
+    session.declare("mine", auto_delete=True, arguments=Map({"no-local": "true"}), **mine)
+    session.subscribe("mine", exclusive=is_by_subscription)
+    session.bind("mine", "amq.fanout")
+    second = session.client.session(2, b"second")
+    (other,) = sessions(session, 1)
+    for _ in range(3):  # the later ones of their kind are known
+        for each, body in ((session, b"local"), (second, b"local too"), (other, b"foreign")):
+            each.transfer(body, "mine")
+            each.transfer(body, "", "amq.fanout")
+            assert each.take().exception is None
+    assert session.got() == 6 * [b"foreign"]
+    assert count(session, "mine") == 0
+
+
+def test_messages_that_are_out_when_their_queue_goes_reach_the_alternate_exchange(session: Session010) -> None:
+    """All five reach it with Broker-J 9.2, too."""
+    session.bind("q", "amq.fanout")
+    session.call(QueueDeclare("with", "amq.fanout"))
+    for number in range(5):
+        session.transfer(b"%d" % number, "with")
+    holder, deleter = sessions(session, 2)
+    holder.subscribe("with", messages=3)
+    assert len(holder.got()) == 3
+    deleter.call(QueueDelete("with"))
+    holder.client.tick()
+    assert holder.take().exception is not None
+    bodies = [each.body for each in session.client.broker.vhosts["/"].queues["q"]]
+    assert sorted(bodies) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("outcome", [BasicReject(1, False), BasicReject(1, True), ChannelClose(200, "", 0, 0)])
+def test_so_do_those_that_a_client_of_0_9_1_holds(session: Session010, outcome: Method) -> None:
+    session.bind("q", "amq.fanout")
+    session.call(QueueDeclare("with", "amq.fanout"))
+    session.transfer(b"held", "with")
+    holder = connected(session.client.broker)
+    holder.send(1, BasicGet(queue="with"))
+    session.call(QueueDelete("with"))
+    assert count(session, "q") == 0
+    holder.send(1, outcome)
+    assert count(session, "q") == 1
+
+
+def test_priorities_lie_around_the_middle(session: Session010) -> None:
+    """Broker-J 9.2 and Qpid's C++ broker put them there; a message without one has the priority 4."""
+    session.declare("p", arguments=Map({"x-qpid-priorities": 4}))
+    for priority in (2, 4, 9, 4, None, 5, 6):
+        session.transfer(b"%d" % (priority or 0), delivery=DeliveryProperties(routing_key="p", priority=priority))
+    session.subscribe("p")
+    assert session.got() == [b"9", b"6", b"5", b"4", b"4", b"0", b"2"]
 
 
 def test_a_purge_empties(session: Session010) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from amqproxy.amqp091.methods import (
     BasicReject,
     ConfirmSelect,
     ExchangeDeclare,
+    QueueDeclare,
     QueueDelete,
     QueuePurge,
 )
+from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.events import BrokerEvent
 from amqproxy.broker.queues.at_least_once import SEND_AGAIN_AFTER
@@ -24,6 +27,7 @@ from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.batch import LogOwner
 from amqproxy.broker.storage.journal import Journal
+from tests.broker.amqp010.stored import StoredBroker
 from tests.broker.client import Client, connected
 from tests.broker.disk import Memory
 
@@ -203,3 +207,38 @@ def test_a_restart_finds_them_again() -> None:
     batch = house.journal.take_batch()
     assert [row.message.body for row in batch.rows] == [b"1"]
     assert batch.settled == []
+
+
+@pytest.mark.parametrize(("is_rejected", "reason"), [(True, "rejected"), (False, "expired")])
+def test_letters_that_wait_are_letters_after_a_restart(tmp_path: Path, is_rejected: bool, reason: str) -> None:
+    with StoredBroker(tmp_path) as stored:
+        client = connected(stored.broker)
+        for method in (
+            ExchangeDeclare(exchange="dlx", type="fanout", durable=True),
+            QueueDeclare(queue="q", durable=True, arguments=Table(SURE)),
+            QueueDeclare(queue="grave", durable=True),
+        ):
+            client.send(1, method)
+            stored.go_on()
+        client.send(1, BasicPublish(routing_key="q"), b"ready")
+        client.send(1, BasicGet(queue="q"))
+        client.publish("", "q", b"letter", expiration=None if is_rejected else "1")
+        if is_rejected:
+            client.send(1, BasicGet(queue="q"))
+            client.send(1, BasicReject(2, False))
+        else:
+            client.now += 1
+            stored.broker.tick(client.now)
+        stored.go_on()
+    with StoredBroker(tmp_path) as stored:
+        client = connected(stored.broker)
+        assert client.depth("q") == 1
+        vhost = stored.broker.vhosts["/"]
+        vhost.bind(vhost.exchanges["dlx"], vhost.queues["grave"], "", Table())
+        stored.broker.tick(client.now)
+        stored.go_on()
+        assert (client.depth("q"), client.depth("grave")) == (1, 1)
+        (letter,) = vhost.queues["grave"]
+        assert (letter.body, letter.properties.headers["x-death"][0]["reason"]) == (b"letter", reason)
+    with StoredBroker(tmp_path) as stored:
+        assert [each.body for each in stored.broker.vhosts["/"].queues["q"]] == [b"ready"]
