@@ -83,7 +83,7 @@ test-compiled: compile
 # The first run has tested RabbitMQ by itself, and what is marked `once`: here they are the same. So are examples of properties, of
 # which a fifth shows what differs with the form and the Python; `make check` draws other ones, all of them, for the plain form.
 test-plain: $(SYSTEM_VENV)/.test
-	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy $(SYSTEM_VENV)/bin/python -m pytest $(PARALLEL) --hypothesis-profile fewer -m 'not soak and not once' --ignore tests/pipeline --ignore tests/helm $(PYTEST) $(PLAIN)
+	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy $(SYSTEM_VENV)/bin/python -m pytest $(PARALLEL) --hypothesis-profile fewer -m 'not soak and not suites and not once' --ignore tests/pipeline --ignore tests/helm $(PYTEST) $(PLAIN)
 
 lint: $(VENV)/.test ## ruff, mypy --strict, and the floors of the design
 	$(BIN)/ruff check
@@ -131,6 +131,11 @@ audit: ## ask PyPI what is known against the packages that an installation has
 
 soak: $(VENV)/.test compile ## the tests that run for long
 	$(BIN)/python -m pytest -m soak $(PYTEST)
+
+# Fetches qpid-python from PyPI, and Broker-J and the JMS client from Maven Central; about fifteen minutes.
+qpid-suites: $(VENV)/.test compile ## Apache's tests of AMQP 0-10 brokers, at Broker-J and ours, straight and through the proxy
+	@tests/install_system.sh openjdk-17-jdk-headless
+	$(BIN)/python -m pytest -m suites tests/qpid $(PYTEST)
 
 # A pump's memory after two hours, and whether a descriptor, a count or a byte was lost meanwhile.
 soak-pump: $(VENV)/.test compile ## random traffic and hand-overs through a proxy with pumps, for MINUTES=120
@@ -193,4 +198,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile compile-ahead bench fuzz soak soak-pump hand-overs tsan clean system docs deb chart-apply chroot audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile compile-ahead bench fuzz soak soak-pump qpid-suites hand-overs tsan clean system docs deb chart-apply chroot audit

@@ -19,7 +19,14 @@ STAND_INS = Path(__file__).parent / "stand_ins"
 DEADLINE = 170.0
 
 MODULES = ("alternate_exchange", "broker", "dtx", "example", "exchange", "message", "query", "queue", "tx")
-"""Those for what the specification has; the others are for extensions of Qpid's C++ broker, and its management."""
+"""Those for what the specification has."""
+
+EXTENSIONS = ("extensions", "lvq", "msg_groups", "new_api", "priority")
+"""Those for extensions of Qpid. Without a password in the URL, most of them skip themselves, and count as passed.
+
+`management`, `qmf_events`, `stats` and `threshold` are never run: they ask the broker by QMF,
+which only Qpid's C++ broker has.
+"""
 
 
 def run_client(program: str, *arguments: object) -> str:
@@ -38,7 +45,7 @@ def run_suite(port: int, directory: Path, *modules: str) -> dict[str, str]:
     interpreter = python()
     installed = library(interpreter)
     report = directory / "report.xml"
-    command = [interpreter, installed / "bin" / "qpid-python-test", "-b", f"127.0.0.1:{port}", "-x", report]
+    command = [interpreter, installed / "bin" / "qpid-python-test", "-b", f"guest/guest@127.0.0.1:{port}", "-x", report]
     for module in modules or MODULES:
         command += ["-m", f"qpid_tests.broker_0_10.{module}"]
     environment = os.environ | {"PYTHONPATH": f"{installed}:{STAND_INS}", "PYTHONDONTWRITEBYTECODE": "1"}

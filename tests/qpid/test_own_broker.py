@@ -8,23 +8,13 @@ import pytest
 from tests.qpid.apache_suite import MODULES, run_client, run_suite
 from tests.qpid.broker_j import run_scenarios
 from tests.qpid.seen import check_counted, check_seen
+from tests.qpid.suite_differences import OWN
 from tests.qpid.watched_port import WatchedPort
 from tests.real.own import OwnBroker
 from tests.real.ports import free_port
 from tests.real.proxy import Proxy
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
-
-FAILS = {
-    "exchange.ExchangeTests.testHeadersBindNoMatchArg": "bindings without x-match, which as in RabbitMQ want all",
-    "message.MessageTests.test_ack": "a mistake of its own",
-    "message.MessageTests.test_credit_flow_bytes": "the size of the C++ broker's headers",
-    "message.MessageTests.test_no_local": "an extension of Qpid",
-    "message.MessageTests.test_no_local_awkward": "an extension of Qpid",
-    "message.MessageTests.test_no_local_exclusive_subscribe": "an extension of Qpid",
-    "message.MessageTests.test_window_flow_bytes": "the size of the C++ broker's headers",
-}
-"""What the integrated broker does otherwise, or not at all."""
 
 BROKEN_BY_SUITE = {
     "10.2 message.accept",
@@ -64,8 +54,8 @@ def watched(own_broker: OwnBroker) -> Iterator[WatchedPort]:
 @pytest.mark.once
 def test_apache_suite(watched: WatchedPort, tmp_path_factory: pytest.TempPathFactory) -> None:
     results = run_suite(watched.port, tmp_path_factory.mktemp("suite"), *MODULES)
-    assert {name: result for name, result in results.items() if result != "pass" and name not in FAILS} == {}
-    assert {name for name in FAILS if results[name] == "pass"} == set()
+    assert {name: result for name, result in results.items() if result != "pass" and name not in OWN} == {}
+    assert {name for name in OWN if results.get(name) == "pass"} == set()
     assert watched.broken_rules() <= BROKEN_BY_SUITE
 
 

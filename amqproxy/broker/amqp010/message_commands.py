@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.command_ids import CommandIds, id_of
 from amqproxy.amqp010.commands import (
     MessageAccept,
     MessageAcquire,
@@ -258,6 +258,8 @@ def _settle(
     deliveries, ids = session.deliveries, session.ranges(transfers)
     if outcome is ACK and session.transaction is not None:
         return session.finish(_accepting(session, ids, now), position, now)
+    if outcome is REQUEUE and session.transaction and not session.is_distributed:
+        return session.finish(_releasing(session, ids, redelivered, now), position, now)
     if sum(map(len, ids)) <= AT_ONCE:
         entries = [entry for part in deliveries.taking(ids) for entry in part]
         deliveries.apply(entries, outcome, now, redelivered=redelivered)  # a queue has all back before it sends any
@@ -272,6 +274,17 @@ def _accepting(session: CommandSession, ids: list[range], now: float) -> Job:
             session.transaction.accept(part)
         if session.vhost.work.quantum.spend(len(part)):
             yield
+
+
+def _releasing(session: CommandSession, ids: list[range], redelivered: bool, now: float) -> Job:
+    """Release in a transaction, also what it has accepted: qpid.messaging does so before it rolls back."""
+    assert session.transaction is not None
+    withdrawn = yield from session.transaction.withdrawing(CommandIds.of(ids))
+    now = yield from session.deliveries.settling(ids, REQUEUE, now, redelivered=redelivered)
+    for start in range(0, len(withdrawn), AT_ONCE):
+        session.deliveries.apply(withdrawn[start : start + AT_ONCE], REQUEUE, now, redelivered=redelivered)
+        if session.vhost.work.quantum.spend(AT_ONCE):
+            now = yield
 
 
 def _resume(session: CommandSession, command: MessageResume, position: int, now: float) -> bool:

@@ -10,9 +10,10 @@ from collections.abc import Generator
 from itertools import chain
 from typing import NamedTuple
 
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.errors import ResourceLimitExceeded
 from amqproxy.amqp010.results import Xid
-from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
+from amqproxy.broker.amqp010.session_deliveries import ACQUIRED, SessionDeliveries
 from amqproxy.broker.amqp010.transaction_log import AT_ONCE, TransactionLog
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import GIVE_BACK, ConsumedQueue, QueueEntry
@@ -92,6 +93,27 @@ class WorkUnit:
         for entry in entries:
             self._grow(0, len(entry.message.body))
             self._accepted.setdefault(entry.queue, []).append(entry)
+
+    def withdrawing(self, positions: CommandIds) -> Generator[None, float, list[QueueEntry]]:
+        """Take back the acceptance of these transfers of the only session of the transaction, in steps; return them."""
+        withdrawn: list[QueueEntry] = []
+        for queue, entries in list(self._accepted.items()):
+            kept: list[QueueEntry] = []
+            for entry in entries:
+                position = entry.tag - ACQUIRED if entry.tag >= ACQUIRED else entry.tag - 1
+                if position in positions:
+                    withdrawn.append(entry)
+                    self._count -= 1
+                    self._count_memory(-len(entry.message.body) - MESSAGE_COST)
+                else:
+                    kept.append(entry)
+                if self._quantum.spend(1):
+                    yield
+            if kept:
+                self._accepted[queue] = kept
+            else:
+                del self._accepted[queue]
+        return withdrawn
 
     def _grow(self, size: int, memory: int) -> None:
         self._count += 1

@@ -442,8 +442,7 @@ class Queue:
         self._backlogs.sort(key=lambda each: -each[0])
         return new
 
-    @cython.cfunc
-    def _level(self, message: Message, flags: cython.int) -> cython.int:
+    def _level(self, message: Message, flags: cython.int) -> int:
         """The priority, from 0 to the queue's highest, that a message has in it."""
         priority: cython.int = self._usual_priority
         highest: cython.int = self._max_priority

@@ -57,6 +57,24 @@ def test_what_is_accepted_is_held_again_after_a_rollback(session: Session010) ->
     assert session.got()[-1:] == [b"x"]
 
 
+def test_what_is_accepted_can_be_released_before_the_rollback(session: Session010) -> None:
+    """qpid.messaging does so; Broker-J 9.2 has the messages in the queue then, too. The commit leaves them there."""
+    for number in range(3):
+        session.transfer(b"%d" % number)
+    session.call(TxCommit())
+    other = Client010(session.client.broker).open().session(1, b"other")
+    session.subscribe("q", "d", messages=3)
+    positions = [position for position, _ in session.messages]
+    session.call(MessageAccept(SequenceSet.of(positions)))
+    session.call(MessageRelease(SequenceSet.of(positions[:2]), True))
+    assert count(session) == 2
+    session.call(TxCommit())
+    other.subscribe("q", "d")
+    assert other.got() == [b"0", b"1"]
+    session.client.connection.lose(session.client.now)
+    assert other.got() == []
+
+
 @pytest.mark.parametrize("is_accepted_again", [True, False])
 def test_what_was_acquired_and_accepted_is_held_again_after_a_rollback(
     session: Session010, is_accepted_again: bool

@@ -60,6 +60,9 @@ public class Scenarios {
         ALL.put("request-reply", Scenarios::requestReply);
         ALL.put("topic", Scenarios::topic);
         ALL.put("durable-subscription", Scenarios::durableSubscription);
+        ALL.put("exclusive-subscription", Scenarios::exclusiveSubscription);
+        ALL.put("no-local", Scenarios::noLocal);
+        ALL.put("temporary-queue", Scenarios::temporaryQueue);
         ALL.put("browser", Scenarios::browser);
         ALL.put("selector", Scenarios::selector);
         ALL.put("selecting-browser", Scenarios::selectingBrowser);
@@ -365,6 +368,58 @@ public class Scenarios {
         same("kept", ((TextMessage) received).getText());
         again.close();
         world.session.unsubscribe(name);
+    }
+
+    /** Of a topic by its binding URL, whose queue is durable and exclusive: another session takes it up. */
+    private static void exclusiveSubscription(Scenarios world) throws Exception {
+        String name = "exclusive-" + world.suffix;
+        Session first = world.connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+        Topic topic = first.createTopic("topic-" + world.suffix);
+        first.createDurableSubscriber(topic, name).close();
+        first.close();
+        world.send(topic, world.session.createTextMessage("kept"));
+        MessageConsumer again = world.session.createDurableSubscriber(topic, name);
+        Message received = again.receive(PATIENCE);
+        check(received != null, "nothing was kept");
+        same("kept", ((TextMessage) received).getText());
+        again.close();
+        world.session.unsubscribe(name);
+    }
+
+    private static void noLocal(Scenarios world) throws Exception {
+        Topic topic = world.session.createTopic("local-" + world.suffix);
+        MessageConsumer others = world.session.createConsumer(topic, null, true);
+        Scenarios foreign = new Scenarios(world.url);
+        foreign.open();
+        world.send(topic, world.session.createTextMessage("local"));
+        foreign.send(topic, foreign.session.createTextMessage("foreign"));
+        Message received = others.receive(PATIENCE);
+        foreign.close();
+        check(received != null, "nothing came");
+        same("foreign", ((TextMessage) received).getText());
+        same(null, others.receive(WHILE));
+    }
+
+    /** As Apache's TemporaryQueueTest has it: of the connection, not of the session. */
+    private static void temporaryQueue(Scenarios world) throws Exception {
+        Session first = world.connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+        Queue queue = first.createTemporaryQueue();
+        first.createProducer(queue).send(first.createTextMessage("kept"));
+        Scenarios foreign = new Scenarios(world.url);
+        foreign.open();
+        foreign.send(queue, foreign.session.createTextMessage("foreign"));
+        first.close();
+        try {
+            foreign.session.createConsumer(queue);
+            check(false, "another connection consumes");
+        } catch (JMSException expected) {
+            // it is the first connection's
+        }
+        foreign.close();
+        MessageConsumer consumer = world.session.createConsumer(queue);
+        same("kept", ((TextMessage) consumer.receive(PATIENCE)).getText());
+        same("foreign", ((TextMessage) consumer.receive(PATIENCE)).getText());
+        consumer.close();
     }
 
     private static void browser(Scenarios world) throws Exception {
