@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.commands import DtxSelect, MessageTransfer
+from amqproxy.amqp010.commands import DtxSelect, MessageTransfer, QueueDelete
 from amqproxy.amqp010.commands import TxSelect as TxSelectOf010
 from amqproxy.amqp010.controls import SessionDetached
 from amqproxy.amqp010.domains import AcceptMode
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
-from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.assembly_gatherer import AssemblyGatherer
 from amqproxy.capture.command_gatherer import CommandGatherer
 from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
+from amqproxy.conversion.awaited_deletes import AwaitedDeletes, delete_answer
 from amqproxy.conversion.command_view import view_channel
 from amqproxy.rules.client_info import updated_amqp010_client, updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
@@ -183,6 +184,7 @@ class _AMQP010DryRun(_JudgedConnection):
         super().__init__(rules, client, chance)
         self._gatherer = AssemblyGatherer()
         self._transactional: set[int] = set()
+        self._deletes: dict[int, AwaitedDeletes] = {}
 
     def play(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Iterator[DryRunResult | None]:
         """What would become of each command that these frames complete, and that rules see."""
@@ -198,7 +200,13 @@ class _AMQP010DryRun(_JudgedConnection):
                 self._transactional.add(number)
             if found.view is not None:
                 yield self._evaluate(sender, found.assembly, found.view, passed)
+            if isinstance(method, QueueDelete) and command_id is not None:
+                self._deletes.setdefault(number, AwaitedDeletes()).note(method, command_id)
+            elif sender is SERVER and number in self._deletes:
+                for _ in range(self._deletes[number].completed_by(method)):
+                    self._evaluator.note_answer(delete_answer(view_channel(number)))
             if isinstance(method, SessionDetached):
+                self._deletes.pop(number, None)
                 self._transactional.discard(number)
                 self._evaluator.channel_closed(view_channel(number))
 

@@ -19,6 +19,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091 import methods
 from amqproxy.amqp091.errors import cut_reply_text
 from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.wire import Table
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.conversion.method_shape import MethodShape, Place, readable, table, words
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -29,6 +30,10 @@ INFINITE = 0xFFFF_FFFF
 MAX_PREFETCH = 65_535
 
 DEFAULT_VHOST = "/"
+
+BOUND_QUEUE = "queue"
+BOUND_KEY = "binding-key"
+"""The arguments of a passive exchange.declare that stand for the queue and the key of exchange.bound."""
 
 _NO_WAIT = {"no_wait": True}
 """A completion is no answer that rules would see."""
@@ -108,6 +113,21 @@ def _result_field(field: str) -> Place:
     return Place(lambda result: getattr(result.value, field), written)
 
 
+def _bound_names() -> Place:
+    """What exchange.bound asks about besides the exchange, as arguments: a passive declare has none of its own."""
+
+    def read(bound: commands.ExchangeBound) -> Table:
+        names = {BOUND_QUEUE: bound.queue, BOUND_KEY: bound.binding_key}
+        return Table({name: value for name, value in names.items() if value is not None})
+
+    def written(bound: commands.ExchangeBound, value: Table) -> Mapping[str, Any]:
+        if set(value) - {BOUND_QUEUE, BOUND_KEY}:
+            raise Inexpressible("exchange.bound has no arguments in AMQP 0-10")
+        return {"queue": value.get(BOUND_QUEUE), "binding_key": value.get(BOUND_KEY)}
+
+    return Place(read, written)
+
+
 # --- the tables
 
 _LOGIN_ANSWER: dict[str, Place | str] = {
@@ -175,7 +195,9 @@ _OF_CLIENT: dict[type[Method010], MethodShape] = {
         methods.ExchangeDelete, {"exchange": "exchange", "if_unused": "if_unused"}, _NO_WAIT
     ),
     commands.ExchangeQuery: MethodShape(methods.ExchangeDeclare, {"exchange": "name_"}, _QUERIED_EXCHANGE),
-    commands.ExchangeBound: MethodShape(methods.ExchangeDeclare, {"exchange": "exchange"}, _QUERIED_EXCHANGE),
+    commands.ExchangeBound: MethodShape(
+        methods.ExchangeDeclare, {"exchange": "exchange", "arguments": _bound_names()}, _QUERIED_EXCHANGE
+    ),
     commands.ExchangeBind: MethodShape(
         methods.QueueBind,
         {"queue": "queue", "exchange": "exchange", "routing_key": "binding_key", "arguments": table("arguments")},
@@ -197,7 +219,7 @@ _OF_CLIENT: dict[type[Method010], MethodShape] = {
         _NO_WAIT,
     ),
     commands.QueueDelete: MethodShape(
-        methods.QueueDelete, {"queue": "queue", "if_unused": "if_unused", "if_empty": "if_empty"}, _NO_WAIT
+        methods.QueueDelete, {"queue": "queue", "if_unused": "if_unused", "if_empty": "if_empty"}
     ),
     commands.QueuePurge: MethodShape(methods.QueuePurge, {"queue": "queue"}, _NO_WAIT),
     commands.QueueQuery: MethodShape(methods.QueueDeclare, {"queue": "queue"}, {"passive": True, "no_wait": True}),

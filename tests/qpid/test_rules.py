@@ -113,6 +113,32 @@ def test_a_destination_that_is_no_exchange_is_judged_by_what_becomes_of_it(
         proxy.kill()
 
 
+@pytest.mark.parametrize("through_proxy", [False, True])
+@pytest.mark.parametrize(("destination", "key"), [("no-such-exchange", "other:q"), ("other:q", "any")])
+def test_tenants_do_not_meet_by_a_destination_that_is_no_exchange(
+    broker_j: BrokerJ, tmp_path: Path, destination: str, key: str, through_proxy: bool
+) -> None:
+    prefix = {"prefix": "{user}:"}
+    rule = {"name": "tenants", "action": "rewrite", "queue": prefix, "exchange": prefix if key != "any" else None}
+    rules = [{name: value for name, value in rule.items() if value is not None}]
+    proxy = Proxy(tmp_path, broker_j.port, rules=rules)
+    other = RawClient(broker_j.port)
+    client = RawClient(proxy.port if through_proxy else broker_j.port)
+    try:
+        other.say(QueueDeclare("other:q", auto_delete=True, exclusive=True))
+        client.send(transfer(destination=destination, routing_key=key))
+        client.say(QueueQuery("q"))
+        answer = client.wait_for("execution.result", "execution.exception")
+        assert isinstance(answer, ExecutionException) is through_proxy
+        other.say(QueueQuery("other:q"))
+        found = other.wait_for("execution.result")
+        assert found.value.message_count == (0 if through_proxy else 1)
+    finally:
+        other.close()
+        client.close()
+        proxy.kill()
+
+
 def test_a_drain_closes_the_connection_once_what_has_begun_is_sent(broker_j: BrokerJ, tmp_path: Path) -> None:
     """The rest of a message is taken by the broker before both are asked to close; rules may come and go before."""
     proxy = Proxy(tmp_path, broker_j.port)

@@ -23,6 +23,7 @@ from amqproxy.amqp091.methods import (
     QueueBind,
     QueueDeclare,
     QueueDelete,
+    QueuePurge,
 )
 from amqproxy.amqp091.wire import Array, Field, Table
 from tests.behaviours.client import Channel, Client, Closed
@@ -213,6 +214,9 @@ WAYS: dict[str, list[Any]] = {
     "the queue declared with a line break": [QueueDeclare(queue=LINE_BREAK, durable=True)],
     "the queue deleted with a line break": [QueueDelete(queue=LINE_BREAK)],
     "the queue read": [BasicGet(queue="walled")],
+    "the queue read with a line break": [BasicGet(queue=LINE_BREAK)],
+    "the queue consumed with a line break": [BasicConsume(queue=LINE_BREAK)],
+    "the queue purged with a line break": [QueuePurge(queue=LINE_BREAK)],
     "the queue consumed": [BasicConsume(queue="walled")],
     "the last queue declared": [QueueDeclare(queue="walled", passive=True), BasicGet(queue="")],
     "the last queue declared, with a line break": [QueueDeclare(queue=LINE_BREAK, passive=True), BasicGet(queue="")],

@@ -149,7 +149,7 @@ class BrokerChannel:
     def handle(self, method: Method, now: float) -> None:
         """Take any other method."""
         if isinstance(method, _LOOKING):
-            queue = self.vhost.queues.get(stripped(method.queue) or self.last_queue)
+            queue = self.vhost.queues.get(_named_queue(method) or self.last_queue)
             if queue is not None and not queue.is_settled(now):
                 self.connection.do(self._handling(method, queue, now), now)
                 return
@@ -175,16 +175,16 @@ class BrokerChannel:
         else:
             self.connection.send_method(self.number, reply)
 
-    def _queue_name(self, name: str) -> str:
-        """A queue's name, which may be left out for the last one declared. Section 1.7.2.1."""
-        if name:
-            return stripped(name)
+    def _queue_name(self, method: Any) -> str:
+        """Name of the queue that a method is about; an empty one stands for the last declared. Section 1.7.2.1."""
+        if method.queue:
+            return _named_queue(method)
         if not self.last_queue:
             raise NotFound("no previously declared queue")
         return self.last_queue
 
-    def _queue(self, name: str) -> Queue:
-        return self.vhost.queue(self._queue_name(name), self.connection)
+    def _queue(self, method: Any) -> Queue:
+        return self.vhost.queue(self._queue_name(method), self.connection)
 
     def _access_request(self, method: AccessRequest, now: float) -> None:
         self._reply(method, AccessRequestOk(1))
@@ -297,7 +297,7 @@ class BrokerChannel:
         self._reply_kept(method, QueueDeclareOk(queue.name, queue.message_count, queue.consumer_count), queue)
 
     def _queue_bind(self, method: QueueBind, now: float) -> None:
-        name, source = self._queue_name(method.queue), stripped(method.exchange)
+        name, source = self._queue_name(method), stripped(method.exchange)
         routing_key = method.routing_key if method.queue or method.routing_key else name
         self._check_binding("queue", name, source, routing_key)
         exchange = self.vhost.exchange(source)
@@ -306,7 +306,7 @@ class BrokerChannel:
         self._reply_kept(method, QueueBindOk(), exchange, queue)
 
     def _queue_unbind(self, method: QueueUnbind, now: float) -> None:
-        name, source = self._queue_name(method.queue), stripped(method.exchange)
+        name, source = self._queue_name(method), stripped(method.exchange)
         routing_key = method.routing_key if method.queue or method.routing_key else name
         self._check_binding("queue", name, source, routing_key)
         exchange, queue = self.vhost.exchanges.get(source), self.vhost.queues.get(name)
@@ -315,15 +315,15 @@ class BrokerChannel:
         self._reply_kept(method, QueueUnbindOk(), exchange, queue)
 
     def _queue_purge(self, method: QueuePurge, now: float) -> None:
-        self._check(READ, "queue", self._queue_name(method.queue))
-        queue = self._queue(method.queue)
+        self._check(READ, "queue", self._queue_name(method))
+        queue = self._queue(method)
         count = queue.purge()
         if self.vhost.events.observers:
             self.vhost.events.report("queue.purged", self.vhost.name, queue, count=count)
         self._reply_kept(method, QueuePurgeOk(count), queue)
 
     def _queue_delete(self, method: QueueDelete, now: float) -> None:
-        name = self._queue_name(method.queue)
+        name = self._queue_name(method)
         if direct_reply_to.is_reply_name(name):
             self._reply(method, QueueDeleteOk(0))
             return
@@ -353,10 +353,10 @@ class BrokerChannel:
         if method.queue == direct_reply_to.NAME:
             self._consume_replies(method)
             return
-        self._check(READ, "queue", self._queue_name(method.queue))
+        self._check(READ, "queue", self._queue_name(method))
         if tag and (tag in self.deliveries.consumers or tag == self.reply_tag):
             raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
-        queue = self._queue(method.queue)
+        queue = self._queue(method)
         tag = tag or self._new_tag()
         check_consume(str(queue), queue.type, method.arguments)
         queue.check_consumer(
@@ -416,8 +416,8 @@ class BrokerChannel:
         """A client's answer to a notice that needed none."""
 
     def _basic_get(self, method: BasicGet, now: float) -> None:
-        self._check(READ, "queue", self._queue_name(method.queue))
-        queue = self._queue(method.queue)
+        self._check(READ, "queue", self._queue_name(method))
+        queue = self._queue(method)
         entry = queue.get(now)
         if entry is None:
             self._reply(method, BasicGetEmpty())
@@ -491,9 +491,17 @@ class BrokerChannel:
 
 
 def stripped(name: str) -> str:
-    """A name as RabbitMQ takes it: without line ends."""
+    """A name without line ends, which RabbitMQ drops wherever it declares, binds, unbinds or deletes."""
     return name.translate(_LINE_ENDS) if "\n" in name or "\r" in name else name
 
+
+def _named_queue(method: Any) -> str:
+    """The queue that a method names. RabbitMQ 3.10 keeps line ends, and answers 404, where messages are taken."""
+    return method.queue if isinstance(method, _TAKING) else stripped(method.queue)
+
+
+_TAKING = (BasicGet, BasicConsume, QueuePurge)
+"""Methods that take messages out of a queue."""
 
 _LOOKING = (BasicGet, QueueDeclare, QueueDelete, QueuePurge)
 """Methods that find out what is in a queue."""

@@ -7,10 +7,7 @@ from typing import Protocol
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import ExecutionResult, MessageTransfer
-from amqproxy.amqp010.controls import (
-    ConnectionClose,
-    SessionTimeout,
-)
+from amqproxy.amqp010.controls import ConnectionClose, SessionCompleted, SessionTimeout
 from amqproxy.amqp010.domains import Track
 from amqproxy.amqp010.errors import (
     FramingError,
@@ -167,6 +164,8 @@ class CommandGathering:
         if index in SHOWS_EXCHANGES if sender is CLIENT else index == ExecutionResult.index:
             return sender is CLIENT or self._exchanges.is_awaited
         if index == SessionTimeout.index and channel.own_timeouts:
+            return True
+        if index == SessionCompleted.index and channel.awaited_deletes:
             return True
         return index in WITH_DESTINATION and bool(channel.destinations)
 

@@ -91,6 +91,10 @@ class Evaluation:
             self.failed += [rule for rule, _ in verdict.failures]
         return verdict.naming(assembly.method.name)
 
+    def note_answer(self, answer: Command) -> None:
+        """Let limits count the completion of a command."""
+        self.evaluator.note_answer(answer)
+
     def covered(self, sender: Peer, view: Command) -> Command | None:
         """A command as taps may see it; None: not at all."""
         return self.evaluator.covered(sender, view, self.body_limit)

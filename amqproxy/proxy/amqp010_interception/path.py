@@ -9,6 +9,7 @@ from enum import Enum, auto
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.frame import BODY, Frame
 from amqproxy.amqp091.commands import Command
+from amqproxy.conversion.awaited_deletes import AwaitedDeletes
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010_interception.command_insertions import CommandInsertions
 from amqproxy.proxy.amqp010_interception.renamed_destinations import RenamedDestinations
@@ -243,6 +244,7 @@ class ChannelPaths:
     """
 
     __slots__ = (
+        "awaited_deletes",
         "closing",
         "cost",
         "destinations",
@@ -258,6 +260,7 @@ class ChannelPaths:
         self.number = number
         self.paths = {peer: Path(peer, loads[peer]) for peer in Peer}
         self.insertions = {peer: CommandInsertions() for peer in Peer}
+        self.awaited_deletes = AwaitedDeletes()
         self.closing: set[Peer] | None = None
         self.reopening: deque[tuple[Frame, int]] = deque()
         self.destinations = RenamedDestinations(loads[Peer.CLIENT])
@@ -270,7 +273,7 @@ class ChannelPaths:
         """Does all that comes go on as it comes, under the same names and ids?"""
         return (
             self.closing is None
-            and not (self.reopening or self.destinations or self.own_timeouts)
+            and not (self.reopening or self.destinations or self.own_timeouts or self.awaited_deletes)
             and not any(self.insertions.values())
             and all(path.is_transparent for path in self.paths.values())
         )

@@ -7,12 +7,13 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.commands import ExecutionResult, MessageCancel, MessageSubscribe, MessageTransfer
+from amqproxy.amqp010.commands import ExecutionResult, MessageCancel, MessageSubscribe, MessageTransfer, QueueDelete
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionTune,
     ConnectionTuneOk,
     SessionAttach,
+    SessionCompleted,
     SessionDetach,
     SessionDetached,
 )
@@ -22,7 +23,8 @@ from amqproxy.amqp010.methods import BY_INDEX, Command, Method
 from amqproxy.amqp091.commands import Command as View
 from amqproxy.amqp091.errors import Scope as Scope091
 from amqproxy.amqp091.errors import reply_text
-from amqproxy.conversion.command_view import changed_assembly, command_view
+from amqproxy.conversion.awaited_deletes import delete_answer
+from amqproxy.conversion.command_view import changed_assembly, command_view, view_channel
 from amqproxy.conversion.error_codes import connection_code
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -126,7 +128,7 @@ class VerdictExecutor:
         if stage is None:
             stage = self._evaluation.stage(sender, view, assembly)
         if stage is Stage.NOTHING:
-            self._note_exchange(channel, pending)
+            self._note_command(channel, pending)
             self.forward(channel, path, pending.frames, assembly)
             if not pending.is_complete:
                 path.rest = Rest.PASSES
@@ -179,7 +181,7 @@ class VerdictExecutor:
                 return
             if not pending.is_complete and len(frames) and not frames[-1].ends_assembly:
                 path.rest, path.note = Rest.PASSES, note
-            self._note_exchange(channel, pending)
+            self._note_command(channel, pending)
             self.forward(channel, path, frames, assembly, note, verdict)
         for insertion in verdict.insertions:
             if not insertion.is_ahead and insertion.after <= 0:
@@ -202,10 +204,14 @@ class VerdictExecutor:
         frame_max = self.connections[sender.other].frame_max
         return altered(original, assembly, pending.frames, frame_max), assembly
 
-    def _note_exchange(self, channel: ChannelPaths, pending: Pending) -> None:
-        """Note what the client does to an exchange, or asks of it, by its own name for it."""
-        if pending.sender is CLIENT and pending.assembly.index in SHOWS_EXCHANGES:
+    def _note_command(self, channel: ChannelPaths, pending: Pending) -> None:
+        """Note what the client does to an exchange, or asks of it, by its own name for it; and deletes of queues."""
+        if pending.sender is not CLIENT:
+            return
+        if pending.assembly.index in SHOWS_EXCHANGES:
             self._exchanges.note_command(channel.number, pending.position, pending.assembly.method)
+        elif pending.assembly.index == QueueDelete.index and self._evaluation.wants(CLIENT, QueueDelete.index):
+            channel.awaited_deletes.note(pending.assembly.method, pending.position)
 
     def _note_destination(self, channel: ChannelPaths, sender: Peer, before: Method, after: Assembly) -> None:
         """Remember under which name the broker has a subscription, until it is cancelled."""
@@ -290,8 +296,12 @@ class VerdictExecutor:
                 self._exchanges.leave(channel.number)
             else:
                 self._exchanges.forget(channel.number)
+            channel.awaited_deletes.clear()
         elif sender is SERVER and index == ExecutionResult.index:
             self._exchanges.note_result(channel.number, renamed)
+        elif sender is SERVER and index == SessionCompleted.index:
+            for _ in range(channel.awaited_deletes.completed_by(renamed)):
+                self._evaluation.note_answer(delete_answer(view_channel(channel.number)))
 
     def _send_insertion(self, channel: ChannelPaths, path: Path, pending: Pending, insertion: Insertion) -> None:
         """Send what a rule wants sent; it refuses the command where 0-10 cannot say it."""

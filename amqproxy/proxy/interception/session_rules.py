@@ -81,6 +81,9 @@ class SessionRules(Protocol):
     ) -> tuple[Impairment, ...]:
         """What is done to the bytes of the session from here on."""
 
+    def note_answer(self, answer: Command) -> None:
+        """Count an answer of the broker's that is not a frame."""
+
     def channel_closed(self, number: int) -> None:
         """A channel is no more."""
 

@@ -308,6 +308,13 @@ class RuleEvaluator:
                 impairments += found
         return tuple(impairments)
 
+    def note_answer(self, answer: Command) -> None:
+        """Let limits count an answer of the broker's that is not a frame: the completion of an AMQP 0-10 command."""
+        row = self._index.row(SERVER, answer.index)
+        if row is not None:
+            context = CommandContext(sender=SERVER, command=answer, client=self.client)
+            self._calls.restore(row, context, Verdict(command=answer))
+
     def channel_closed(self, number: int) -> None:
         """The channel no longer exists on the client's leg."""
         self._last_queues.forget(number)

@@ -20,7 +20,15 @@ from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.limits.group import Group
 from amqproxy.rules.limits.limit_kind import LimitKind, limit_exceeded
-from amqproxy.rules.limits.resource_counts import GroupTotal, GroupTotals, ResourceCounts
+from amqproxy.rules.limits.resource_counts import (
+    CountedResource,
+    ExpectedAnswer,
+    GroupTotal,
+    GroupTotals,
+    Request,
+    ResourceCounts,
+)
+from amqproxy.rules.matching.operations import spellings
 from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Verdict
 
@@ -39,7 +47,7 @@ _RETURNED = {
         frozenset({"basic.cancel"}),
         frozenset({"basic.consume-ok", "basic.cancel", "basic.cancel-ok"}),
     ),
-    "queues": (frozenset({"queue.delete"}), frozenset({"queue.declare-ok", "queue.delete-ok"})),
+    "queues": (frozenset({"queue.declare", "queue.delete"}), frozenset({"queue.declare-ok", "queue.delete-ok"})),
 }
 """The methods of client and server that name a resource, or free it."""
 
@@ -79,7 +87,7 @@ class Quota(LimitKind):
             case QueueDeclare(passive=True):
                 return True
             case QueueDeclare(queue=queue):
-                return bool(queue) and (context.client.vhost, queue) in total
+                return not _is_named_by_broker(queue) and (context.client.vhost, queue) in total
             case BasicConsume(consumer_tag=tag):
                 return bool(tag) and inventory.holds(context.command.channel, tag)
             case _:
@@ -100,9 +108,11 @@ class Quota(LimitKind):
                 else:
                     inventory.ask(channel, tag, total)
             case QueueDeclare(passive=False, queue=queue, no_wait=no_wait):
-                name = (context.client.vhost, queue) if queue else None
-                if no_wait and queue:
-                    inventory.hold(SESSION, queue, total, name)
+                is_unnamed = _is_named_by_broker(queue)
+                name = None if is_unnamed else (context.client.vhost, queue)
+                if no_wait:
+                    label = object() if is_unnamed else queue  # the name will not be known, the queue is there
+                    inventory.keep(SESSION, label, CountedResource(total, name))
                 else:
                     inventory.ask(channel, queue, total, name)
             case _:
@@ -127,21 +137,29 @@ class Quota(LimitKind):
             case BasicCancel(consumer_tag=tag, no_wait=no_wait):
                 if no_wait or not context.is_from_client:
                     inventory.release(channel, tag)
+            case QueueDeclare(no_wait=False):
+                inventory.expect(channel, ExpectedAnswer(Request.DECLARE))
             case QueueDeclareOk(queue=queue):
+                self._forget(context, memory, Request.DECLARE)
                 held = inventory.receive(channel, queue)
                 if held is not None:
                     inventory.keep(SESSION, queue, held.renamed((context.client.vhost, queue)))
-            case QueueDelete() as delete:
-                if not delete.no_wait:
-                    inventory.expect(channel, delete.queue)
-                elif not delete.if_unused and not delete.if_empty:
-                    self._forget(context, memory, delete.queue)
+            case QueueDelete(queue=queue, no_wait=no_wait):
+                request = Request.UNANSWERED_DELETE if no_wait else Request.DELETE
+                inventory.expect(channel, ExpectedAnswer(request, queue, memory.shared.next_age()))
             case QueueDeleteOk():
-                self._forget(context, memory, inventory.expected(channel))
+                self._forget(context, memory, Request.DELETE)
             case _:
                 pass
 
-    def _forget(self, context: CommandContext, memory: RuleState, queue: str) -> None:
-        """The queue no longer exists, whichever session of the group declared it."""
-        memory.own.release(SESSION, queue)
-        memory.shared.total(self._group(context)).drop((context.client.vhost, queue))
+    def _forget(self, context: CommandContext, memory: RuleState, request: Request) -> None:
+        """Give back the queues whose deletion an answer proves, whichever sessions of the group declared them."""
+        total = memory.shared.total(self._group(context))
+        for answer in memory.own.deletes_proven(context.command.channel, request):
+            memory.own.release(SESSION, answer.queue, answer.age)
+            total.drop((context.client.vhost, answer.queue), answer.age)
+
+
+def _is_named_by_broker(queue: str) -> bool:
+    """Whether a declare leaves the name to the broker: RabbitMQ drops line breaks before it looks."""
+    return not spellings(queue)[-1]

@@ -8,30 +8,62 @@ pass; one that the broker then refuses is removed with the channel that the brok
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Hashable
+from enum import Enum, auto
 
+from amqproxy.rules.matching.operations import spellings
 from amqproxy.rules.rule import SessionMemory
 
 MAX_EXPECTED = 65_536
 """Answers of one kind that a channel can wait for, as in `amqp091.channel`."""
 
+MAX_UNANSWERED = 1024
+"""Deletes without an answer that a channel keeps until a later answer proves them."""
+
 MADE_BY_BROKER = "amq."
 """How the queues and consumer tags begin that a broker names."""
 
 
-class CountedResource:
-    """One thing that a session holds. Those of one group with the same name are one thing; None: it has none."""
+class Request(Enum):
+    """Requests about queues whose answers a channel waits for."""
 
-    __slots__ = ("_total", "name")
+    DECLARE = auto()
+    DELETE = auto()
+    UNANSWERED_DELETE = auto()
+    """With `no_wait`: a broker that refuses it closes the channel, so that any later answer proves it."""
+
+
+class ExpectedAnswer:
+    """A request whose answer has not come; of a delete, the queue, and the age below which holds of it end with it."""
+
+    __slots__ = ("age", "queue", "request")
+
+    def __init__(self, request: Request, queue: str = "", age: int = 0) -> None:
+        self.request = request
+        self.queue = queue
+        self.age = age
+
+
+class CountedResource:
+    """One thing that a session holds. Those of one group with the same name are one thing; None: it has none.
+
+    `age` orders the holds of a rule: a queue may be declared again while its delete is under way.
+    """
+
+    __slots__ = ("_total", "age", "name")
 
     def __init__(self, total: GroupTotal, name: Hashable | None = None) -> None:
         self.name = name
+        self.age = total.next_age()
         self._total = total
         total.add(self)
 
     def renamed(self, name: Hashable | None) -> CountedResource:
         """The same under the name that it has been given."""
+        if name == self.name:
+            return self
         held = CountedResource(self._total, name)
         self.release()
         return held
@@ -53,6 +85,10 @@ class GroupTotal:
 
     def __contains__(self, name: Hashable) -> bool:
         return name in self._holders
+
+    def next_age(self) -> int:
+        """The age of the next hold."""
+        return self._stock.next_age()
 
     def add(self, held: CountedResource) -> None:
         if held.name is not None:
@@ -76,10 +112,13 @@ class GroupTotal:
             del self._holders[held.name]
         self._subtract()
 
-    def drop(self, name: Hashable) -> None:
-        """The thing no longer exists, whichever sessions hold it."""
-        if self._holders.pop(name, None) is not None:
-            self._subtract()
+    def drop(self, name: Hashable, age: int) -> None:
+        """The thing no longer exists, whichever sessions hold it; holds from `age` on are of its successor."""
+        holders = self._holders.get(name)
+        if holders is None:
+            return
+        for each in [each for each in holders if each.age < age]:
+            self.remove(each)
 
     def _subtract(self) -> None:
         self.count -= 1
@@ -90,10 +129,11 @@ class GroupTotal:
 class GroupTotals:
     """The totals of all groups that hold anything."""
 
-    __slots__ = ("_totals",)
+    __slots__ = ("_ages", "_totals")
 
     def __init__(self) -> None:
         self._totals: dict[Hashable, GroupTotal] = {}
+        self._ages = 0
 
     def __len__(self) -> int:
         return len(self._totals)
@@ -101,6 +141,11 @@ class GroupTotals:
     def total(self, group: Hashable) -> GroupTotal:
         """The group's total: a new one, which is kept as soon as something is in it, where the group holds nothing."""
         return self._totals.get(group) or GroupTotal(self, group)
+
+    def next_age(self) -> int:
+        """A number above all that it has given before."""
+        self._ages += 1
+        return self._ages
 
     def keep(self, group: Hashable, total: GroupTotal) -> None:
         self._totals[group] = total
@@ -120,8 +165,8 @@ class ResourceCounts(SessionMemory):
 
     def __init__(self) -> None:
         self._held: dict[int, dict[Hashable, CountedResource]] = {}
-        self._asked: dict[int, deque[tuple[Hashable, CountedResource]]] = {}
-        self._expected: dict[int, deque[str]] = {}
+        self._asked: dict[int, deque[tuple[str, CountedResource]]] = {}
+        self._expected: dict[int, deque[ExpectedAnswer]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._held.values())) + sum(map(len, self._asked.values()))
@@ -135,19 +180,19 @@ class ResourceCounts(SessionMemory):
         if label not in held:
             held[label] = CountedResource(total, name)
 
-    def ask(self, channel: int, label: Hashable, total: GroupTotal, name: Hashable | None = None) -> None:
+    def ask(self, channel: int, label: str, total: GroupTotal, name: Hashable | None = None) -> None:
         """Count a thing that the broker has been asked for; "" is the label where the broker is to give one."""
         self._asked.setdefault(channel, deque()).append((label, CountedResource(total, name)))
 
     def receive(self, channel: int, label: str) -> CountedResource | None:
         """The oldest thing that was asked for under this label, or under none if it is one of the broker's making.
 
-        It counts until it is released.
+        It counts until it is released. RabbitMQ answers with the name without line breaks.
         """
         asked = self._asked.get(channel, ())
         for wanted in (label, "") if label.startswith(MADE_BY_BROKER) else (label,):
             for entry in asked:
-                if entry[0] == wanted:
+                if wanted in spellings(entry[0]):
                     self._asked[channel].remove(entry)
                     return entry[1]
         return None
@@ -159,22 +204,32 @@ class ResourceCounts(SessionMemory):
         if before is not None:
             before.release()
 
-    def release(self, channel: int, label: Hashable) -> None:
-        """Give a thing back, if it is held."""
-        held = self._held.get(channel, {}).pop(label, None)
-        if held is not None:
+    def release(self, channel: int, label: Hashable, age: float = math.inf) -> None:
+        """Give a thing back, if it is held, and has been since before `age`."""
+        held = self._held.get(channel, {}).get(label)
+        if held is not None and held.age < age:
+            del self._held[channel][label]
             held.release()
 
-    def expect(self, channel: int, label: str) -> None:
-        """Note the name that the next reply is about, which has none itself; replies come in order of requests."""
+    def expect(self, channel: int, answer: ExpectedAnswer) -> None:
+        """Note a request; answers come in the order of requests, and that of a delete does not name the queue."""
         waiting = self._expected.setdefault(channel, deque())
-        if len(waiting) < MAX_EXPECTED:
-            waiting.append(label)
+        most = MAX_UNANSWERED if answer.request is Request.UNANSWERED_DELETE else MAX_EXPECTED
+        if len(waiting) < most:
+            waiting.append(answer)
 
-    def expected(self, channel: int) -> str:
-        """The name that the received reply is about; "" where it is unknown."""
-        waiting = self._expected.get(channel)
-        return waiting.popleft() if waiting else ""
+    def deletes_proven(self, channel: int, request: Request) -> list[ExpectedAnswer]:
+        """The deletes that the received answer to the oldest `request` proves: all up to there."""
+        waiting = self._expected.get(channel, ())
+        if not any(each.request is request for each in waiting):
+            return []
+        proven = []
+        while True:
+            answer = self._expected[channel].popleft()
+            if answer.request is not Request.DECLARE:
+                proven.append(answer)
+            if answer.request is request:
+                return proven
 
     def channel_closed(self, number: int) -> None:
         """Release all resources of a channel."""

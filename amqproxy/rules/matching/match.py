@@ -17,7 +17,7 @@ from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.condition import Condition
-from amqproxy.rules.matching.operations import Name, UnknownName, exchanges_of, queues_of, routing_keys_of
+from amqproxy.rules.matching.operations import Name, UnknownName, exchanges_of, queues_of, routing_keys_of, spellings
 from amqproxy.rules.matching.patterns import Patterns, Predicate, predicate, takes_all
 from amqproxy.rules.units import byte_size
 from amqproxy.rules.verdict import Stage
@@ -127,6 +127,8 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             holds = _placed(key, predicate, patterns)
             if key in _NAMED and places is not MatchedPlaces.OWN:
                 yield from self._of_names(key, holds, patterns, places)
+            elif key in _SPELT:
+                yield _about(path, _of_spellings(holds, all if places is MatchedPlaces.ALL else any))
             else:
                 yield _about(path, _of_text(holds))
         if self.address is not None:
@@ -213,6 +215,9 @@ _NAMED: Mapping[str, Callable[[Command], Sequence[Name]]] = {
 }
 """The keys that are about names which stand in several places, and how to find them."""
 
+_SPELT = frozenset({"exchange", "destination", "queue"})
+"""The keys about names in which brokers may drop line breaks: see `spellings`."""
+
 _FURTHER = {
     "exchange": ("queue.declare",),
     "queue": ("basic.publish",),
@@ -263,6 +268,10 @@ def _about(path: str, check: Callable[[Any], bool]) -> Condition:
 
 def _of_text(holds: Callable[[str], bool]) -> Callable[[Any], bool]:
     return lambda value: value is not None and holds(value)
+
+
+def _of_spellings(holds: Predicate, every: Callable[[Iterable[bool]], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is not None and every(map(holds, spellings(value)))
 
 
 def entry(wanted: Wanted) -> Callable[[Any], bool]:

@@ -83,7 +83,11 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """The name, and what RabbitMQ makes of it where things are declared, bound or deleted: it drops line breaks."""
+    """The name as sent, and without line breaks if it has any.
+
+    RabbitMQ 3.10 drops them in declare, bind, unbind and delete. It keeps them in get, consume and purge, where other
+    brokers may drop them. In publishes and in arguments, names have one spelling.
+    """
     plain = name.replace("\r", "").replace("\n", "")
     return (name,) if plain == name else (name, plain)
 
@@ -141,11 +145,9 @@ def queues_of(command: Command) -> list[Name]:
         case QueueDeclare():
             found: list[Name] = [*spellings(method.queue)]
             return found if method.passive else found + [key for exchange, key in dead_letters(method) if not exchange]
-        case QueueBind() | QueueUnbind() | QueueDelete():
-            return [*spellings(method.queue)]
         case _:
             name = getattr(method, "queue", None)
-            return [] if name is None else [name]
+            return [] if name is None else [*spellings(name)]
 
 
 def routing_keys_of(command: Command) -> list[Name]:
@@ -242,7 +244,7 @@ def _of_exchange_binding(command: Command) -> Iterator[Operation]:
 
 
 def _on_queue(act: str) -> Callable[[Command], Iterable[Operation]]:
-    return lambda command: [Operation(act=act, queue=command.method.queue)]
+    return lambda command: [Operation(act=act, queue=queue) for queue in spellings(command.method.queue)]
 
 
 def _of_deletion(command: Command) -> Iterator[Operation]:

@@ -10,9 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from amqproxy.amqp091.errors import cut_reply_text
-from amqproxy.amqp091.methods import BY_NAME, Method
+from amqproxy.amqp091.methods import BY_NAME, ExchangeDeclare, Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.conversion.method_views import BOUND_KEY, BOUND_QUEUE
 
 
 class NameKind(StrEnum):
@@ -87,6 +88,8 @@ def renamed(method: Method, rename: Rename, *, is_back: bool = False, in_argumen
     if in_arguments and method.name in _EXCHANGE_ARGUMENTS:
         arguments = method.arguments  # type: ignore[attr-defined]
         new_arguments = _renamed_arguments(arguments, _EXCHANGE_ARGUMENTS[method.name], rename)
+        if isinstance(method, ExchangeDeclare) and method.passive:
+            new_arguments = _renamed_question(new_arguments, rename)
         if new_arguments is not arguments:
             changes["arguments"] = new_arguments
     return replace(method, **changes) if changes else method
@@ -101,6 +104,15 @@ def _renamed_arguments(arguments: Table, exchange_argument: str, rename: Rename)
     if isinstance(key, str):
         names[_DEAD_LETTER_KEY] = rename(_key_noun(exchange), key)
     return _with_texts(arguments, names)
+
+
+def _renamed_question(arguments: Table, rename: Rename) -> Table:
+    """The queue and the key of an AMQP 0-10 exchange.bound, with other names."""
+    kinds = {BOUND_QUEUE: NameKind.QUEUE, BOUND_KEY: NameKind.ROUTING_KEY}
+    found = {name: arguments.get(name) for name in kinds}
+    return _with_texts(
+        arguments, {name: rename(kinds[name], value) for name, value in found.items() if isinstance(value, str)}
+    )
 
 
 def _with_texts(table: Table, texts: Mapping[str, str]) -> Table:

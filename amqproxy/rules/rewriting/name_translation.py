@@ -11,11 +11,18 @@ from typing import Any, Literal
 import msgspec.structs
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.methods import ExchangeDeclare, Method, QueueDeclare
+from amqproxy.amqp091.methods import BasicPublish, ExchangeDeclare, Method, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.rules.context import CommandContext
-from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, UNKNOWN, dead_letters, texts
+from amqproxy.rules.matching.operations import (
+    ALTERNATE_EXCHANGE,
+    UNKNOWN,
+    dead_letters,
+    falls_back,
+    spellings,
+    texts,
+)
 from amqproxy.rules.rewriting import name_fields
 from amqproxy.rules.rewriting.name_fields import CLOSES, MESSAGES, NameKind, Rename
 from amqproxy.rules.rewriting.renaming import Renaming, UsedNames, put
@@ -33,6 +40,8 @@ RECALLED = frozenset({"basic.cancel", "basic.cancel-ok", "basic.credit"})
 _NEVER_EMPTY = {NameKind.QUEUE, NameKind.CONSUMER_TAG, NameKind.USER}
 """Kinds whose empty name is none: the broker is to give one, or the last one is meant."""
 
+_OWN_KEYS = "messages would go to the default exchange with their own keys"
+
 SessionNames = dict[NameKind, UsedNames]
 """The names that one session has used, by kind."""
 
@@ -42,10 +51,12 @@ class NameTranslation:
 
     `literals` has the one name of a kind that a command can have for which the rule's match holds, if there is only
     one. `follows` are the places besides methods in which names change. Unless `both_ways`, nothing is restored.
+    `is_for_some`: the names of other clients are not changed.
     """
 
     __slots__ = (
         "_follows",
+        "_has_own_queues",
         "_is_back_in_properties",
         "_literals",
         "_restored_methods",
@@ -61,8 +72,11 @@ class NameTranslation:
         follows: tuple[Follow, ...],
         *,
         both_ways: bool,
+        is_for_some: bool = False,
     ) -> None:
         self.renamings = renamings
+        queue = renamings.get(NameKind.QUEUE)
+        self._has_own_queues = queue is not None and queue.separates(is_for_some=is_for_some)
         self._literals = literals
         self._follows = frozenset(follows)
         kinds = renamings.keys()
@@ -100,14 +114,25 @@ class NameTranslation:
 
     # --- to the broker
 
-    def escapes(self, method: Method) -> bool:
-        """Would messages reach queues by routing keys that were not changed, where clients are to have their own?"""
-        queue = self.renamings.get(NameKind.QUEUE)
-        if queue is None or not queue.separates:
-            return False
+    def escape(self, method: Method, context: CommandContext, names: SessionNames) -> str | None:
+        """Why messages could reach queues by unchanged routing keys, where clients have queues of their own.
+
+        None: they cannot.
+        """
+        if not self._has_own_queues:
+            return None
         if isinstance(method, QueueDeclare) and not method.passive:
-            return any(not exchange and key is UNKNOWN for exchange, key in dead_letters(method))
-        return isinstance(method, ExchangeDeclare) and "" in texts(method.arguments, ALTERNATE_EXCHANGE)
+            is_keyless = any(not exchange and key is UNKNOWN for exchange, key in dead_letters(method))
+            return _OWN_KEYS if is_keyless else None
+        if isinstance(method, ExchangeDeclare) and not method.passive:
+            return _OWN_KEYS if "" in texts(method.arguments, ALTERNATE_EXCHANGE) else None
+        if isinstance(method, BasicPublish) and falls_back(method):
+            rename = self.to_broker(context, names)
+            key, exchange = method.routing_key, method.exchange
+            own_exchange = rename(NameKind.EXCHANGE, exchange)
+            is_own = rename(NameKind.QUEUE, exchange) == own_exchange and rename(NameKind.QUEUE, key) == key
+            return None if is_own else f"'{exchange}' may not be an exchange: query or declare it before"
+        return None
 
     def changed_method(self, method: Method, context: CommandContext, names: SessionNames) -> Method:
         """The client's method with the broker's names."""
@@ -132,7 +157,7 @@ class NameTranslation:
             if plain is not None:
                 return plain
             renaming = self.renamings[kind]
-            new = renaming.new(name, context)
+            new = _renamed_as_spelt(renaming, kind, name, context)
             is_reversible = renaming.old(new, context, self._literals.get(kind)) == name
             if is_reversible:
                 used.forget(new)
@@ -208,6 +233,16 @@ class NameTranslation:
             copies="copies" in follows,
             deaths="deaths" in follows,
         )
+
+
+def _renamed_as_spelt(renaming: Renaming, kind: NameKind, name: str, context: CommandContext) -> str:
+    """New name of `name`; one that would stay has that of its spelling without line breaks, which brokers may drop."""
+    new = renaming.new(name, context)
+    if new != name or kind not in (NameKind.EXCHANGE, NameKind.QUEUE):
+        return new
+    plain = spellings(name)[-1]
+    plain_new = new if plain == name else renaming.new(plain, context)
+    return name if plain_new == plain else plain_new
 
 
 def _restored_methods(kinds: Any, follows: frozenset[str]) -> frozenset[str]:

@@ -109,10 +109,11 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return self._only_source is not None
         return bool(self.names) or not (self.strip_prefix or self.strip_suffix)
 
-    @property
-    def separates(self) -> bool:
-        """Do clients each get names of their own, which the others cannot use?"""
-        return self.source is None and any(template.places for template in (self._prefix, self._suffix))
+    def separates(self, *, is_for_some: bool) -> bool:
+        """Whether clients get names of their own, which others cannot use; `is_for_some`: other clients' names stay."""
+        affixes = (self._prefix, self._suffix)
+        is_own = any(affix.places or (is_for_some and affix.text) for affix in affixes)
+        return self.source is None and is_own
 
     def new(self, name: str, context: CommandContext) -> str:
         """The name's new one, or itself. `ValueError` when that would be too long."""

@@ -159,7 +159,8 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
             names = None if patterns is None else exact(patterns)
             if names is not None and len(names) == 1:
                 literals[kind] = next(iter(names))
-        return NameTranslation(renamings, literals, self.follows, both_ways=self.both_ways)
+        is_for_some = any(getattr(self.match, key) for key in _CLIENT_KEYS)
+        return NameTranslation(renamings, literals, self.follows, both_ways=self.both_ways, is_for_some=is_for_some)
 
     @property
     def _has_password(self) -> bool:
@@ -214,10 +215,10 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
             if close is not None:
                 return Verdict(command=None, close=close, is_final=True)
             return Verdict(command=with_changes(command, self.tune.answered(method)))
-        if context.is_from_client and self._names.escapes(method):
+        escape = self._names.escape(method, context, memory.own) if context.is_from_client else None
+        if escape is not None:
             code = AccessRefused.code
-            text = f"messages would go to the default exchange with their own keys, by rule '{self.name}'"
-            close = Close(Scope.CHANNEL, code, reply_text(code, text))
+            close = Close(Scope.CHANNEL, code, reply_text(code, f"{escape}, by rule '{self.name}'"))
             return Verdict(command=None, close=close, is_final=True)
         new_method = self._changed_method(method, context, memory.own)
         properties = body = None
@@ -290,5 +291,8 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
     def restore(self, context: CommandContext, memory: RuleState) -> Verdict:
         return Verdict(command=self._names.restored(context, memory.own))
 
+
+_CLIENT_KEYS = ("user", "vhost", "address", "client", "listener", "tls_subject", "tls_sni")
+"""The keys of `match` that select clients."""
 
 _NO_HEADERS = Table()

@@ -375,6 +375,26 @@ def test_sessions_are_counted_and_given_back() -> None:
     assert stage.say(">> 1 session.attach name_=u") == ["=> 1 session.attach name_=u"]
 
 
+def test_queues_are_given_back_once_their_deletion_is_completed() -> None:
+    stage = AMQP010Stage('action = "limit"\nof = "queues"\nmost = 1\n')
+    stage.say(">> 1 queue.declare queue=a\n>> 1 queue.delete queue=a")
+    completed = "1 session.completed commands=0-1"
+    assert stage.say(f"<< {completed}") == [f"<= {completed}"]
+    assert stage.say(">> 1 queue.declare queue=b") == ["=> 1 queue.declare queue=b"]
+    stage.say(">> 1 queue.delete queue=b")
+    assert stage.say(">> 1 queue.declare queue=c")[1].startswith("<= 1 execution.exception error_code=506 ")
+
+
+def test_queues_whose_deletion_is_not_completed_when_the_session_ends_still_count() -> None:
+    stage = AMQP010Stage('action = "limit"\nof = "queues"\nmost = 1\n')
+    stage.say(">> 1 queue.declare queue=a\n>> 1 queue.delete queue=a")
+    stage.say("<< 1 execution.exception error_code=405 command_id=1\n<< 1 session.detached name_=s code=0")
+    stage.say(">> 1 session.attach name_=u\n<< 1 session.attached name_=u")
+    stage.say(">> 1 session.command-point command_id=0 command_offset=0")
+    stage.say("<< 1 session.command-point command_id=0 command_offset=0")
+    assert any("error_code=506" in each for each in stage.say(">> 1 queue.declare queue=b"))
+
+
 def test_prefetch_is_credit() -> None:
     stage = AMQP010Stage('action = "limit"\nof = "prefetch"\nmost = 5\n')
     assert stage.say(SUBSCRIBE) == [SUBSCRIBED]
@@ -743,6 +763,44 @@ def test_a_rule_about_a_queue_holds_where_the_destination_may_be_none(
     stage = AMQP010Stage(f'action = "refuse"\nmatch.method = "basic.publish"\nmatch.{match}\n')
     heard = stage.feed(CLIENT, transfer(destination=destination, routing_key=key))
     assert ("execution.exception" in " ".join(heard)) is is_refused
+
+
+TENANT = 'action = "rewrite"\nqueue.prefix = "{user}."\nexchange.prefix = "{user}."\n'
+
+
+@pytest.mark.parametrize(
+    ("destination", "key", "heard"),
+    [
+        ("", "q", "=> 1 message.transfer destination= accept_mode=1 acquire_mode=0 routing_key=guest.q body=hello"),
+        ("no-exchange", "other.q", "error_code=403"),
+        ("no-exchange", "", "=> 1 message.transfer destination=guest.no-exchange"),
+        ("amq.direct", "other.q", "=> 1 message.transfer destination=amq.direct"),
+    ],
+)
+def test_a_tenant_reaches_no_queue_by_a_destination_that_may_be_none(destination: str, key: str, heard: str) -> None:
+    stage = AMQP010Stage(TENANT)
+    assert heard in " ".join(stage.feed(CLIENT, transfer(destination=destination, routing_key=key)))
+
+
+def test_a_tenant_reaches_no_queue_by_its_name_as_a_destination() -> None:
+    stage = AMQP010Stage('action = "rewrite"\nqueue.prefix = "{user}."\n')
+    assert "error_code=403" in " ".join(stage.feed(CLIENT, transfer(destination="other.q", routing_key="")))
+
+
+def test_a_tenant_transfers_to_exchanges_that_it_has_shown() -> None:
+    stage = AMQP010Stage(TENANT)
+    assert stage.say(">> 1 exchange.query name_=e") == ["=> 1 exchange.query name_=guest.e"]
+    stage.say("<< 1 execution.result command_id=0 value=exchange.exchange-query-result")
+    heard = stage.feed(CLIENT, transfer(destination="e", routing_key="k"))
+    assert heard[0].startswith("=> 1 message.transfer destination=guest.e ")
+    assert " routing_key=k " in heard[0]
+
+
+def test_a_tenant_asks_about_bindings_of_its_own() -> None:
+    stage = AMQP010Stage(TENANT)
+    assert stage.say(">> 1 exchange.bound exchange=e queue=q binding_key=k") == [
+        "=> 1 exchange.bound exchange=guest.e queue=guest.q binding_key=k"
+    ]
 
 
 @pytest.mark.parametrize(

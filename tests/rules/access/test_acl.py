@@ -66,6 +66,8 @@ PROD = Client(user="guest", vhost="prod")
         (OPS, ExchangeBind(source="secret", destination="orders.eu"), False),
         (OPS, ExchangeDeclare(exchange="x"), True),
         (OPS, QueuePurge(queue="x"), True),
+        (ORDERS, BasicGet(queue="orders.\neu"), True),
+        (ORDERS, BasicGet(queue="replies\n"), False),  # as a broker may have it that keeps line breaks
         (GUEST, QueueDeclare(queue="x"), False),
         (GUEST, QueueDelete(queue="x"), False),
         (GUEST, ConnectionOpen(), True),

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import Frame, encode_method
+from amqproxy.amqp091.methods import Method, QueueDeclare, QueueDeclareOk
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.rules.context import ChannelInfo, CommandContext
 from amqproxy.rules.limits.limit import Limit
 from tests.rules.limits.limit_config import limit
-from tests.rules.timeline import Timeline
+from tests.rules.timeline import Timeline, outcome
 
 COUNTED = [
     (
@@ -109,6 +114,9 @@ COUNTED = [
         0    b1 queue.declare queue=y                     closes channel 506
         0    b1 closed
         0    a1 queue.delete queue=x no_wait=true         passes
+        0    a1 queue.declare queue=y no_wait=true        closes channel 506
+        0    a1 queue.declare queue=z passive=true        passes
+        0    a1 < queue.declare-ok queue=z                passes
         0    a1 queue.declare queue=y no_wait=true        passes
         0    c1 queue.declare queue=w                     closes channel 506
         0    c1 closed
@@ -133,6 +141,65 @@ COUNTED = [
         """,
     ),
     (
+        "a delete without an answer gives back what a later answer proves, and nothing if its channel is closed",
+        limit(of="queues", most=2, per="user"),
+        """
+        0    a1 queue.declare queue=x no_wait=true          passes
+        0    a1 queue.declare queue=w passive=true          passes
+        0    a1 queue.delete queue=x no_wait=true           passes
+        0    a1 < queue.declare-ok queue=w                  passes
+        0    a1 queue.declare queue=y                       passes
+        0    a2 queue.declare queue=z                       closes channel 506
+        0    a2 closed
+        0    a1 < queue.declare-ok queue=y                  passes
+        0    a2 queue.declare queue=z                       passes
+        0    a2 < queue.declare-ok queue=z                  passes
+        0    a1 queue.delete queue=y no_wait=true           passes
+        0    a1 queue.delete queue=z                        passes
+        0    a1 closed
+        0    a2 queue.declare queue=w                       closes channel 506
+        """,
+    ),
+    (
+        "a queue that is declared again while its delete is under way counts",
+        limit(of="queues", most=1, per="all"),
+        """
+        0    a1 queue.declare queue=x                       passes
+        0    a1 < queue.declare-ok queue=x                  passes
+        0    a1 queue.delete queue=x                        passes
+        0    b1 queue.declare queue=x no_wait=true          passes
+        0    a1 < queue.delete-ok                           passes
+        0    a1 queue.declare queue=y                       closes channel 506
+        0    a1 closed
+        0    a1 queue.delete queue=x                        passes
+        0    a1 queue.declare queue=x no_wait=true          passes
+        0    a1 < queue.delete-ok                           passes
+        0    a1 queue.declare queue=y                       closes channel 506
+        """,
+    ),
+    (
+        "a queue that another session deletes counts again when it is declared again without an answer",
+        limit(of="queues", most=1, per="all"),
+        """
+        0    a1 queue.declare queue=x no_wait=true          passes
+        0    b1 queue.delete queue=x                        passes
+        0    b1 < queue.delete-ok                           passes
+        0    a1 queue.declare queue=x no_wait=true          passes
+        0    a1 queue.declare queue=y no_wait=true          closes channel 506
+        """,
+    ),
+    (
+        "queues that the broker names, whether it tells the name or not",
+        limit(of="queues", most=2),
+        """
+        0    a1 queue.declare no_wait=true                  passes
+        0    a1 closed
+        0    a1 queue.declare                               passes
+        0    a1 < queue.declare-ok queue=amq.gen-1          passes
+        0    a1 queue.declare no_wait=true                  closes channel 506
+        """,
+    ),
+    (
         "none at all",
         limit(of="channels", most=0),
         """
@@ -149,3 +216,23 @@ def test_what_there_may_be_at_a_time(rule: Limit, table: str) -> None:
     for evaluator in timeline.evaluators.values():
         evaluator.session_over()
     assert not len(timeline.ruleset.cases[0].shared)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_name_of_line_breaks_is_none(is_answered: bool) -> None:
+    timeline = Timeline(limit(of="queues", most=2))
+    evaluator = timeline.evaluator("a")
+
+    def outcome_of(sender: Peer, method: Method) -> str:
+        command = Command.received([Frame(encode_method(1, method))])
+        channel = ChannelInfo(number=1)
+        context = CommandContext(sender=sender, command=command, client=evaluator.client, channel=channel)
+        return outcome(command, evaluator.evaluate(context))
+
+    for number in range(2):
+        assert outcome_of(CLIENT, QueueDeclare(queue="\r\n", no_wait=not is_answered)) == "passes"
+        if is_answered:
+            assert outcome_of(SERVER, QueueDeclareOk(queue=f"amq.gen-{number}")) == "passes"
+    assert outcome_of(CLIENT, QueueDeclare(queue="\r\n")) == "closes channel 506"
+    evaluator.channel_closed(1)
+    assert outcome_of(CLIENT, QueueDeclare(queue="x")) == "closes channel 506"

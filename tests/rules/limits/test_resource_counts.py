@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from amqproxy.rules.limits.resource_counts import GroupTotals, ResourceCounts
+from amqproxy.rules.limits.resource_counts import (
+    MAX_UNANSWERED,
+    CountedResource,
+    ExpectedAnswer,
+    GroupTotals,
+    Request,
+    ResourceCounts,
+)
 
 
 def test_what_goes_with_a_channel_and_what_goes_with_the_session() -> None:
@@ -50,7 +57,7 @@ def test_what_has_a_name_counts_once() -> None:
     assert "q" in total
     inventories[0].session_over()
     assert total.count == 1
-    total.drop("q")
+    total.drop("q", stock.next_age())
     assert total.count == 0
     inventories[0].hold(0, "q", stock.total("group"), "q")
     for inventory in inventories[1:]:
@@ -71,14 +78,51 @@ def test_it_gets_its_name_later() -> None:
     assert "amq.gen-1" in total
 
 
+def test_what_is_held_again_outlives_an_earlier_delete() -> None:
+    stock, inventory = GroupTotals(), ResourceCounts()
+    total = stock.total("group")
+    inventory.hold(0, "q", total, "q")
+    deleted_at = stock.next_age()
+    inventory.keep(0, "q", CountedResource(total, "q"))
+    inventory.release(0, "q", deleted_at)
+    total.drop("q", deleted_at)
+    assert (total.count, inventory.holds(0, "q")) == (1, True)
+
+
+def test_what_is_asked_for_with_line_breaks_is_given_without() -> None:
+    stock, inventory = GroupTotals(), ResourceCounts()
+    inventory.ask(1, "a\nb", stock.total("group"))
+    inventory.ask(1, "\r\n", stock.total("group"))
+    assert inventory.receive(1, "ab") is not None
+    assert inventory.receive(1, "amq.gen-1") is not None
+
+
 def test_answers_are_about_what_was_asked_first() -> None:
     inventory = ResourceCounts()
-    inventory.expect(1, "x")
-    inventory.expect(1, "y")
-    assert [inventory.expected(1) for _ in range(3)] == ["x", "y", ""]
-    inventory.expect(1, "z")
+    for queue in ("x", "y"):
+        inventory.expect(1, ExpectedAnswer(Request.DELETE, queue))
+    proven = [inventory.deletes_proven(1, Request.DELETE) for _ in range(3)]
+    assert [[each.queue for each in answers] for answers in proven] == [["x"], ["y"], []]
+    inventory.expect(1, ExpectedAnswer(Request.DELETE, "z"))
     inventory.channel_closed(1)
-    assert inventory.expected(1) == ""
+    assert inventory.deletes_proven(1, Request.DELETE) == []
+
+
+def test_a_later_answer_proves_deletes_that_have_none() -> None:
+    inventory = ResourceCounts()
+    inventory.expect(1, ExpectedAnswer(Request.DECLARE))
+    inventory.expect(1, ExpectedAnswer(Request.UNANSWERED_DELETE, "x"))
+    inventory.expect(1, ExpectedAnswer(Request.DECLARE))
+    proven = [inventory.deletes_proven(1, Request.DECLARE) for _ in range(3)]
+    assert [[each.queue for each in answers] for answers in proven] == [[], ["x"], []]
+
+
+def test_deletes_without_answers_are_bounded() -> None:
+    inventory = ResourceCounts()
+    for _ in range(MAX_UNANSWERED + 1):
+        inventory.expect(1, ExpectedAnswer(Request.UNANSWERED_DELETE, "x"))
+    inventory.expect(1, ExpectedAnswer(Request.DECLARE))
+    assert len(inventory.deletes_proven(1, Request.DECLARE)) == MAX_UNANSWERED
 
 
 class Sessions(RuleBasedStateMachine):
@@ -119,7 +163,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(group=groups, name=labels)
     def drop(self, group: str, name: str) -> None:
-        self.stock.total(group).drop(name)
+        self.stock.total(group).drop(name, self.stock.next_age())
 
     @rule(session=sessions, channel=channels)
     def close(self, session: ResourceCounts, channel: int) -> None:

@@ -18,11 +18,15 @@ from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,
     BasicDeliver,
+    BasicGet,
     BasicPublish,
     ExchangeBind,
     ExchangeDeclare,
+    ExchangeDelete,
     QueueBind,
     QueueDeclare,
+    QueueDelete,
+    QueuePurge,
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
@@ -219,6 +223,23 @@ TWINS = Properties(
 def test_all_entries_of_one_name_are_looked_at(headers: Any, is_any: bool, is_all: bool, is_own: bool) -> None:
     sent = command(BasicPublish(), 1, TWINS)
     assert [holds(Match(headers=headers), sent, places=each) for each in MatchedPlaces] == [is_any, is_all, is_own]
+
+
+@pytest.mark.parametrize(
+    ("match", "sent"),
+    [
+        ({"queue": "secret"}, command(BasicGet(queue="sec\nret"))),
+        ({"queue": "secret"}, command(BasicConsume(queue="sec\rret"))),
+        ({"queue": "secret"}, command(QueuePurge(queue="sec\r\nret"))),
+        ({"queue": "secret"}, command(QueueDelete(queue="\nsecret"))),
+        ({"exchange": "secret"}, command(ExchangeDelete(exchange="secret\n"))),
+        ({"destination": "secret"}, command(ExchangeBind(source="e", destination="sec\nret"))),
+    ],
+)
+@pytest.mark.parametrize("places", [MatchedPlaces.ANY, MatchedPlaces.OWN])
+def test_line_breaks_hide_no_name(match: dict[str, Any], sent: Command, places: MatchedPlaces) -> None:
+    assert holds(Match(**match), sent, places=places)
+    assert not holds(Match(**match), sent, places=MatchedPlaces.ALL), "an allowed name hides no other"
 
 
 def test_a_passive_declare_names_its_queue_and_no_more() -> None:

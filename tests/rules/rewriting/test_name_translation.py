@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.methods import (
+    BY_INDEX,
     BasicCancel,
     BasicCancelOk,
     BasicConsume,
@@ -32,9 +33,14 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.wire import Field, Table
+from amqproxy.conversion.message_views import FALLS_BACK
+from amqproxy.rules.matching.operations import exchanges_of, queues_of, routing_keys_of
+from amqproxy.rules.rewriting import name_fields
 from tests.amqp091 import strategies
 from tests.rules.rewriting.rewrite_helpers import TENANT, evaluator_of, rewrite, to_broker, to_client
 from tests.rules.scene import decided, from_client, from_server, left, memory, passes, rule
+
+DEAD_WITH_OWN_KEYS = QueueDeclare(queue="q", arguments=Table({"x-dead-letter-exchange": ""}))
 
 
 @pytest.mark.parametrize(
@@ -173,6 +179,22 @@ def test_names_are_restored_that_this_client_never_used(before: Method, after: M
     assert restored is not None
     assert restored.method == after
     assert passes(rewrite('exchange.prefix = "x."'), context)  # the broker's words are not sent there, only back
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ('queue.names = {secret = "open"}', QueueDelete(queue="sec\nret"), QueueDelete(queue="open")),
+        ('queue.strip_prefix = "a."', QueueDeclare(queue="\ra.q"), QueueDeclare(queue="q")),
+        ('exchange = {from = "secret", to = "open"}', QueueBind(exchange="secret\n"), QueueBind(exchange="open")),
+        ('match.queue = "secret"\nqueue = "open"', QueueDelete(queue="sec\nret"), QueueDelete(queue="open")),
+        ('queue.prefix = "p."', QueueDelete(queue="sec\nret"), QueueDelete(queue="p.sec\nret")),
+        ('queue.names = {other = "open"}', QueueDelete(queue="sec\nret"), QueueDelete(queue="sec\nret")),
+        ('routing_key.names = {a = "b"}', QueueBind(routing_key="a\n"), QueueBind(routing_key="a\n")),
+    ],
+)
+def test_line_breaks_keep_no_name_from_being_changed(text: str, before: Method, after: Method) -> None:
+    assert to_broker(evaluator_of(rewrite(text)), before).method == after
 
 
 def test_one_way_only() -> None:
@@ -325,3 +347,61 @@ def test_nothing_but_names_is_ever_renamed(data: st.DataObject) -> None:
     made = rewrite('exchange.from = "is:\\u0000none"\nexchange.to = "x"')
     method = data.draw(strategies.methods.filter(lambda each: CLIENT in SENDERS[each.name]))
     assert passes(made, from_client(method, data.draw(strategies.properties)))
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "does_escape"),
+    [
+        (TENANT, BasicPublish(reserved_1=FALLS_BACK, exchange="e", routing_key="other.q"), True),
+        (TENANT, BasicPublish(reserved_1=FALLS_BACK, exchange="e"), False),
+        (TENANT, BasicPublish(exchange="e", routing_key="other.q"), False),
+        (TENANT, BasicPublish(reserved_1=FALLS_BACK, exchange="", routing_key="q"), False),
+        ('queue.prefix = "{user}."', BasicPublish(reserved_1=FALLS_BACK, exchange="other.q"), True),
+        ('queue.prefix = "p."', BasicPublish(reserved_1=FALLS_BACK, exchange="e", routing_key="q"), False),
+        (
+            'match.user = "guest"\nqueue.prefix = "guest."',
+            BasicPublish(reserved_1=FALLS_BACK, exchange="e", routing_key="q"),
+            True,
+        ),
+        ('match.user = "guest"\nqueue.prefix = "guest."', DEAD_WITH_OWN_KEYS, True),
+        (TENANT, DEAD_WITH_OWN_KEYS, True),
+        ('queue.prefix = "p."', DEAD_WITH_OWN_KEYS, False),
+    ],
+)
+def test_messages_do_not_reach_queues_by_keys_that_stay(text: str, method: Method, does_escape: bool) -> None:
+    evaluator = evaluator_of(rule(text) if text.startswith("\n") else rewrite(text))
+    verdict = evaluator.evaluate(from_client(method, client=evaluator.client))
+    assert (verdict.close is not None and verdict.close.code == 403) is does_escape
+
+
+def _places(made: Method) -> dict[str, list[str]]:
+    """The names that rules find in a method, by what they are names of."""
+    command = from_client(made).command
+    return {
+        "exchange": exchanges_of(command),
+        "queue": [name for name in queues_of(command) if isinstance(name, str)],
+        "key": [name for name in routing_keys_of(command) if isinstance(name, str)],
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in BY_INDEX if CLIENT in SENDERS[kind.name]], ids=lambda kind: kind.name
+)
+@pytest.mark.parametrize("exchange", ["", "exchange"])
+def test_every_name_that_rules_find_is_changed(kind: type[Method], exchange: str) -> None:
+    """Access lists and renamings know the same places: what one finds, the other changes."""
+    values = {
+        "exchange": exchange,
+        "source": "exchange",
+        "destination": "exchange",
+        "queue": "queue",
+        "routing_key": "key",
+        "arguments": Table(
+            {"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": "key", "alternate-exchange": "exchange"}
+        ),
+    }
+    made = kind(**{name: value for name, value in values.items() if name in kind.__struct_fields__})
+    renamed = name_fields.renamed(made, lambda noun, name: f"new {name}" if name else name)
+    before, after = _places(made), _places(renamed)
+    for what, names in before.items():
+        assert after[what] == [f"new {name}" if name else name for name in names], what
