@@ -34,8 +34,8 @@ CAPTURE_ENDS = "the capture ends"
 """Why a stream is over that is not."""
 
 _REASONS = {
-    StreamEnd.FIN: "closed without connection.close",  # and who did it first, as the proxy says it
-    StreamEnd.RST: "reset by the peer",
+    StreamEnd.FIN: "closed without connection.close",  # behind the name of who did it first
+    StreamEnd.RST: "reset the connection",
     StreamEnd.REUSED: "another connection has the same ports",
     StreamEnd.FORGOTTEN: "there were too many streams at once, and it was forgotten",
     StreamEnd.END: CAPTURE_ENDS,
@@ -49,7 +49,7 @@ class Decoder:
 
     ignored: int = cython.declare(cython.longlong, visibility="readonly")
     _talks: dict[int, Conversation]
-    _ends: dict[int, str]
+    _first_ends: dict[int, Closed]
     _recorded_ends: dict[int, str]
     _last_opened: Opened | None
     _tally: Tally
@@ -61,7 +61,7 @@ class Decoder:
         self._reads_amqp010 = reads_amqp010
         self._share = share
         self._talks = {}
-        self._ends = {}
+        self._first_ends = {}
         self._recorded_ends = {}
         self._last_opened = None
         self._tally = Tally()
@@ -109,7 +109,7 @@ class Decoder:
         if talk is None or not talk.is_hopeless:
             return False
         del self._talks[stream]
-        self._ends.pop(stream, None)
+        self._first_ends.pop(stream, None)
         self._recorded_ends.pop(stream, None)
         self.ignored += 1
         return True
@@ -119,15 +119,18 @@ class Decoder:
         if talk is None:
             return
         talk.end(event.direction, event.ts_ns, event.ending, passed)
-        reason = _REASONS[event.ending]
         if event.comments and (recorded := end_of(event.comments)):
             self._recorded_ends[event.stream] = recorded
         if event.ending in (StreamEnd.FIN, StreamEnd.RST):
-            reason = self._ends.setdefault(event.stream, f"{talk.sender(event.direction)} {reason}")
+            self._first_ends.setdefault(event.stream, event)
         if talk.is_over:
             del self._talks[event.stream]
             self._last_opened = talk.opened
-            self._ends.pop(event.stream, None)
+            first = self._first_ends.pop(event.stream, None)
+            if first is None:
+                reason = _REASONS[event.ending]
+            else:  # what became of the other direction is the consequence
+                reason = f"{talk.sender(first.direction)} {_REASONS[first.ending]}"
             reason = self._recorded_ends.pop(event.stream, reason)
             self.ignored += not talk.is_reported
             if talk.is_reported:

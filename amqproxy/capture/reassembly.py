@@ -4,6 +4,9 @@ What a segment completes comes out at once. A hole is waited for until the recei
 (then it was the capture that missed it), until too much is held behind it, or until the direction ends; then it is a
 `Gap`.
 
+A FIN ends its direction only: the peer may still send (RFC 9293, section 3.6). An RST ends both, if its sequence number
+is one that the receiver takes; bytes that come after it reach no application, and are counted in a warning.
+
 Of bytes that came twice the first copy is taken. A stream that was joined in its middle begins with the first bytes
 seen; what came before and turns up late is old, and is dropped. This module may be compiled.
 
@@ -35,12 +38,14 @@ MAX_HELD_IN_ALL = 128 * 1024 * 1024
 ACKNOWLEDGED_PATIENCE = 3
 """Segments of the stream that may follow before an acknowledged hole is given up: where several queues of a card are
 captured, an acknowledgement can overtake what it acknowledges."""
+RESET_PATIENCE_NS = 1_000_000_000
+"""For how long an RST beyond all bytes that were seen may still be the end: a connection that goes on later has not
+taken it (RFC 5961, section 3.2)."""
 MAX_STREAMS = 65_536
 """Streams open at once; beyond it the quietest eighth is given up."""
 MAX_CLOSED_STREAMS = 1024
 """Streams remembered after their end, for their last, late packets."""
 
-_FIN_SYN_RST = cython.declare(cython.int, 7)
 _BEHIND = cython.declare(cython.longlong, 3 << 30)
 _WRAP = cython.declare(cython.longlong, 1 << 32)
 _WINDOW = cython.declare(cython.longlong, 1 << 30)
@@ -60,7 +65,9 @@ class _Direction:
     first: cython.longlong  # where the direction began, or where it was joined
     isn: cython.longlong  # -1: no SYN was seen
     end: cython.longlong  # where the FIN is; -1: not yet seen
-    reset: cython.longlong  # where the RST is, if all before it was acknowledged; -1: not seen
+    reset: cython.longlong  # where the RST is that the receiver has taken; -1: not seen
+    doubtful: cython.longlong  # where an RST is that the receiver may not have taken; -1: none
+    doubtful_ns: int
     acked: cython.longlong  # the last acknowledgement by the peer, as it was sent; -1: none
     waited: cython.int  # segments since the hole was acknowledged
     held: list[tuple[int, int, bytes, tuple[str, ...]]]  # pieces behind a hole, in order: from, to, bytes, comments
@@ -77,6 +84,8 @@ class _Direction:
         self.isn = -1
         self.end = -1
         self.reset = -1
+        self.doubtful = -1
+        self.doubtful_ns = 0
         self.acked = -1
         self.waited = 0
         self.held = []
@@ -94,6 +103,18 @@ class _Direction:
         ahead: cython.longlong = (number - self.next) & 0xFFFFFFFF
         return self.next + ahead - (_WRAP if ahead >= _BEHIND else 0)
 
+    @cython.cfunc
+    def sent_end(self) -> cython.longlong:
+        """The position behind all that was seen or acknowledged of the direction, its FIN included."""
+        found: cython.longlong = self.next + (1 if self.is_guess else 0)
+        if self.held:
+            found = max(found, self.held[len(self.held) - 1][1])
+        if self.end >= 0:
+            found = max(found, self.end + 1)
+        if self.acked >= 0:
+            found = max(found, self.place(self.acked))
+        return found
+
 
 @cython.cclass
 class _Stream:
@@ -104,8 +125,10 @@ class _Stream:
     client: _Direction
     server: _Direction
     last_seen: cython.longlong
+    last_ns: int  # the time of its last segment
     capture: cython.longlong  # of which capture its last segment was
     is_closed: cython.bint
+    is_reset: cython.bint
     is_ignored: cython.bint
 
     def __init__(self, number: int, flow: bytes, capture: int) -> None:
@@ -113,7 +136,9 @@ class _Stream:
         self.flow = flow
         self.capture = capture
         self.last_seen = 0
+        self.last_ns = 0
         self.is_closed = False
+        self.is_reset = False
         self.is_ignored = False
         self.client = _Direction(self, 0)
         self.server = _Direction(self, 1)
@@ -134,9 +159,11 @@ class Reassembler:
     _seen: cython.longlong
     _capture: cython.longlong
     _held_bytes: cython.longlong
-    _ts_ns: object
+    _ts_ns: int
     _comments: tuple[str, ...]
     _has_forgotten: cython.bint
+    _has_doubts: cython.bint
+    _after_reset: cython.longlong
 
     def __init__(self, file: str = "capture", notify: OnWarning = ignore_warning) -> None:
         self._file = file
@@ -151,6 +178,8 @@ class Reassembler:
         self._ts_ns = 0
         self._comments = ()
         self._has_forgotten = False
+        self._has_doubts = False
+        self._after_reset = 0
 
     def ignore(self, stream: int) -> None:
         """Deliver and hold nothing more of a stream; it still ends with `Closed`."""
@@ -163,6 +192,16 @@ class Reassembler:
     def feed(self, segment: TCPSegment) -> list[Event]:
         """What `segment` brings about."""
         events: list[Event] = []
+        self._take(segment, events)
+        if self._has_doubts:
+            direction: _Direction | None = self._directions.get(segment.flow)
+            if direction is not None and not segment.flags & 4:
+                self._settle(direction, events)
+                self._settle(direction.peer, events)
+        return events
+
+    @cython.cfunc
+    def _take(self, segment: TCPSegment, events: list[Event]) -> None:
         flags: cython.int = segment.flags
         seq: cython.longlong = segment.seq
         ack: cython.longlong = segment.ack
@@ -189,7 +228,11 @@ class Reassembler:
         stream: _Stream = direction.stream
         peer: _Direction = direction.peer
         stream.last_seen = self._seen
+        stream.last_ns = segment.ts_ns
 
+        if flags & 4:  # RST: before its acknowledgement is believed, which may be as wrong as its sequence number
+            self._take_reset(direction, segment, events)
+            return
         if flags & 16:  # ACK
             peer.acked = ack
             if flags & 2 and not peer.is_known:
@@ -197,15 +240,6 @@ class Reassembler:
         if peer.held or peer.end >= 0:
             self._wait(peer, events)
 
-        if flags & 4:  # RST
-            self._flush(peer, events)
-            if direction.is_known and direction.acked >= 0:
-                reset: cython.longlong = direction.place(seq)
-                if reset <= direction.place(direction.acked):
-                    direction.reset = reset
-            self._end(direction, StreamEnd.RST, events)
-            self._linger(stream, events)
-            return events
         if flags & 2:
             if direction.isn < 0:
                 direction.isn = seq
@@ -213,16 +247,20 @@ class Reassembler:
                     direction.begin((seq + 1) & 0xFFFFFFFF, False)
             seq += 1
         if direction.is_over or stream.is_ignored:
+            if stream.is_reset and not stream.is_ignored and length:
+                stop: cython.longlong = direction.place(seq) + length
+                self._after_reset += max(0, min(length, stop - direction.next))
+                direction.next = max(direction.next, stop)
             if flags & 1 and not direction.is_over:
                 self._end(direction, StreamEnd.FIN, events)
                 self._linger_when_over(stream, events)
-            return events
+            return
         if length == 0 and not flags & 1:
             if not direction.is_known:
                 direction.begin(seq, True)
             if direction.held or direction.end >= 0:
                 self._wait(direction, events)
-            return events
+            return
 
         if not direction.is_known:
             direction.begin(seq, False)
@@ -246,7 +284,6 @@ class Reassembler:
             self._linger_when_over(stream, events)
         elif direction.held or direction.end >= 0:
             self._wait(direction, events)
-        return events
 
     def begin_capture(self) -> None:
         """Take that what follows was captured meanwhile, elsewhere perhaps: it may be of the same connections again."""
@@ -259,6 +296,10 @@ class Reassembler:
         for number in sorted([*self._open, *self._closed]):
             stream: _Stream = self._open.get(number) or self._closed[number]
             self._end_stream(stream, StreamEnd.END, events)
+        if self._after_reset:
+            text = f"{self._after_reset} bytes that came after the reset of their connection were left out"
+            self._notify(CaptureWarning(WarningKind.IGNORED, self._file, -1, text))  # type: ignore[operator]
+            self._after_reset = 0
         self._open.clear()
         self._closed.clear()
         self._directions.clear()
@@ -352,8 +393,69 @@ class Reassembler:
 
     @cython.cfunc
     def _end_stream(self, stream: _Stream, ending: object, events: list[Event]) -> None:
+        """End what lasts of a stream of which nothing more comes: at its last segment, where one end has closed it."""
+        now_ns = self._ts_ns
+        for direction in (stream.client, stream.server):
+            if direction.doubtful >= 0 and not direction.is_over:  # nothing came that speaks against it
+                self._ts_ns = direction.doubtful_ns
+                self._reset(direction, events)
+        if stream.client.is_over or stream.server.is_over or stream.client.end >= 0 or stream.server.end >= 0:
+            self._ts_ns = stream.last_ns
+        if stream.server.end >= 0:
+            self._end(stream.server, ending, events)
         self._end(stream.client, ending, events)
         self._end(stream.server, ending, events)
+        self._ts_ns = now_ns
+
+    # ----------------------------------------------------------------------------------------------------------- resets
+
+    @cython.cfunc
+    def _take_reset(self, direction: _Direction, segment: TCPSegment, events: list[Event]) -> None:
+        """End the stream if the receiver takes the RST.
+
+        It takes one at the next byte it expects, which lies between what it has acknowledged and what was sent. What
+        is older is of the past, or a forgery. What is ahead may be either: bytes before it are missing in the capture
+        or come later, or it is a forgery, and then the connection goes on.
+        """
+        position: cython.longlong = direction.place(segment.seq)
+        if direction.is_known and not direction.stream.is_ignored:
+            if position < (direction.first if direction.acked < 0 else direction.place(direction.acked)):
+                return
+            if position > direction.sent_end():
+                if position != direction.doubtful:
+                    direction.doubtful = position
+                    direction.doubtful_ns = segment.ts_ns
+                    self._has_doubts = True
+                return
+            direction.reset = position
+        if segment.flags & 16:  # ACK
+            direction.peer.acked = segment.ack
+        self._reset(direction, events)
+        self._linger(direction.stream, events)
+
+    @cython.cfunc
+    def _settle(self, direction: _Direction, events: list[Event]) -> None:
+        """Take the doubtful RST of a direction if all before it has come by now, or forget it if the stream goes on."""
+        if direction.doubtful < 0 or direction.is_over:
+            return
+        has_all: cython.bint = direction.next == direction.doubtful and not direction.held
+        if direction.acked >= 0 and direction.place(direction.acked) == direction.doubtful:
+            has_all = True
+        if self._ts_ns - direction.doubtful_ns > RESET_PATIENCE_NS or direction.next > direction.doubtful:
+            direction.doubtful = -1
+        elif has_all:
+            direction.reset = direction.doubtful
+            self._reset(direction, events)
+            self._linger(direction.stream, events)
+
+    @cython.cfunc
+    def _reset(self, direction: _Direction, events: list[Event]) -> None:
+        """End both directions, for the RST of this one."""
+        direction.stream.is_reset = True
+        if direction.peer.end >= 0:  # it had closed before
+            self._end(direction.peer, StreamEnd.FIN, events)
+        self._end(direction, StreamEnd.RST, events)
+        self._end(direction.peer, StreamEnd.RST, events)
 
     # ------------------------------------------------------------------------------------------------------- directions
 
@@ -507,7 +609,7 @@ class Reassembler:
         lost: cython.longlong = upto - direction.next
         direction.next = upto
         direction.waited = 0
-        gap = Gap(direction.stream.number, direction.index, self._ts_ns, lost, comments)  # type: ignore[arg-type]
+        gap = Gap(direction.stream.number, direction.index, self._ts_ns, lost, comments)
         events.append(gap)
 
     @cython.cfunc

@@ -114,7 +114,7 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
 class Closed(msgspec.Struct, frozen=True, gc=False):
     """A direction ended.
 
-    After an RST the other direction may still bring what was under way when it was sent.
+    After a FIN the other direction may go on; an RST ends both, the sender's first.
     """
 
     stream: int

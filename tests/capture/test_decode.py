@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,20 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTune, ConnectionTuneOk
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.capture.decode import read_decoded, read_records
-from amqproxy.capture.decoded import DecodedFrames, StreamEnded
+from amqproxy.capture.decode import Decoder, read_decoded, read_records
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded, records_of
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.observed import observed
+from amqproxy.capture.packets import Dissector, TCPSegment
+from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import Record
+from tests.amqp010 import recorded as amqp010
 from tests.capture import building, golden
-from tests.capture.building import ACK, CLIENT6, FIN, SERVER6, SYN
+from tests.capture.building import ACK, CLIENT6, FIN, RST, SERVER6, SYN
 
 TUNE = encode_method(0, ConnectionTune(2047, 131072, 60))
 TUNE_OK = encode_method(0, ConnectionTuneOk(2047, 131072, 60))
@@ -175,6 +179,88 @@ def test_rubbish_is_never_more_than_a_capture_error(data: bytes, is_packet: bool
     file = building.pcap([(0, data)]) if is_packet else data
     with contextlib.nullcontext() if is_packet else contextlib.suppress(CaptureError):
         list(read_records(io.BytesIO(file)))
+
+
+# ------------------------------------------------------------------------------------------------------------ the end
+
+
+def segments_of(path: Path) -> list[TCPSegment]:
+    dissector = Dissector()
+    return [found for packet in read_packets(path) if (found := dissector.segment(packet)) is not None]
+
+
+def decoded_segments(segments: Iterable[TCPSegment]) -> list[Decoded]:
+    reassembler, decoder = Reassembler(), Decoder(reads_amqp010=True)
+    found = [each for segment in segments for event in reassembler.feed(segment) for each in decoder.feed(event)]
+    return found + [each for event in reassembler.finish() for each in decoder.feed(event)]
+
+
+def reset_after(segments: list[TCPSegment], sender: str, ahead: int = 0) -> TCPSegment:
+    """An RST of the client or the server of a connection, at the byte that it sends next, or ahead of it."""
+    client = segments[0].flow
+    last = [each for each in segments if (each.flow == client) == (sender == "client")][-1]
+    seq = last.seq + len(last.payload) + ahead + (last.flags & SYN == SYN)
+    return TCPSegment(segments[-1].ts_ns + 7, last.flow, seq & 0xFFFFFFFF, 0, RST, b"", 0)
+
+
+BOTH_PROTOCOLS = pytest.mark.parametrize(
+    "path", [golden.FOLDER / "consume-large.pcapng", amqp010.capture(amqp010.QPIDD)], ids=["0-9-1", "0-10"]
+)
+
+
+@BOTH_PROTOCOLS
+@pytest.mark.parametrize("sender", ["client", "server"])
+def test_a_reset_ends_a_connection_when_it_comes(path: Path, sender: str) -> None:
+    segments = segments_of(path)
+    for size in range(6, len(segments) - 6, len(segments) // 7):
+        reset = reset_after(segments[:size], sender)
+        found = decoded_segments([*segments[:size], reset, *segments[size:]])
+        assert isinstance(found[-1], StreamEnded)
+        assert (found[-1].reason, found[-1].ts_ns) == (f"{sender} reset the connection", reset.ts_ns)
+        assert max(each.ts_ns for each in found) == reset.ts_ns
+
+
+@BOTH_PROTOCOLS
+@pytest.mark.parametrize("ahead", [-(2**29), -1, 100_000, 2**29])
+def test_a_forged_reset_changes_nothing(path: Path, ahead: int) -> None:
+    segments = segments_of(path)
+    slow = [
+        TCPSegment(n * 10**9, each.flow, each.seq, each.ack, each.flags, each.payload, 0)
+        for n, each in enumerate(segments)
+    ]
+    half = len(slow) // 2
+    found = decoded_segments([*slow[:half], reset_after(slow[:half], "server", ahead), *slow[half:]])
+    expected = decoded_segments(slow)
+    assert [each.to_json() for passed in found for each in records_of(passed)] == [
+        each.to_json() for passed in expected for each in records_of(passed)
+    ]
+    assert found[-1] == expected[-1]
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason", "ts_ns"),
+    [
+        ([(True, FIN)], "client closed without connection.close", 7_000),
+        ([(False, FIN)], "server closed without connection.close", 7_000),
+        ([(False, FIN), (True, FIN)], "server closed without connection.close", 8_000),
+        ([(True, FIN), (False, RST)], "client closed without connection.close", 8_000),
+        ([(True, RST)], "client reset the connection", 7_000),
+        ([], "the capture ends", 99_000),
+    ],
+)
+def test_who_ended_a_connection_and_when(ends: list[tuple[bool, int]], reason: str, ts_ns: int) -> None:
+    """A FIN of one end alone is its end too, though the other might have gone on."""
+    packets = conversation(segment=1000)[:-2]
+    whole = len(HEADER + TUNE_OK + OPEN + b"".join(PUBLISHED))
+    after = {True: (40000, 5672, 1000 + whole, 0), False: (5672, 40000, 5000 + len(TUNE), 0)}
+    for is_client, flags in ends:
+        source, target, seq, ack = after[is_client]
+        body = building.tcp(source=source, target=target, seq=seq, ack=ack, flags=flags)
+        addresses = (building.CLIENT, building.SERVER)[:: 1 if is_client else -1]
+        packets.append(building.ethernet(building.ipv4(body, source=addresses[0], target=addresses[1])))
+    file = building.pcap([*((n * 1000, each) for n, each in enumerate(packets)), (99_000, conversation(40001)[0])])
+    ended = [each for each in read_decoded(io.BytesIO(file)) if isinstance(each, StreamEnded)]
+    assert [(each.reason, each.ts_ns) for each in ended] == [(reason, ts_ns)]
 
 
 # ------------------------------------------------------------------------------------------------------- several files

@@ -3,7 +3,7 @@
 import struct
 import subprocess
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from tests.real.require import require
 
 CLIENT = Endpoint(address("10.0.0.1"), 40000)
 SERVER = Endpoint(address("10.0.0.2"), 5672)
+OTHER = Endpoint(address("10.0.0.1"), 40001)
 IS_COMPILED = not module.__file__.endswith(".py")
 
 
@@ -44,11 +45,14 @@ def down(
 HANDSHAKE = [up(seq=999, flags=SYN), down(seq=4999, ack=1000, flags=SYN | ACK), up(seq=1000, ack=5000)]
 
 
-def events_of(segments: Iterable[TCPSegment], is_finished: bool = False) -> list[Event]:
-    """All events; the time of each segment is its place."""
+SLOWLY = 2 * 10**9
+
+
+def events_of(segments: Iterable[TCPSegment], is_finished: bool = False, pace_ns: int = 1) -> list[Event]:
+    """All events; a segment comes each `pace_ns`, so that its time is its place."""
     reassembler = Reassembler()
     events: list[Event] = []
-    for ts_ns, segment in enumerate(segments):
+    for ts_ns, segment in zip(count(0, pace_ns), segments, strict=False):
         events += reassembler.feed(TCPSegment(ts_ns, *(getattr(segment, name) for name in segment.__match_args__[1:])))
     return events + reassembler.finish() if is_finished else events
 
@@ -265,14 +269,100 @@ def test_fin_waits_for_what_comes_before_it() -> None:
     assert after_handshake(up(b"", 1003, flags=FIN | ACK), is_finished=True)[:2] == [3, StreamEnd.FIN]
 
 
-def test_rst_ends_its_direction_and_lets_the_other_bring_what_was_under_way() -> None:
-    found = after_handshake(up(b"b", 1001), up(seq=1002, flags=RST), down(b"y", 5000), up(b"z", 1002))
-    assert found == [1, b"b", StreamEnd.RST, ("<", b"y")]
+def test_rst_ends_both_directions_its_senders_first() -> None:
+    found = after_handshake(up(b"b", 1001), down(b"n", 5001), up(seq=1002, flags=RST), down(b"y", 5002))
+    assert found == [1, b"b", StreamEnd.RST, ("<", 1), ("<", b"n"), ("<", StreamEnd.RST)]
+
+
+def test_an_rst_comes_at_the_time_of_its_packet() -> None:
+    ends = [
+        event for event in events_of([*HANDSHAKE, down(seq=5000, flags=RST), up(b"x", 1000)]) if type(event) is Closed
+    ]
+    assert ends == [Closed(0, 1, 3, StreamEnd.RST), Closed(0, 0, 3, StreamEnd.RST)]
+
+
+def test_bytes_after_a_reset_are_left_out_and_counted_once() -> None:
+    notices: list[CaptureWarning] = []
+    reassembler = Reassembler("file", notices.append)
+    late = [up(b"late", 1003), up(b"late", 1003), up(b"abc", 1000), down(b"x", 5000)]
+    for segment in [*HANDSHAKE, up(b"abc", 1000), down(seq=5000, flags=RST), *late]:
+        reassembler.feed(segment)
+    reassembler.finish()
+    assert [(notice.kind, notice.text) for notice in notices] == [
+        (WarningKind.IGNORED, "5 bytes that came after the reset of their connection were left out")
+    ]
+
+
+def test_an_rst_of_the_past_is_not_taken() -> None:
+    """RFC 9293, section 3.10.7.4: outside the window it is dropped."""
+    talk = [up(b"abc", 1000), down(seq=5000, ack=1003)]
+    forged = [up(seq=seq, ack=77, flags=RST | ACK) for seq in (1002, 1000, 999, 1000 - 2**29)]
+    assert after_handshake(*talk, *forged, up(b"d", 1003), down(b"x", 5000)) == [b"abc", b"d", ("<", b"x")]
+
+
+def test_an_rst_ahead_of_all_bytes_is_not_taken_where_the_stream_goes_on() -> None:
+    """RFC 5961, section 3.2: in the window, but not at the next byte, it is answered and dropped."""
+    goes_on = [up(b"abc", 1000), down(b"x", 5000)]
+    for seq in (1001, 1500, 2**31):
+        events = events_of([*HANDSHAKE, up(seq=seq, ack=77, flags=RST | ACK), *goes_on], pace_ns=SLOWLY)
+        assert brief(events) == [b"abc", ("<", b"x")]
+        assert brief(events_of([*HANDSHAKE, up(seq=seq, flags=RST)], is_finished=True)) == [
+            StreamEnd.RST,
+            ("<", StreamEnd.RST),
+        ]
+
+
+def test_an_rst_that_overtook_what_was_sent_before_it_waits_for_that() -> None:
+    late = [up(seq=1006, ack=5000, flags=RST | ACK), up(b"abc", 1000), up(b"def", 1003)]
+    assert after_handshake(*late) == [b"abc", b"def", StreamEnd.RST, ("<", StreamEnd.RST)]
+    acknowledged = [up(seq=1006, flags=RST), down(seq=5000, ack=1006)]
+    assert after_handshake(*acknowledged) == [6, StreamEnd.RST, ("<", StreamEnd.RST)]
+
+
+def test_an_rst_behind_bytes_that_the_capture_lacks_is_the_end_where_nothing_follows() -> None:
+    events = events_of([*HANDSHAKE, up(seq=1500, flags=RST), up(b"x", 7, client=OTHER)], True, SLOWLY)
+    assert Closed(0, 0, 6 * 10**9, StreamEnd.RST) in events
+    assert Closed(0, 1, 6 * 10**9, StreamEnd.RST) in events
+    reused = after_handshake(up(seq=1500, flags=RST), up(seq=77, flags=SYN))
+    assert reused == [StreamEnd.RST, ("<", StreamEnd.RST)]
+
+
+def test_after_a_fin_an_rst_ends_what_is_left() -> None:
+    fin = up(b"", 1000, 5000, FIN | ACK)
+    assert after_handshake(fin, down(b"x", 5000, 1001), up(seq=1001, flags=RST)) == [
+        StreamEnd.FIN,
+        ("<", b"x"),
+        ("<", StreamEnd.RST),
+    ]
+    behind_a_hole = up(b"", 1003, 5000, FIN | ACK)
+    assert after_handshake(behind_a_hole, down(seq=5000, flags=RST)) == [
+        3,
+        StreamEnd.FIN,
+        ("<", StreamEnd.RST),
+    ]
+
+
+def test_a_stream_that_one_end_has_closed_ends_with_its_last_segment() -> None:
+    """The capture may lack the FIN of the other end, and go on with other streams."""
+    talk = [up(b"bye", 1000, 5000, FIN | ACK), down(b"more", 5000, 1004)]
+    events = events_of([*HANDSHAKE, *talk, up(b"x", 7, client=OTHER), up(b"y", 8, client=OTHER)], is_finished=True)
+    assert [event for event in events if type(event) is Closed] == [
+        Closed(0, 0, 3, StreamEnd.FIN),
+        Closed(0, 1, 4, StreamEnd.END),
+        Closed(1, 0, 6, StreamEnd.END),
+        Closed(1, 1, 6, StreamEnd.END),
+    ]
 
 
 def test_a_refused_connection() -> None:
     refused = [up(seq=999, flags=SYN), down(seq=0, ack=1000, flags=RST | ACK)]
-    assert brief(events_of(refused, is_finished=True)) == [("<", StreamEnd.RST), StreamEnd.END]
+    assert brief(events_of(refused)) == [("<", StreamEnd.RST), StreamEnd.RST]
+
+
+def test_after_a_reset_the_ports_may_be_reused() -> None:
+    again = [up(seq=77, flags=SYN), down(seq=88, ack=78, flags=SYN | ACK), up(b"new", 78, 89)]
+    events = events_of([*HANDSHAKE, down(seq=5000, flags=RST), *again])
+    assert events[-2:] == [Opened(1, 4, (CLIENT, SERVER), True), Data(1, 0, 6, b"new")]
 
 
 def test_a_closed_stream_keeps_its_late_packets() -> None:

@@ -206,7 +206,7 @@ def test_logins_are_not_exported() -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ["client closed without connection.close", "server reset by the peer", "the capture ends"]
+    "reason", ["client closed without connection.close", "server reset the connection", "the capture ends"]
 )
 def test_an_end_is_exported(reason: str) -> None:
     again = reread(exported(Dialogue().end(reason)))

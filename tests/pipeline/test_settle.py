@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as sf
 
 from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.files import read_packets
 from amqproxy.capture.observed import observed
 from amqproxy.pipeline import schema, small_input
 from amqproxy.pipeline.event_columns import SCHEMA
@@ -30,6 +31,7 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
+from tests.capture.building import pcap
 from tests.pipeline.settle_oracle import Oracle
 from tests.pipeline.simulation import Truth, write_capture
 
@@ -269,6 +271,26 @@ def _stamped(events: pa.Table) -> pa.Table:
 
 def _counted(rows: list[Row]) -> Counter[str]:
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+# --- connections that end without connection.close
+
+
+def test_a_connection_that_one_end_has_cut_is_an_error_and_one_that_outlasts_the_capture_is_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    whole = golden.FOLDER / "server-reset.pcapng"
+    cut = tmp_path / "cut.pcapng"
+    cut.write_bytes(pcap([(each.ts_ns, each.data) for each in read_packets(whole)][:-1]))
+    tables = [_events(path, path.name) for path in (whole, cut)]
+    found = _tables(settle(_written(spark, tmp_path / "events.parquet", tables), age_ns=0))
+    assert [(row["chain"], row["kind"], row["text"]) for row in found["errors"]] == [
+        ("server-reset.pcapng", "connection-cut", "server reset the connection")
+    ]
+    assert {row["chain"]: (row["text"], row["is_open"]) for row in found["connections"]} == {
+        "server-reset.pcapng": ("server reset the connection", False),
+        "cut.pcapng": ("the capture ends", False),
+    }
 
 
 # --- what decode --messages finds

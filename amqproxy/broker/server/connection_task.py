@@ -130,7 +130,7 @@ class ConnectionTask:
             self._broker.refused.discard(self.connection)
             self.is_ended.set()
             if self._tap is not None:
-                self._tap.ended("server reset by the peer" if self._scope.cancelled_caught else f"client {reason}")
+                self._tap.ended("server reset the connection" if self._scope.cancelled_caught else f"client {reason}")
             with trio.CancelScope(shield=True):
                 await self._close_socket()
 
