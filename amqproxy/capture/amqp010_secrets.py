@@ -40,15 +40,18 @@ def amqp010_masked_rubbish(data: bytes) -> bytes:
 def _secret(data: bytes, start: int, end: int) -> tuple[int, int] | None:
     """Where in the frame there is a secret."""
     payload = start + OVERHEAD
-    if end - payload <= 0 or data[start + 1] != CONTROL or data[start : start + 4] == b"AMQP":
+    if end - payload <= 0 or data[start : start + 4] == b"AMQP":
         return None
     channel = int.from_bytes(data[start + 6 : start + 8])
+    is_control = data[start + 1] == CONTROL
+    if not is_control and channel != 0:  # channel 0 has controls only, so any other segment there is malformed
+        return None
     if not data[start] & FIRST_FRAME:  # more of one that began before, such as a long ticket of Kerberos
         return (payload, end) if channel == 0 else None
     if data[payload : payload + _CODE] not in _CODES:
         return None
     whole = payload + _CODE, end
-    if data[start] & WHOLE_SEGMENT != WHOLE_SEGMENT:
+    if not is_control or data[start] & WHOLE_SEGMENT != WHOLE_SEGMENT:
         return whole
     try:
         method = Frame(data[start:end]).method

@@ -57,6 +57,17 @@ def test_a_response_in_several_frames_is_masked_whole() -> None:
     assert amqp010_masked(later) is later
 
 
+@pytest.mark.parametrize("segment_type", [0, 1, 2, 3, 15])
+@pytest.mark.parametrize("method", [START_OK, ConnectionSecureOk(b"hidden")])
+def test_a_response_in_any_segment_of_channel_0_is_masked(
+    segment_type: int, method: ConnectionStartOk | ConnectionSecureOk
+) -> None:
+    payload = encode_method(0, method)[12:]
+    masked = amqp010_masked(encode_segment(12, segment_type, 0, payload, 4096))
+    assert b"hidden" not in masked
+    assert b"idde" not in amqp010_masked(encode_segment(12, segment_type, 0, payload, 24))
+
+
 def test_what_is_malformed_is_masked_whole() -> None:
     frame = encode_method(0, START_OK)
     for cut in range(15, len(frame)):
