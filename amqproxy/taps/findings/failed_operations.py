@@ -23,7 +23,11 @@ class FailedOperation(Detector):
     def _on_closed(self, event: ChannelClosed) -> str | None:
         if event.by is not SERVER or event.code in (0, 200):
             return None
-        if event.code == PreconditionFailed.code and event.method in DECLARES | {"basic.ack", "basic.nack"}:
+        if event.code == PreconditionFailed.code and event.method in DECLARES | {
+            "basic.ack",
+            "basic.nack",
+            "basic.reject",
+        }:
             return None  # they have a finding of their own
         if is_ack_timeout(event):
             return None

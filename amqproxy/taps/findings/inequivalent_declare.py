@@ -20,6 +20,20 @@ class InequivalentDeclare(Detector):
 
     @on(ChannelClosed)
     def _on_closed(self, event: ChannelClosed) -> str | None:
-        if event.code != PreconditionFailed.code or event.method not in DECLARES:
+        if not is_refused_declare(event) or not is_inequivalent(event):
             return None
-        return event.text.removeprefix(f"{PreconditionFailed.name} - ")
+        return _text(event)
+
+
+def is_refused_declare(event: ChannelClosed) -> bool:
+    """Whether the broker closed the channel with 406 for a declare."""
+    return event.code == PreconditionFailed.code and event.method in DECLARES
+
+
+def is_inequivalent(event: ChannelClosed) -> bool:
+    """Whether a refused declare differs from what is there, as RabbitMQ's and LavinMQ's texts begin then."""
+    return _text(event).lower().startswith(("inequivalent ", "existing "))
+
+
+def _text(event: ChannelClosed) -> str:
+    return event.text.removeprefix(f"{PreconditionFailed.name} - ")

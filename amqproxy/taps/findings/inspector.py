@@ -20,6 +20,7 @@ from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats, P
 from amqproxy.taps.findings.idle_resets import IdleReset
 from amqproxy.taps.findings.inequivalent_declare import InequivalentDeclare
 from amqproxy.taps.findings.interleaved_content import InterleavedContent
+from amqproxy.taps.findings.invalid_argument import InvalidArgument
 from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
 from amqproxy.taps.findings.late_acks import LateAck
 from amqproxy.taps.findings.leaked_channels import LeakedChannels
@@ -57,6 +58,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     IdleReset,
     InequivalentDeclare,
     InterleavedContent,
+    InvalidArgument,
     LargeHeaders,
     LargeMessage,
     LateAck,

@@ -89,3 +89,13 @@ def test_joined_in_the_middle_nothing_is_unknown() -> None:
     inspected.client(BasicAck(17))
     inspected.server(BasicConsumeOk("c"))
     assert inspected.kinds == []
+
+
+@pytest.mark.parametrize("settle", [BasicAck(9), BasicNack(9), BasicReject(9)])
+def test_a_channel_that_is_closed_for_it_is_one_finding(settle: Method) -> None:
+    inspected = Inspected(1)
+    inspected.consuming()
+    inspected.client(settle)
+    cls = type(settle)
+    inspected.server(ChannelClose(406, "PRECONDITION_FAILED - unknown delivery tag 9", cls.class_id, cls.method_id))
+    assert inspected.kinds == ["unknown-ack"]
