@@ -103,7 +103,7 @@ class Session:
 
     def release(self, ids: list[int], *, is_marked: bool) -> None:
         for each in ids:
-            entry = self.held.pop(each, None)
+            entry = self.held.pop(each, None) or self.accepted.pop(each, None)
             if entry is not None:
                 entry.queue.put_back(entry, is_marked=is_marked)
 
