@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from amqproxy.amqp010.controls import ConnectionSecureOk, ConnectionStartOk
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import CONTROL, FIRST_FRAME, OVERHEAD, WHOLE_SEGMENT, Frame
+from amqproxy.amqp010.frame import BODY, CONTROL, FIRST_FRAME, HEADER, OVERHEAD, WHOLE_SEGMENT, Frame
 from amqproxy.capture.amqp010_frame_cuts import frame_bounds
 
 _MASK = b"*"
@@ -42,16 +42,16 @@ def _secret(data: bytes, start: int, end: int) -> tuple[int, int] | None:
     payload = start + OVERHEAD
     if end - payload <= 0 or data[start : start + 4] == b"AMQP":
         return None
-    channel = int.from_bytes(data[start + 6 : start + 8])
-    is_control = data[start + 1] == CONTROL
-    if not is_control and channel != 0:  # channel 0 has controls only, so any other segment there is malformed
+    kind = data[start + 1]
+    if kind in (HEADER, BODY):
         return None
     if not data[start] & FIRST_FRAME:  # more of one that began before, such as a long ticket of Kerberos
-        return (payload, end) if channel == 0 else None
+        is_first_channel = int.from_bytes(data[start + 6 : start + 8]) == 0
+        return (payload, end) if kind == CONTROL and is_first_channel else None
     if data[payload : payload + _CODE] not in _CODES:
         return None
     whole = payload + _CODE, end
-    if not is_control or data[start] & WHOLE_SEGMENT != WHOLE_SEGMENT:
+    if kind != CONTROL or data[start] & WHOLE_SEGMENT != WHOLE_SEGMENT:
         return whole
     try:
         method = Frame(data[start:end]).method

@@ -519,7 +519,8 @@ def _broken(error: BaseException) -> TransportBroken:
 def _reason(error: BaseException) -> str:
     if isinstance(error, (ConnectionResetError, BrokenPipeError)):
         return "reset by the peer"
-    if isinstance(error, (trio.ClosedResourceError, ValueError)) or getattr(error, "errno", 0) == errno.EBADF:
+    is_closed = isinstance(error, (trio.ClosedResourceError, ValueError)) or getattr(error, "errno", 0) == errno.EBADF
+    if is_closed and not isinstance(error, ssl.SSLError):  # a refused certificate is a ValueError, too
         return "closed here"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
