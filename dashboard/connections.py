@@ -32,6 +32,7 @@ from amqproxy.taps.trace.events import (
     ConnectionOpened,
     HistoryLost,
     TraceEvent,
+    closer,
 )
 from dashboard.shortening import shortened
 
@@ -142,7 +143,7 @@ class Connections:
                 case ConnectionOpened():
                     seen.handshake = _handshake(event)
                 case ConnectionClosed():
-                    by = None if event.by is None else str(event.by)
+                    by = closer(event)
                     cause = None if event.cause is None else shortened(method_arguments(event.cause))
                     seen.end = ConnectionEnd(
                         by=by, code=event.code, text=event.text, method=event.method, cause=cause, ts_ns=event.ts_ns

@@ -91,10 +91,8 @@ class Observers:
 
 def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
     match decoded:
-        case DecodedFrames():
+        case DecodedFrames() | DecodedAMQP010Frames():
             return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
-        case DecodedAMQP010Frames():
-            return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns)
         case DecodedProtocolHeader():
             if decoded.sender == CLIENT:
                 observer.feed_protocol_header(decoded.ts_ns)

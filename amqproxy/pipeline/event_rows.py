@@ -34,6 +34,7 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     Settlement,
     TraceEvent,
+    closer,
 )
 
 
@@ -260,12 +261,12 @@ class EventRows(PendingRows):
 
     def add_closed(self, event: ConnectionClosed | ChannelClosed, rows: ConnectionRows, seq: int) -> None:
         """connection.close, the end without it, and channel.close."""
-        is_channel = isinstance(event, ChannelClosed)
-        by = None if event.by is None else str(event.by)
+        type = "channel" if isinstance(event, ChannelClosed) else "connection"
+        sender = None if event.by is None else str(event.by)
         self._add(
             "closed",
-            *(event.ts_ns, seq, event.channel, event.epoch, "channel" if is_channel else "connection", by, "closed"),
-            *(by, event.code, event.text, event.method, _arguments(event.cause)),
+            *(event.ts_ns, seq, event.channel, event.epoch, type, sender, "closed"),
+            *(closer(event), event.code, event.text, event.method, _arguments(event.cause)),
             None if isinstance(event, ChannelClosed) else event.is_open,
         )
 

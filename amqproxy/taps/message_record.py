@@ -14,7 +14,7 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
 
     `ts_ns` is when it began, in nanoseconds since 1970; `seconds` is how long it took until its `outcome`. `stream`
     numbers the connection within the file or the run; `connection` names both ends, the client's first; `sender` is
-    "client" or "server". `type` is one of:
+    "client" or "server", or "proxy" for a close of the proxy's own. `type` is one of:
 
     - "publish": `number` counts the channel's publishes from 1, `confirm_tag` is the tag of its confirm. The outcome is
       "confirmed", "nacked", "committed", "rolled back", or "sent" where nothing becomes of it; `code` and `reason` are

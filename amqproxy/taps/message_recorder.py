@@ -37,6 +37,7 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     Settlement,
     TraceEvent,
+    closer,
 )
 
 NORMAL_CODES = (0, 200)
@@ -120,9 +121,7 @@ class MessageRecorder:
         records, self._records = self._records, []
         return records
 
-    def _new(
-        self, event: TraceEvent, sender: Peer | None, type: str, outcome: str = "", **fields: Any
-    ) -> MessageRecord:
+    def _new(self, event: TraceEvent, sender: str | None, type: str, outcome: str = "", **fields: Any) -> MessageRecord:
         return MessageRecord(
             ts_ns=event.ts_ns,
             stream=self._stream,
@@ -265,7 +264,8 @@ class MessageRecorder:
     def _on_closed(self, event: ConnectionClosed | ChannelClosed) -> None:
         if self._selector is not None and event.code in NORMAL_CODES:
             return
-        record = self._new(event, event.by, "channel" if isinstance(event, ChannelClosed) else "connection", "closed")
+        type = "channel" if isinstance(event, ChannelClosed) else "connection"
+        record = self._new(event, closer(event), type, "closed")
         record.code, record.reason, record.method = event.code or None, event.text, event.method
         if event.cause is not None:
             record.arguments = method_arguments(event.cause)

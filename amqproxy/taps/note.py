@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from amqproxy.peer import CLIENT, SERVER, Peer
+
 
 class Note(NamedTuple):
     """The `rules` that acted on a command, the `tags` that it was given, and its `verdict`, which is an `Outcome`.
@@ -21,6 +23,13 @@ class Note(NamedTuple):
         """Is nothing shown of the command's content but what comes with it? So it is where it goes no further."""
         return self.leg == "client" and self.verdict in ("refused", "dropped")
 
+    def is_of_proxy(self, sender: Peer) -> bool:
+        """Whether frames in the name of `sender` came from the proxy: they passed on the other peer's leg only."""
+        return self.leg == _FAR_LEGS[sender]
+
+
+_FAR_LEGS = {CLIENT: "upstream", SERVER: "client"}
+"""The leg on which each peer only receives."""
 
 NOTHING = Note()
 """Of a frame that passed as it came, and that no rule acted on."""

@@ -99,7 +99,9 @@ class SessionTrace:
             if isinstance(frames[0], AMQP010Frame):
                 self._trace_amqp010()
         if self._amqp010 is not None:
-            events = self._amqp010.feed(sender, cast("Sequence[AMQP010Frame]", frames), ts_ns)
+            events = self._amqp010.feed(
+                sender, cast("Sequence[AMQP010Frame]", frames), ts_ns, is_by_proxy=note.is_of_proxy(sender)
+            )
             if note.ends_content and frames:
                 events += self._amqp010.end_content(sender, frames[-1].channel, ts_ns)
             return events
@@ -115,12 +117,13 @@ class SessionTrace:
 
     def _feed_amqp091(self, sender: Peer, frames: Sequence[Frame], ts_ns: int, note: Note) -> list[TraceEvent]:
         trace = self._amqp091
-        events = trace.feed(sender, frames, ts_ns)
+        is_by_proxy = note.is_of_proxy(sender)
+        events = trace.feed(sender, frames, ts_ns, is_by_proxy=is_by_proxy)
         if note.ends_content and frames:
             events += trace.end_content(sender, frames[-1].channel, ts_ns)
         if sender is CLIENT:
             self._note_rewritten(frames, events, note)
-        if sender is SERVER and note.leg == "client":  # sent by the proxy, to which the client's answer goes
+        if sender is SERVER and is_by_proxy:  # the client's answer goes to the proxy
             for frame in frames:
                 if frame.kind == METHOD and frame.index == ChannelClose.index:
                     events += trace.end_channel(frame.channel, ts_ns)

@@ -6,7 +6,7 @@ import msgspec
 
 from amqproxy.conversion.client_name import given_name
 from amqproxy.taps.message_recorder import NORMAL_CODES
-from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened
+from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened, closer
 
 MAX_CONNECTIONS = 1000
 """Connections that are listed; of more, those that ended badly rather than others."""
@@ -49,7 +49,7 @@ class ConnectionFigures(msgspec.Struct):
         if event.by is None:
             self.ending, self.has_failed = event.text[:MAX_TEXT], event.is_open is not False
         else:
-            by = f"closed by the {event.by}"
+            by = f"closed by the {closer(event)}"
             self.ending = by if event.code in NORMAL_CODES else f"{by}: {event.code} {event.text}"
             self.has_failed = event.code not in NORMAL_CODES
 

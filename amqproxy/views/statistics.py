@@ -170,8 +170,8 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
 class ErrorCount(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong, and how often: "connection-closed", "channel-closed", "connection-lost", "returned", "nacked",
     "unknown-tag", "unanswered" (`text` is then the method), "unreadable", or "other" for what does not fit into the
-    table. `by` is "client", "server" or null; `code` the reply code; `text` the reason without what is different each
-    time.
+    table. `by` is "client", "server", "proxy" or null; `code` the reply code; `text` the reason without what is
+    different each time.
     """
 
     kind: str

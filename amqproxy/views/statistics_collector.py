@@ -55,6 +55,7 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     Settlement,
     TraceEvent,
+    closer,
 )
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.views.connection_list import ConnectionFigures, ConnectionList
@@ -382,13 +383,13 @@ class Collector:
                 self._count_error("connection-lost", None, None, event.text)
         elif event.code not in NORMAL_CODES:
             kind = "channel-closed" if isinstance(event, ChannelClosed) else "connection-closed"
-            self._count_error(kind, event.by, event.code, event.text.partition(" - ")[0])
+            self._count_error(kind, closer(event), event.code, event.text.partition(" - ")[0])
 
     def _on_lost(self, connection: _Connection, event: HistoryLost) -> None:
         if event.sender is not None and self._is_shown(event.ts_ns, event.channel):
             self._count_error("unreadable", event.sender, None, event.reason)
 
-    def _count_error(self, kind: str, by: Peer | None, code: int | None, text: str, count: int = 1) -> None:
+    def _count_error(self, kind: str, by: str | None, code: int | None, text: str, count: int = 1) -> None:
         key = (kind, None if by is None else str(by), code, text[:MAX_TEXT])
         if key not in self.errors and len(self.errors) >= MAX_ERRORS:
             key = OTHER

@@ -15,13 +15,16 @@ import pytest
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decode import read_records
+from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.observed import observed
 from amqproxy.recording.entry_queue import EntryQueue
 from amqproxy.recording.recorder_tap import RecorderTap
 from amqproxy.recording.recording_encoder import RecordingEncoder
 from amqproxy.taps.frame_tap import FrameTap
+from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import Record
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.tap import TappedSession
@@ -184,6 +187,13 @@ def misuse(port: int) -> None:
     raw.Peer.opened(port, 1).reset()
 
 
+_CLOSERS = {
+    "client": {(403, "proxy"), (404, "server"), (505, "proxy"), (501, "proxy")},
+    "upstream": {(320, "proxy"), (404, "server")},
+}
+"""Reply codes on each leg, and who closed: the proxy where a rule refused, or a client broke the protocol."""
+
+
 @pytest.mark.parametrize("leg", ["client", "upstream"])
 def test_a_recording_decodes_to_the_records_that_were_shown(shown: list[Both], leg: str) -> None:
     with LocalBroker() as broker:
@@ -198,3 +208,7 @@ def test_a_recording_decodes_to_the_records_that_were_shown(shown: list[Both], l
     assert b"4111111111111111" not in data
     found, wanted = facts(list(read_records(io.BytesIO(data), leg=leg)), leg), facts(live, leg)
     assert found == wanted
+    reports = observed(read_decoded(io.BytesIO(data), leg=leg), ObserverSettings())
+    closed = [each for each in reports if isinstance(each, MessageRecord) and each.outcome == "closed" and each.code]
+    closers = {(each.code, each.sender) for each in closed if each.code != 200}
+    assert closers >= _CLOSERS[leg]

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from amqproxy.amqp010.commands import ExecutionException
+from amqproxy.amqp010.controls import ConnectionClose as AMQP010ConnectionClose
 from amqproxy.amqp010.controls import SessionAttach, SessionAttached, SessionCommandPoint, SessionCompleted
 from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.errors import FrameError
@@ -21,6 +23,7 @@ from amqproxy.amqp091.methods import (
     ChannelOpen,
     ChannelOpenOk,
     ConfirmSelect,
+    ConnectionClose,
     ConnectionOpen,
     ConnectionOpenOk,
     Method,
@@ -140,6 +143,22 @@ def test_a_channel_that_a_rule_closes_ends_there() -> None:
     assert tapped.outcomes() == [("channel", "opened"), ("request", "sent")]
 
 
+@pytest.mark.parametrize(("leg", "closer"), [("client", "proxy"), ("", "server")])
+@pytest.mark.parametrize("close", [ChannelClose(541, "no", 50, 10), ConnectionClose(541, "no", 0, 0)])
+def test_who_has_closed(close: Method, leg: str, closer: str) -> None:
+    tapped = Tapped(findings=True)
+    if isinstance(close, ChannelClose):
+        tapped.saw(SERVER, close, leg=leg)
+    else:
+        tapped.tap.saw_frames(tapped.session, SERVER, frames_of(0, close), Note(leg=leg))
+    found = tapped.queue.take_records()
+    (record,) = [each for each in found if isinstance(each, MessageRecord)]
+    assert (record.sender, record.outcome, record.code) == (closer, "closed", 541)
+    assert f"closed by {closer}: 541 no" in message_line(record)
+    (finding,) = [each for each in found if isinstance(each, Finding)]
+    assert finding.text.endswith(", by the proxy") == (closer == "proxy")
+
+
 def test_open_messages_are_pending() -> None:
     tapped = Tapped()
     tapped.saw(CLIENT, ConfirmSelect(no_wait=True), BasicPublish(), BasicPublish())
@@ -255,6 +274,26 @@ def test_findings_across_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     (finding,) = queue.take_records()
     assert isinstance(finding, Finding)
     assert (finding.kind, finding.stream) == ("unconsumed-queue", 1)
+
+
+@pytest.mark.parametrize(("leg", "closer"), [("client", "proxy"), ("", "server")])
+def test_who_has_closed_of_0_10(leg: str, closer: str) -> None:
+    queue = RecordQueue(100, 1 << 20, Metrics(), lambda: None)
+    tap = TraceTap(queue, ObserverSettings(), memory=1 << 20)
+    session = Session()
+    tap.saw_protocol_header(session, AMQP010_HEADER)
+    exception = ExecutionException(error_code=403, description="no")
+    close = AMQP010ConnectionClose(reply_code=320, reply_text="drained")
+    for sender, channel, method, seen in (
+        (CLIENT, 1, SessionAttach(name_=b"s"), ""),
+        (SERVER, 1, SessionAttached(name_=b"s"), ""),
+        (SERVER, 1, exception, leg),
+        (SERVER, 0, close, leg),
+    ):
+        raw = b"".join(frame.raw for frame in amqp010_frames(channel, method))
+        tap.saw_amqp010_frames(session, sender, AMQP010Chunk(raw, 0, [None] * raw_count(raw)), Note(leg=seen))
+    closed = [each for each in queue.take_records() if isinstance(each, MessageRecord) and each.outcome == "closed"]
+    assert [(each.type, each.sender) for each in closed] == [("channel", closer), ("connection", closer)]
 
 
 def test_what_passes_of_0_10_is_reported_alike() -> None:

@@ -168,16 +168,16 @@ class AMQP010Trace:
         self._handshake.facts.greet(ts_ns)
         self._is_joined = False
 
-    def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int) -> list[TraceEvent]:
-        """Take frames of `sender` that one read has completed."""
+    def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int, *, is_by_proxy: bool = False) -> list[TraceEvent]:
+        """Take frames of `sender` that one read has completed; `is_by_proxy` is whether the proxy sent them."""
         self.activity.note(sender, ts_ns)
         for frame in frames:
             if self._is_joined is None:
                 self._begin(frame, ts_ns)
             if self._held is None:
-                self._feed(sender, frame, ts_ns)
+                self._feed(sender, frame, ts_ns, is_by_proxy)
             else:
-                self._feed_in_order(self._held, sender, frame, ts_ns)
+                self._feed_in_order(self._held, sender, frame, ts_ns, is_by_proxy)
         return self._queue.take()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
@@ -216,7 +216,7 @@ class AMQP010Trace:
 
     # --- frames
 
-    def _feed(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+    def _feed(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
         if self._on_frame is not None:
             self._on_frame(sender, frame, ts_ns)
         try:
@@ -230,30 +230,30 @@ class AMQP010Trace:
                     session.feed_command_frame(sender, frame, ts_ns)
         except ProtocolError as error:
             self._lose(sender, error.reply_text, ts_ns)
-        self._queue.end_frame(sender, is_heartbeat=frame.index == HEARTBEAT)
+        self._queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.index == HEARTBEAT)
 
-    def _feed_in_order(self, held: HeldFrames, sender: Peer, frame: Frame, ts_ns: int) -> None:
+    def _feed_in_order(self, held: HeldFrames, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
         """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
         if held.may_pass(sender, frame):
-            self._feed_late(sender, frame, ts_ns)
-        elif not held.hold(sender, frame, ts_ns):
+            self._feed_late(sender, frame, ts_ns, is_by_proxy)
+        elif not held.hold(sender, frame, ts_ns, is_by_proxy):
             self._lose(sender, "too many frames were seen before what they answer", ts_ns)
             self._feed_held(held)
-            self._feed_late(sender, frame, ts_ns)
+            self._feed_late(sender, frame, ts_ns, is_by_proxy)
             self._forget(ts_ns)
         while held.count and (found := held.next()) is not None:
-            self._feed_late(found[0], found[1].frame, found[1].ts_ns)
+            self._feed_late(found[0], *found[1])
 
-    def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+    def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
         """Take a frame at its time, but never before one that was taken before it."""
         if ts_ns > self._latest_ts_ns:
             self._latest_ts_ns = ts_ns
-        self._feed(sender, frame, self._latest_ts_ns)
+        self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)
 
     def _feed_held(self, held: HeldFrames) -> None:
         """Take all frames that are held, though what they answer was not seen."""
         while (found := held.next_at_the_end()) is not None:
-            self._feed_late(found[0], found[1].frame, found[1].ts_ns)
+            self._feed_late(found[0], *found[1])
 
     def _begin(self, frame: Frame, ts_ns: int) -> None:
         """Take the first frame: without a protocol header before it, only connection.start is the beginning."""

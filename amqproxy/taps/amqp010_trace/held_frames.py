@@ -19,10 +19,11 @@ HELD_COST = 256
 
 
 class HeldAMQP010Frame(NamedTuple):
-    """A frame, and the time of the read that it came with."""
+    """A frame, the time of the read that it came with, and whether the proxy sent it."""
 
     frame: Frame
     ts_ns: int
+    is_by_proxy: bool = False
 
 
 class HeldFrames:
@@ -44,12 +45,12 @@ class HeldFrames:
         """May a frame that was just seen pass at once?"""
         return not self._held[sender] and not self._is_early(sender, frame)
 
-    def hold(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
+    def hold(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool = False) -> bool:
         """Hold a frame that was just seen; False if there is no room."""
         if not self._budget.take(HELD_COST + frame.size):
             return False
         _ = frame.raw  # of its own, not a part of the read that it came with
-        self._held[sender].append(HeldAMQP010Frame(frame, ts_ns))
+        self._held[sender].append(HeldAMQP010Frame(frame, ts_ns, is_by_proxy))
         return True
 
     def next(self) -> tuple[Peer, HeldAMQP010Frame] | None:

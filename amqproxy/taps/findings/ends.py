@@ -1,10 +1,10 @@
-"""Ends of connections without connection.close."""
+"""Ends of connections and channels: without a close, and the text of a close with an error."""
 
 from __future__ import annotations
 
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.findings.detector import ObservedTrace
-from amqproxy.taps.trace.events import ConnectionClosed
+from amqproxy.taps.trace.events import ChannelClosed, ConnectionClosed
 
 MISSED_INTERVALS = 2
 """Heartbeat intervals without a frame after which a peer may end the connection. Section 4.2.7."""
@@ -14,6 +14,12 @@ MISSED = "missed its heartbeats"
 
 LEEWAY = 0.95
 """Part of these that a peer must have been silent: clocks and timers differ."""
+
+
+def refusal_text(event: ConnectionClosed | ChannelClosed) -> str:
+    """The reply code and text of a close with an error, its cause, and whether the proxy sent it."""
+    cause = f" after {event.method}" if event.method else ""
+    return f"{event.code} {event.text}{cause}{', by the proxy' if event.is_by_proxy else ''}"
 
 
 def ended_by(event: ConnectionClosed) -> Peer | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from amqproxy.amqp091.errors import ChannelError, ConnectionForced
 from amqproxy.amqp091.transitions import SERVER
 from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.ends import refusal_text
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.findings.interleaved_content import is_interleaved
 from amqproxy.taps.findings.logins import is_refused_login
@@ -28,7 +29,7 @@ class FrameAfterClose(Detector):
     def _on_closed(self, event: ConnectionClosed) -> str | None:
         if event.by is not SERVER or event.code != ChannelError.code:
             return None
-        return f"{event.code} {event.text}{_after(event)}"
+        return refusal_text(event)
 
 
 class FailedConnection(Detector):
@@ -47,8 +48,4 @@ class FailedConnection(Detector):
             return None  # they have findings of their own
         if is_refused_tuning(event, self.observed.trace.facts):
             return None
-        return f"{event.code} {event.text}{_after(event)}"
-
-
-def _after(event: ConnectionClosed) -> str:
-    return f" after {event.method}" if event.method else ""
+        return refusal_text(event)

@@ -6,6 +6,7 @@ from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.transitions import SERVER
 from amqproxy.taps.findings.ack_timeout import is_ack_timeout
 from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.ends import refusal_text
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.findings.inequivalent_declare import DECLARES
 from amqproxy.taps.trace.events import ChannelClosed
@@ -31,5 +32,4 @@ class FailedOperation(Detector):
             return None  # they have a finding of their own
         if is_ack_timeout(event):
             return None
-        cause = f" after {event.method}" if event.method else ""
-        return f"{event.code} {event.text}{cause}"
+        return refusal_text(event)

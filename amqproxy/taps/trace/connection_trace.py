@@ -143,16 +143,16 @@ class Trace:
         self.facts.greet(ts_ns)
         self._is_joined = False
 
-    def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int) -> list[TraceEvent]:
-        """Take frames of `sender` that one read has completed."""
+    def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int, *, is_by_proxy: bool = False) -> list[TraceEvent]:
+        """Take frames of `sender` that one read has completed; `is_by_proxy` is whether the proxy sent them."""
         self.activity.note(sender, ts_ns)
         for frame in frames:
             if self._is_joined is None:
                 self._begin(frame, ts_ns)
             if self._order is None:
-                self._feed(sender, frame, ts_ns)
+                self._feed(sender, frame, ts_ns, is_by_proxy)
             else:
-                self._feed_in_order(self._order, sender, frame, ts_ns)
+                self._feed_in_order(self._order, sender, frame, ts_ns, is_by_proxy)
         return self._queue.take()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
@@ -168,7 +168,7 @@ class Trace:
         if channel is not None and channel.epoch == publish.epoch:
             channel.rewrite_publish(publish.number)
 
-    def _feed(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+    def _feed(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
         if self._on_frame is not None:
             self._on_frame(sender, frame, ts_ns)
         try:
@@ -178,31 +178,31 @@ class Trace:
                 self._feed_method(sender, frame.method, frame.size, ts_ns)
         except ProtocolError as error:
             self._lose(sender, error.reply_text, ts_ns)
-        self._queue.end_frame(sender, is_heartbeat=frame.kind == HEARTBEAT)
+        self._queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.kind == HEARTBEAT)
 
-    def _feed_in_order(self, order: FrameOrder, sender: Peer, frame: Frame, ts_ns: int) -> None:
+    def _feed_in_order(self, order: FrameOrder, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
         """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
         if order.may_pass(sender, frame):
-            self._feed_late(sender, frame, ts_ns)
+            self._feed_late(sender, frame, ts_ns, is_by_proxy)
             return
-        if not order.hold(sender, frame, ts_ns):
+        if not order.hold(sender, frame, ts_ns, is_by_proxy):
             self._lose(sender, "too many frames were seen before what they answer", ts_ns)
             self._feed_held(order)
-            self._feed_late(sender, frame, ts_ns)
+            self._feed_late(sender, frame, ts_ns, is_by_proxy)
             self._forget(ts_ns)
         while (found := order.next()) is not None:
-            self._feed_late(found[0], found[1].frame, found[1].ts_ns)
+            self._feed_late(found[0], *found[1])
 
-    def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+    def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
         """Take a frame at its time, but never before one that was taken before it."""
         if ts_ns > self._latest_ts_ns:
             self._latest_ts_ns = ts_ns
-        self._feed(sender, frame, self._latest_ts_ns)
+        self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)
 
     def _feed_held(self, order: FrameOrder) -> None:
         """Take all frames that are held, though what they answer was not seen."""
         while (found := order.next_at_the_end()) is not None:
-            self._feed_late(found[0], found[1].frame, found[1].ts_ns)
+            self._feed_late(found[0], *found[1])
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
         """Nothing more is shown of a channel that the client has open, if there is one: report what was still open."""

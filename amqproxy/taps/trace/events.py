@@ -41,6 +41,10 @@ CommandMethod: TypeAlias = Method | TransferPublish | TransferDelivery | Transfe
 MessageProperties: TypeAlias = Properties | TransferProperties
 
 
+PROXY = "proxy"
+"""The proxy as the one that closed a connection or channel."""
+
+
 class Settlement(StrEnum):
     """What became of publishes, or of deliveries."""
 
@@ -125,7 +129,8 @@ class ConnectionClosed(EventBase, frozen=True, kw_only=True):
     """connection.close, or the end without one: `by` is then None, and `code` 0.
 
     `method` is the method that the close names as its cause, `cause` that method with its arguments, if it is certain
-    which one it was. `is_open` is whether the connection had been opened before.
+    which one it was. `is_open` is whether the connection had been opened before, `is_by_proxy` whether the proxy has
+    closed it in the name of that peer.
     """
 
     by: Peer | None
@@ -134,6 +139,7 @@ class ConnectionClosed(EventBase, frozen=True, kw_only=True):
     method: str | None = None
     cause: Method | None = None
     is_open: bool | None = None
+    is_by_proxy: bool = False
 
 
 class ChannelOpened(ChannelEventBase, frozen=True, kw_only=True):
@@ -157,6 +163,12 @@ class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):
     text: str
     method: str | None = None
     cause: Method | None = None
+    is_by_proxy: bool = False
+
+
+def closer(event: ConnectionClosed | ChannelClosed) -> str | None:
+    """Who sent a close: "client", "server" or "proxy"; None where the connection ended without one."""
+    return PROXY if event.is_by_proxy else None if event.by is None else str(event.by)
 
 
 class RequestSent(MixedEventBase, frozen=True, kw_only=True):

@@ -31,10 +31,11 @@ class Missing(NamedTuple):
 
 
 class HeldFrame(NamedTuple):
-    """A frame, and the time of the read that it came with."""
+    """A frame, the time of the read that it came with, and whether the proxy sent it."""
 
     frame: Frame
     ts_ns: int
+    is_by_proxy: bool = False
 
 
 class FrameOrder:
@@ -61,12 +62,12 @@ class FrameOrder:
         """May a frame that was just seen pass, and are no frames held that could go before it?"""
         return not self.count and (frame.kind != METHOD or self._missing(sender, frame) is None)
 
-    def hold(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
+    def hold(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool = False) -> bool:
         """Hold a frame that was just seen; False if there is no room."""
         if not self._budget.take(_cost(frame)):
             return False
         _ = frame.raw  # of its own, not a part of the read that it came with
-        self._held[sender].append(HeldFrame(frame, ts_ns))
+        self._held[sender].append(HeldFrame(frame, ts_ns, is_by_proxy))
         self.count += 1
         return True
 

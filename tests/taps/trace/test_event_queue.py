@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.event_queue import EventQueue
-from amqproxy.taps.trace.events import BlockingStarted, TraceEvent
+from amqproxy.taps.trace.events import BlockingStarted, ChannelClosed, TraceEvent, closer
 
 
 def event(reason: str) -> TraceEvent:
@@ -30,6 +30,15 @@ def test_what_is_taken_is_gone_and_the_list_stays_the_same() -> None:
     assert queue.events is shared
     assert queue.take() == []
     assert taken == [event("a")]
+
+
+def test_the_proxy_is_named_in_the_closes_of_its_frames_only() -> None:
+    queue = EventQueue()
+    for number, is_by_proxy in ((1, False), (2, True), (3, False)):
+        queue.events.append(ChannelClosed(ts_ns=0, channel=number, by=SERVER, code=0, text=""))
+        queue.end_frame(SERVER, is_heartbeat=False, is_by_proxy=is_by_proxy)
+    closed = [each for each in queue.take() if isinstance(each, ChannelClosed)]
+    assert [closer(each) for each in closed] == ["server", "proxy", "server"]
 
 
 def test_a_listener_is_shown_each_frame_with_its_number() -> None:

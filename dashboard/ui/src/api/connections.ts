@@ -100,7 +100,7 @@ export function shownConnection(known: KnownConnection): ShownConnection {
 export function endText(shown: ShownConnection): string {
   const { end } = shown
   if (!end) return shown.ended
-  const who = end.by === 'client' ? 'by the client' : end.by === 'server' ? 'by the broker' : 'by neither side'
+  const who = end.by === 'client' ? 'by the client' : end.by === 'server' ? 'by the broker' : end.by === 'proxy' ? 'by the proxy' : 'by neither side'
   const why = [end.code, end.text].filter(Boolean).join(' ')
   return `closed ${who}${why ? `: ${why}` : ''}${end.method ? `, for ${end.method}` : ''}`
 }
