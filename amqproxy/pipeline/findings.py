@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from amqproxy.amqp091.methods import BasicGet, BasicPublish
+from amqproxy.amqp091.methods import BasicGet, BasicPublish, BasicReturn
 from amqproxy.amqp091.properties import NO_PROPERTIES
-from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.pipeline.client_property import CLIENT_NAME
 from amqproxy.pipeline.recorded_methods import method_of
 from amqproxy.pipeline.schema import FINDINGS
@@ -30,14 +30,19 @@ from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
 from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
 from amqproxy.taps.record import encoded
 from amqproxy.taps.trace.events import (
+    ChannelClosed,
     ConnectionClosed,
     ConnectionOpened,
     HistoryLost,
     MessagePublished,
+    MessageReturned,
+    PublishesSettled,
     RequestAnswered,
     RequestSent,
+    Settlement,
     TraceEvent,
 )
+from amqproxy.taps.trace.open_tags import Span
 
 Across = Literal["broker", "chain"]
 
@@ -51,6 +56,12 @@ _ASKED = (
 """Requests by which it is known which queues there are, and who reads them, or does no longer."""
 
 _MESSAGES = "type IN ('publish', 'deliver', 'get') OR type = 'request' AND reply = 'basic.get-empty'"
+
+_REFUSED = """
+    type = 'publishes-settled' AND outcome IN ('nacked', 'rolled back') OR type = 'return'
+    OR type = 'channel' AND outcome = 'closed'
+"""
+"""What the broker has refused, and the ends of channels, which may be refusals."""
 
 SECOND = 1_000_000_000
 
@@ -134,12 +145,12 @@ def _brokers(events: DataFrame) -> DataFrame:
 _COLUMNS = (
     *("chain", "connection_id", "connection", "stream", "ts_ns", "seq", "channel", "type", "sender", "outcome"),
     *("method", "arguments", "reply", "reply_arguments", "exchange", "routing_key", "user", "virtual_host"),
-    "client_properties",
+    *("client_properties", "number", "awaits", "spans", "by", "code"),
 )
 
 
 def _needed(events: DataFrame) -> DataFrame:
-    """The events that detectors look at: of publishes, those that may reach a queue that is declared.
+    """The events that detectors look at: of publishes, those that may reach a queue that is declared, and stay there.
 
     Of all others there is a tick at the beginning and the end of each second, by which it is known how time passes.
     What was got from a queue is seen once a second, with the queue for its routing key. A close has the number of
@@ -148,7 +159,8 @@ def _needed(events: DataFrame) -> DataFrame:
     asked = events.where(fn.col("type") == "request").where(fn.col("method").isin(*_ASKED))
     messages = events.where(_MESSAGES).groupBy("connection_id").agg(fn.count("*").alias("messages"))
     lasting = events.where("type = 'connection' AND outcome IN ('opened', 'closed', 'joined') OR type = 'lost'")
-    published = events.where(fn.col("type") == "publish")
+    published = events.where(fn.col("type") == "publish").where("expiration IS NULL")
+    refused = events.where(_REFUSED)
     second = fn.floor(fn.col("ts_ns") / SECOND)
     first = fn.min_by(fn.struct(*_COLUMNS), "ts_ns").alias("first")
     got = (
@@ -168,8 +180,9 @@ def _needed(events: DataFrame) -> DataFrame:
     named = declared.select(fn.lit("").alias("exchange"), fn.col("queue").alias("routing_key"))
     places = bound.union(named).distinct()
     reaching = published.join(fn.broadcast(places), ["exchange", "routing_key"], "left_semi")
-    seen = asked.select(*_COLUMNS).unionByName(lasting.select(*_COLUMNS)).unionByName(reaching.select(*_COLUMNS))
-    seen = seen.unionByName(got)
+    seen = got
+    for each in (asked, lasting, reaching, refused):
+        seen = seen.unionByName(each.select(*_COLUMNS))
     return seen.unionByName(ticks, allowMissingColumns=True).join(messages, "connection_id", "left")
 
 
@@ -270,7 +283,21 @@ def _event(row: dict[str, Any]) -> TraceEvent | None:
         case "connection", "opened":
             return _opened(row)
         case "connection", "closed":
-            return ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text="")
+            method, code = row["method"], row["code"] or 0
+            return ConnectionClosed(ts_ns=ts_ns, by=_closer(row), code=code, text="", method=method)
+        case "channel", "closed":
+            method, code = row["method"], row["code"] or 0
+            return ChannelClosed(
+                ts_ns=ts_ns, channel=channel, by=_closer(row) or CLIENT, code=code, text="", method=method
+            )
+        case "publishes-settled", outcome:
+            spans = tuple(Span(each["first"], each["last"], each["ts_ns"]) for each in row["spans"] or ())
+            return PublishesSettled(ts_ns=ts_ns, channel=channel, outcome=Settlement(outcome), spans=spans)
+        case "return", _:
+            returned = BasicReturn(0, "", row["exchange"] or "", row["routing_key"] or "")
+            return MessageReturned(
+                ts_ns=ts_ns, channel=channel, number=row["number"], method=returned, properties=NO_PROPERTIES, size=0
+            )
         case ("lost", _) | ("connection", "joined"):
             return HistoryLost(ts_ns=ts_ns, channel=channel, sender=None, reason="")
         case "publish", _:
@@ -288,6 +315,11 @@ def _event(row: dict[str, Any]) -> TraceEvent | None:
             if row["outcome"] == "sent" and request is not None:
                 return RequestSent(ts_ns=ts_ns, channel=channel, sender=sender, request=request)
     return None
+
+
+def _closer(row: dict[str, Any]) -> Peer | None:
+    """The peer in whose name a connection or channel was closed."""
+    return None if row["by"] is None else SERVER if row["sender"] == SERVER else CLIENT
 
 
 def _opened(row: dict[str, Any]) -> ConnectionOpened:
@@ -309,9 +341,9 @@ def _published(row: dict[str, Any]) -> MessagePublished:
     return MessagePublished(
         ts_ns=row["ts_ns"],
         channel=row["channel"] or 0,
-        number=0,
+        number=row["number"] or 0,
         method=BasicPublish(exchange=row["exchange"] or "", routing_key=row["routing_key"] or ""),
         properties=NO_PROPERTIES,
         size=0,
-        awaits=None,
+        awaits=row["awaits"],
     )

@@ -68,6 +68,11 @@ class SessionTrace:
         return self._trace.channels
 
     @property
+    def reopened_channels(self) -> list[int]:
+        """Channels that the broker has closed, and that the client has opened again without channel.close-ok."""
+        return self._trace.reopened_channels
+
+    @property
     def facts(self) -> HandshakeFacts:
         """What the handshake has shown."""
         return self._trace.facts

@@ -55,6 +55,20 @@ def test_a_number_can_be_used_again_after_an_error(ch: Channel) -> None:
     ch.expect_nothing()
 
 
+def test_a_number_cannot_be_used_again_before_close_ok(scene: Scene) -> None:
+    """Of what follows its own channel.close, the broker ignores all but channel.open, which ends the connection."""
+    ch = scene.beside()
+    with ch.client.one_write():
+        ch.send(QueueDeclare(queue="nil", passive=True))
+        ch.send(BasicAck(7))
+        ch.send(ChannelOpen())
+    closed = ch.next().method
+    assert isinstance(closed, ChannelClose)
+    assert closed.reply_code == 404
+    with pytest.raises(Closed, match=r"504 channel\.open CHANNEL_ERROR - second 'channel\.open' seen"):
+        ch.next()
+
+
 def test_an_error_leaves_the_other_channels_alone(scene: Scene, ch: Channel) -> None:
     beside = scene.beside()
     ch.send(BasicAck(7))

@@ -654,6 +654,11 @@ def _filled(scene: Scene, ch: Channel) -> None:
         "channel 406 basic.nack PRECONDITION_FAILED - unknown delivery tag 7",
     ),
     (
+        "basic.nack: 0",
+        lambda s, ch: ch.send(BasicNack(0)),
+        "channel 406 basic.nack PRECONDITION_FAILED - unknown delivery tag 0",
+    ),
+    (
         "basic.nack: unknown tag, multiple",
         lambda s, ch: ch.send(BasicNack(7, True)),
         "channel 406 basic.nack PRECONDITION_FAILED - unknown delivery tag 7",

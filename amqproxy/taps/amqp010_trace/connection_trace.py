@@ -159,6 +159,11 @@ class AMQP010Trace:
         self._queue.listen(listener)
 
     @property
+    def reopened_channels(self) -> list[int]:
+        """None: a session of 0-10 has a name, and one that is attached anew is another one."""
+        return []
+
+    @property
     def memory_used(self) -> int:
         """The bytes that what is open takes, about."""
         return self._budgets.bytes_used

@@ -42,6 +42,10 @@ class ObservedTrace(Protocol):
         """Those that the client has open, by their numbers."""
 
     @property
+    def reopened_channels(self) -> list[int]:
+        """Channels that the broker has closed, and that the client has opened again without channel.close-ok."""
+
+    @property
     def facts(self) -> HandshakeFacts:
         """What the handshake has shown."""
 

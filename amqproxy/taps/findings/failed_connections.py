@@ -9,6 +9,7 @@ from amqproxy.taps.findings.ends import refusal_text
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.findings.interleaved_content import is_interleaved
 from amqproxy.taps.findings.logins import is_refused_login
+from amqproxy.taps.findings.missing_close_ok import unanswered_closes
 from amqproxy.taps.findings.oversized_frames import is_oversized
 from amqproxy.taps.findings.tuning import is_refused_tuning
 from amqproxy.taps.trace.events import ConnectionClosed
@@ -29,6 +30,8 @@ class FrameAfterClose(Detector):
     def _on_closed(self, event: ConnectionClosed) -> str | None:
         if event.by is not SERVER or event.code != ChannelError.code:
             return None
+        if unanswered_closes(event, self.observed.trace):
+            return None  # it has a finding of its own
         return refusal_text(event)
 
 

@@ -25,6 +25,7 @@ from amqproxy.taps.findings.large_messages import LargeHeaders, LargeMessage
 from amqproxy.taps.findings.late_acks import LateAck
 from amqproxy.taps.findings.leaked_channels import LeakedChannels
 from amqproxy.taps.findings.logins import GuestLogin, PlainWithoutTLS, RefusedLogin
+from amqproxy.taps.findings.missing_close_ok import MissingCloseOk
 from amqproxy.taps.findings.oversized_frames import OversizedFrame
 from amqproxy.taps.findings.oversized_headers import HeaderOverFrameMax
 from amqproxy.taps.findings.polling import GetPolling
@@ -64,6 +65,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     LateAck,
     LeakedChannels,
     MissedHeartbeats,
+    MissingCloseOk,
     NackedPublish,
     OversizedFrame,
     PlainWithoutTLS,

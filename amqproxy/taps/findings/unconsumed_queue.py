@@ -14,18 +14,25 @@ from amqproxy.amqp091.methods import (
     QueuePurge,
     QueueUnbind,
 )
+from amqproxy.peer import SERVER
 from amqproxy.taps.findings.detector import on
 from amqproxy.taps.findings.finding import RecordNumber, Severity
 from amqproxy.taps.findings.process_detector import ConnectionPlace, ProcessDetector, Sighting
+from amqproxy.taps.findings.refusable_publishes import ChannelKey, QueueKey, RefusablePublish, RefusablePublishes
 from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import (
+    ChannelClosed,
     ConnectionClosed,
     ConnectionOpened,
     HistoryLost,
     MessagePublished,
+    MessageReturned,
+    PublishesSettled,
     RequestAnswered,
     RequestSent,
+    Settlement,
 )
+from amqproxy.taps.trace.open_tags import Span
 
 QUIET_NS = 60_000_000_000
 """If nothing consumes a queue for a minute after its first message, nothing is going to."""
@@ -42,8 +49,11 @@ MAX_CONNECTIONS = 20_000
 BOUNDED = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes")
 """Arguments with which a queue does not grow without end, as one in which messages only wait."""
 
-QueueKey = tuple[str, str]
-"""A virtual host, and the name of a queue in it."""
+REFUSED = (Settlement.NACKED, Settlement.ROLLED_BACK)
+"""Outcomes of publishes that no queue got."""
+
+PUBLISHES = ("basic.publish", "message.transfer", None)
+"""Methods for which a broker closes a channel and refuses a publish; over 0-10 it need not name one."""
 
 BindingKey = tuple[str, str, str]
 """A virtual host, an exchange and a routing key."""
@@ -68,7 +78,8 @@ class ObservedQueue:
 class UnconsumedQueue(ProcessDetector):
     """A queue is declared and gets messages, and nothing that is observed consumes it.
 
-    While connections are open whose beginning was not seen, any queue may be consumed by these.
+    While connections are open whose beginning was not seen, any queue may be consumed by these. Messages that expire do
+    not count, nor those that the broker has refused.
     """
 
     kind = "unconsumed-queue"
@@ -82,6 +93,7 @@ class UnconsumedQueue(ProcessDetector):
         self._bindings: dict[BindingKey, set[str]] = {}
         self._vhosts: dict[int, str] = {}
         self._unknown: set[int] = set()
+        self._refusable = RefusablePublishes()
 
     # --- connections
 
@@ -96,6 +108,8 @@ class UnconsumedQueue(ProcessDetector):
 
     @on(ConnectionClosed)
     def _on_closed(self, connection: ConnectionPlace, event: ConnectionClosed, record: RecordNumber | None) -> None:
+        for channel in self._refusable.channels_of(connection.stream):
+            self._end_channel(channel, event)
         self._vhosts.pop(connection.stream, None)
         self._unknown.discard(connection.stream)
 
@@ -200,10 +214,15 @@ class UnconsumedQueue(ProcessDetector):
         names: Iterable[str] = (method.routing_key,)
         if method.exchange:
             names = self._bindings.get((vhost, method.exchange, method.routing_key), ())
-        for name in names:
+        counting: list[QueueKey] = []
+        for name in names if event.properties.expiration is None else ():
             found = self._queues.get((vhost, name))
             if found is not None and not found.is_consumed:
                 self._add_message((vhost, name), found, event.ts_ns, record)
+                counting.append((vhost, name))
+        if counting:
+            publish = RefusablePublish(event.ts_ns, counting, bool(event.awaits))
+            self._refusable.add((connection.stream, event.channel), event.number, publish)
         return self.look(event.ts_ns) if self._waiting else None
 
     def _add_message(
@@ -216,6 +235,39 @@ class UnconsumedQueue(ProcessDetector):
             self._waiting[key] = queue
         queue.messages += count
         queue.published = record
+
+    @on(PublishesSettled)
+    def _on_settled(self, connection: ConnectionPlace, event: PublishesSettled, record: RecordNumber | None) -> None:
+        queues = self._refusable.settle((connection.stream, event.channel), event.spans)
+        if event.outcome in REFUSED:
+            self._take_back(queues)
+
+    @on(MessageReturned)
+    def _on_returned(self, connection: ConnectionPlace, event: MessageReturned, record: RecordNumber | None) -> None:
+        if event.number is not None:
+            span = Span(event.number, event.number, event.ts_ns)
+            self._take_back(self._refusable.settle((connection.stream, event.channel), (span,)))
+
+    @on(ChannelClosed)
+    def _on_channel_closed(
+        self, connection: ConnectionPlace, event: ChannelClosed, record: RecordNumber | None
+    ) -> None:
+        self._end_channel((connection.stream, event.channel), event)
+
+    def _end_channel(self, channel: ChannelKey, event: ChannelClosed | ConnectionClosed) -> None:
+        if event.by is SERVER and event.code not in (0, 200) and event.method in PUBLISHES:
+            self._take_back(self._refusable.refuse(channel, event.ts_ns))
+        else:
+            self._refusable.forget(channel)
+
+    def _take_back(self, queues: Iterable[QueueKey]) -> None:
+        """Messages that these queues were counted to have got were refused."""
+        for key in queues:
+            queue = self._queues.get(key)
+            if queue is not None and queue.messages:
+                queue.messages -= 1
+                if not queue.messages:
+                    self._waiting.pop(key, None)
 
     def look(self, now_ns: int) -> list[Sighting]:
         """The queues whose first message came a minute ago."""

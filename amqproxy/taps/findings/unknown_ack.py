@@ -32,6 +32,8 @@ class UnknownAck(Detector):
     def _on_settled(self, event: DeliveriesSettled) -> str | None:
         if not event.is_unknown_tag or event.tag is None or _other_channel(self.observed, event) is not None:
             return None
+        if event.tag == 0 and not event.command:
+            return f"delivery tag 0 is {event.outcome} without multiple: no delivery has that tag"
         if event.tag <= self._last.get(event.channel, -1 if event.command else 0):
             return f"delivery tag {event.tag} is {event.outcome} though it is not open: settled before, or auto-acked"
         return f"delivery tag {event.tag} is {event.outcome}, and there was no such delivery on the channel"

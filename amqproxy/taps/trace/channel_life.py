@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.methods import ChannelClose, ChannelFlow, Method
-from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.causes import named_method
 from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened, FlowChanged
@@ -31,6 +31,11 @@ class ChannelLife:
     def is_closing(self) -> bool:
         """Has either peer closed the channel?"""
         return bool(self._closes)
+
+    @property
+    def lacks_close_ok(self) -> bool:
+        """Whether the client has not answered the broker's channel.close."""
+        return SERVER in self._closes
 
     def open(self, ts_ns: int) -> None:
         """The client has sent channel.open."""

@@ -137,6 +137,11 @@ class ChannelTrace:
         """Has either peer closed the channel?"""
         return self._life.is_closing
 
+    @property
+    def lacks_close_ok(self) -> bool:
+        """Whether the client has not answered the broker's channel.close."""
+        return self._life.lacks_close_ok
+
     def causes(self, close: ChannelClose | ConnectionClose) -> list[Method] | None:
         """The client's methods that a close may be about; None if there may be more than are remembered."""
         return self._requests.causes(close)

@@ -134,6 +134,11 @@ class Trace:
         self._queue.listen(listener)
 
     @property
+    def reopened_channels(self) -> list[int]:
+        """Channels that the broker has closed, and that the client has opened again without channel.close-ok."""
+        return [number for number, channel in self._previous.items() if channel.lacks_close_ok]
+
+    @property
     def memory_used(self) -> int:
         """The bytes that what is open takes, about."""
         return self._budgets.bytes_used

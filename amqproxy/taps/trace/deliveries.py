@@ -162,7 +162,9 @@ class DeliveryTrace:
         else:
             spans = self._unacked.settle(tag, multiple=multiple)
         if spans is None and (tag or not multiple):
-            unknown = True if context.knows_start and not context.has_forgotten and not self._recovering else None
+            is_certain = context.knows_start and not context.has_forgotten and not self._recovering
+            # Tag 0 stands for all with multiple only: no delivery has it (tests/behaviours/test_errors.py).
+            unknown = True if is_certain or not tag else None
         event = DeliveriesSettled(
             ts_ns=ts_ns,
             channel=context.number,

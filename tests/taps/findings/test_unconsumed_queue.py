@@ -6,12 +6,21 @@ from collections.abc import Callable
 
 import pytest
 
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.properties import DeliveryProperties, Header
 from amqproxy.amqp091.methods import (
+    BasicAck,
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
     BasicGetEmpty,
+    BasicNack,
     BasicPublish,
+    BasicReturn,
+    ChannelClose,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionClose,
     QueueBind,
     QueueBindOk,
     QueueDelete,
@@ -20,11 +29,18 @@ from amqproxy.amqp091.methods import (
     QueuePurgeOk,
     QueueUnbind,
     QueueUnbindOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
 )
+from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.findings import unconsumed_queue
 from amqproxy.taps.findings.finding import RecordNumber
 from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
+from amqproxy.taps.trace.events import MessagePublished
+from amqproxy.taps.trace.transfers import TransferProperties, TransferPublish
 from tests.taps.findings.inspected_together import Member, Together
 
 
@@ -172,6 +188,92 @@ def test_queues_that_may_be_without_a_consumer(options: dict[str, object]) -> No
     assert together.kinds == []
 
 
+def refused(member: Member) -> None:
+    member.client(BasicPublish(routing_key="q"))
+    member.server(ChannelClose(406, "PRECONDITION_FAILED - invalid CC header", 60, 40))
+
+
+def connection_lost_for_it(member: Member) -> None:
+    member.client(BasicPublish(routing_key="q"))
+    member.server(ConnectionClose(501, "FRAME_ERROR", 60, 40), channel=0)
+
+
+def expiring(member: Member) -> None:
+    member.client(BasicPublish(routing_key="q"), properties=Properties(expiration="1000"))
+
+
+def nacked(member: Member) -> None:
+    member.ask(ConfirmSelect(), ConfirmSelectOk())
+    member.client(*[BasicPublish(routing_key="q")] * 3)
+    member.server(BasicNack(3, multiple=True))
+
+
+def rolled_back(member: Member) -> None:
+    member.ask(TxSelect(), TxSelectOk())
+    member.client(*[BasicPublish(routing_key="q")] * 3)
+    member.ask(TxRollback(), TxRollbackOk())
+
+
+def returned(member: Member) -> None:
+    member.client(BasicPublish(routing_key="q", mandatory=True))
+    member.server(BasicReturn(312, "NO_ROUTE", "", "q"))
+
+
+@pytest.mark.parametrize("publish", [refused, connection_lost_for_it, expiring, nacked, rolled_back, returned])
+def test_messages_that_the_queue_does_not_keep(publish: Callable[[Member], None]) -> None:
+    together = Together()
+    together.connect().declare()
+    publish(together.connect())
+    together.later(61)
+    together.look()
+    assert together.kinds == []
+
+
+@pytest.mark.parametrize(("ttl", "kinds"), [(None, ["unconsumed-queue"]), (1000, [])])
+def test_transfers_with_a_ttl_expire_too(ttl: int | None, kinds: list[str]) -> None:
+    together = Together()
+    member = together.connect()
+    member.declare()
+    header = Header((DeliveryProperties(ttl=ttl, routing_key="q"),))
+    event = MessagePublished(
+        ts_ns=together.ts_ns,
+        channel=1,
+        number=1,
+        method=TransferPublish.of(MessageTransfer(), header),
+        properties=TransferProperties(header),
+        size=1,
+        awaits=True,
+    )
+    together.inspector.inspect(member._place, [event], None)
+    together.later(61)
+    together.look()
+    assert together.kinds == kinds
+
+
+def test_one_of_several_is_refused() -> None:
+    together = Together()
+    member = together.connect()
+    member.declare()
+    member.ask(ConfirmSelect(), ConfirmSelectOk())
+    member.client(*[BasicPublish(routing_key="q")] * 3)
+    member.server(BasicNack(2), BasicAck(1), BasicAck(3))
+    together.later(61)
+    together.look()
+    (finding,) = together.findings
+    assert "has got 2 messages" in finding.text
+
+
+def test_a_channel_that_is_closed_for_something_else_takes_nothing_back() -> None:
+    together = Together()
+    member = together.connect()
+    member.declare()
+    member.client(BasicPublish(routing_key="q"))
+    member.server(ChannelClose(404, "NOT_FOUND", 50, 10))
+    together.later(61)
+    together.look()
+    assert together.kinds == ["unconsumed-queue"]
+
+
 def test_a_queue_that_gets_nothing_is_right() -> None:
     together = Together()
     member = together.connect()
@@ -219,4 +321,4 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(detector._queues) == len(detector._bindings) == 4
     for member in members:
         member.close()
-    assert len(detector._vhosts) == 0
+    assert len(detector._vhosts) == len(detector._refusable) == 0

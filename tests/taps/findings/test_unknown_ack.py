@@ -42,6 +42,18 @@ def test_a_tag_that_is_not_open(settle: Method, text: str) -> None:
     assert [(each.kind, each.text) for each in inspected.findings] == [("unknown-ack", text)]
 
 
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("settle", [BasicAck(0), BasicNack(0), BasicReject(0)])
+def test_tag_0_without_multiple_is_never_right(settle: Method, joined: bool) -> None:
+    inspected = Inspected(joined=True) if joined else Inspected(1)
+    inspected.server(*deliveries(1, 2))
+    inspected.findings.clear()
+    inspected.client(settle)
+    (finding,) = inspected.findings
+    assert finding.kind == "unknown-ack"
+    assert finding.text.endswith("without multiple: no delivery has that tag")
+
+
 def test_each_delivery_settled_once_is_right() -> None:
     inspected = Inspected(1)
     inspected.consuming()

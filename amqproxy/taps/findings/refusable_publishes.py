@@ -1,0 +1,91 @@
+"""Publishes that the broker may still refuse, and the queues that have counted them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from amqproxy.taps.trace.open_tags import Span
+
+REFUSAL_NS = 10_000_000_000
+"""A publish that nothing confirms is refused within ten seconds, by the end of its channel, or has been taken."""
+
+MAX_PUBLISHES = 20_000
+"""Publishes that are remembered, of all channels."""
+
+MAX_OF_CHANNEL = 1_000
+"""Publishes that are remembered of one channel, the last ones."""
+
+ChannelKey = tuple[int, int]
+"""The number of a connection, and of a channel on it."""
+
+QueueKey = tuple[str, str]
+"""A virtual host, and the name of a queue in it."""
+
+
+class RefusablePublish(NamedTuple):
+    """When it came, the queues that have counted it, and whether the broker confirms it."""
+
+    ts_ns: int
+    queues: Sequence[QueueKey]
+    awaits: bool
+
+
+class RefusablePublishes:
+    """The publishes of each channel by their numbers, oldest first."""
+
+    def __init__(self) -> None:
+        self._channels: dict[ChannelKey, dict[int, RefusablePublish]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, channel: ChannelKey, number: int, publish: RefusablePublish) -> None:
+        """Remember a publish; forget those that cannot be refused any more."""
+        known = self._channels.setdefault(channel, {})
+        while known:
+            oldest = next(iter(known))
+            is_taken = not known[oldest].awaits and publish.ts_ns - known[oldest].ts_ns > REFUSAL_NS
+            if not is_taken and len(known) < MAX_OF_CHANNEL and self._count < MAX_PUBLISHES:
+                break
+            del known[oldest]
+            self._count -= 1
+        if self._count < MAX_PUBLISHES:
+            self._count += number not in known
+            known[number] = publish
+
+    def settle(self, channel: ChannelKey, spans: Iterable[Span]) -> list[QueueKey]:
+        """Forget the publishes of these ranges; the queues that have counted them, once for each."""
+        known = self._channels.get(channel)
+        if known is None:
+            return []
+        numbers = [number for span in spans for number in span.among(known) if number in known]
+        return list(self._forget(channel, known, numbers))
+
+    def refuse(self, channel: ChannelKey, ts_ns: int) -> list[QueueKey]:
+        """Forget the channel, which the broker has closed for a publish; the queues of those that it may have refused.
+
+        Which one it was is not certain, and of those behind it the broker has taken none.
+        """
+        known = self._channels.pop(channel, {})
+        self._count -= len(known)
+        late = [each for each in known.values() if each.awaits or ts_ns - each.ts_ns <= REFUSAL_NS]
+        return [queue for each in late for queue in each.queues]
+
+    def channels_of(self, stream: int) -> list[ChannelKey]:
+        """The channels of a connection."""
+        return [each for each in self._channels if each[0] == stream]
+
+    def forget(self, channel: ChannelKey) -> None:
+        """Forget a channel that is closed."""
+        self._count -= len(self._channels.pop(channel, ()))
+
+    def _forget(
+        self, channel: ChannelKey, known: dict[int, RefusablePublish], numbers: Iterable[int]
+    ) -> Iterator[QueueKey]:
+        for number in numbers:
+            self._count -= 1
+            yield from known.pop(number).queues
+        if not known:
+            del self._channels[channel]
