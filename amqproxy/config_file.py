@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from amqproxy.config import (
     NamedUpstream,
     UpstreamConfig,
 )
+from amqproxy.config_document import MAX_DEPTH, DocumentError, loaded_toml, loaded_yaml, too_deep
 from amqproxy.hints import hint
 from amqproxy.quantities import numbered
 from amqproxy.resources import ConfigResources
@@ -162,12 +162,12 @@ def parse(text: str, path: Path) -> Config:
 def _loaded(text: str, path: Path) -> Any:
     try:
         if path.suffix == ".toml":
-            return tomllib.loads(text)
+            return loaded_toml(text)
         if path.suffix in (".yaml", ".yml"):
-            data = yaml.load(text, _Loader)
+            data = loaded_yaml(text)
             return {} if data is None else data
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+    except DocumentError as error:
+        raise ConfigError(f"{path}:{error.line}: {error}" if error.line else f"{path}: {error}") from None
     raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml")
 
 
@@ -196,12 +196,17 @@ def _named(fault: str, data: Any) -> str:
     return fault
 
 
+_MAX_FAULT = 2000
+"""Characters of an error."""
+
 _RULE = re.compile(r"rules\[(\d+)\][^:\s]*")
 _PLACE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+|\[\d+\])*(?=: )")
 
 
 def _placed_fault(fault: str, text: str, path: Path, data: Any) -> str:
     """What is wrong, with the file in front; of a rule, with its line there and its name, too."""
+    if len(fault) > _MAX_FAULT:  # which repeats what the file has
+        fault = f"{fault[:_MAX_FAULT]}…"
     found = _RULE.match(fault)
     if found is None:
         place = _PLACE.match(fault)
@@ -225,9 +230,8 @@ def located(fault: str, path: Path) -> str:
     return _placed_fault(fault, text, path, {})
 
 
-def _check_values(data: Any, place: str) -> None:
-    """`ValueError` for what nothing can be made of: halves of characters, which YAML lets be spelt out, and numbers
-    that are none."""
+def _check_values(data: Any, place: str, depth: int = 0) -> None:
+    """`ValueError` for halves of characters, which YAML lets be spelt out, numbers that are not finite, and depth."""
     if isinstance(data, str):
         try:
             data.encode()
@@ -235,28 +239,12 @@ def _check_values(data: Any, place: str) -> None:
             raise ValueError(f"{place}: holds what UTF-8 cannot") from None
     elif isinstance(data, float) and not math.isfinite(data):
         raise ValueError(f"{place}: {data} is no number that can be counted by")
-    elif isinstance(data, dict):
-        for key, each in data.items():
+    elif isinstance(data, (dict, list, tuple)):
+        if depth == MAX_DEPTH:
+            raise ValueError(f"{place}: {too_deep()}")
+        for key, each in data.items() if isinstance(data, dict) else enumerate(data):
             _check_values(key, place)
-            _check_values(each, f"{place}.{key}")
-    elif isinstance(data, (list, tuple)):
-        for number, each in enumerate(data):
-            _check_values(each, f"{place}[{number}]")
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as it is meant: a key that is there twice is a mistake, and not the last one's turn."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} is here a second time", key.start_mark
-                    )
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
+            _check_values(each, f"{place}.{key}" if isinstance(data, dict) else f"{place}[{key}]", depth + 1)
 
 
 def explained(error: msgspec.ValidationError, kind: type | None = None, data: Any = None) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from amqproxy.config_document import DocumentError, composed_yaml
+
 Path = tuple[str | int, ...]
 
 _STEP = re.compile(r"\.?([^.\[\]:]+)|\[(\d+)\]")
@@ -32,8 +34,8 @@ def line_of(text: str, path: Path, *, is_toml: bool) -> int | None:
 
 def _of_yaml(text: str) -> Iterator[tuple[Path, int]]:
     try:
-        root = yaml.compose(text, yaml.SafeLoader)
-    except yaml.YAMLError:
+        root = composed_yaml(text)
+    except DocumentError:
         return
     if root is not None:
         yield from _of_node(root, ())

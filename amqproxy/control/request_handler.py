@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
-import trio
 
 from amqproxy import __version__
 from amqproxy.amqp091.transitions import Peer
@@ -53,6 +53,7 @@ from amqproxy.control.request import (
 )
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.rule_control import RuleControl, RuleOwner
+from amqproxy.control.rule_reader import RuleReader
 from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
@@ -122,7 +123,7 @@ class RequestHandler:
         self._registry = registry
         self._rule_control = rules or RuleControl(registry)
         self._reload = reload
-        self._readers = trio.CapacityLimiter(1)
+        self._reader = RuleReader()
         self._now = now
         self._time = time
 
@@ -138,7 +139,7 @@ class RequestHandler:
         if not isinstance(request, CheckRules):
             return self.answer(request)
         control = self._rule_control
-        found = await trio.to_thread.run_sync(control.read, request, limiter=self._readers, abandon_on_cancel=True)
+        found = await self._reader.read(partial(control.read, request))
         return control.apply(found) if isinstance(request, SetRules) else found.answer
 
     async def _reloaded(self) -> Response:

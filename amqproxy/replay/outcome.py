@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.step_selection import StepFilter
 from amqproxy.replay.steps import AssemblySent, CommandSent
 from amqproxy.replay.traffic_log import TrafficLog
-from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.rules.matching.filters import Filter, compiled, program_of
 from amqproxy.taps.observer import ObserverSettings
 
 _SUBJECT = re.compile(r"\b(finding|difference)\s*\.")
@@ -42,7 +42,7 @@ class OutcomeFilter:
         self._filter: Filter | None = None
         self._program: Any = None
         if self._subject:
-            self._program = _compiled(expression)
+            self._program = program_of(expression)
         else:
             self._filter = compiled(expression)
 
@@ -70,16 +70,6 @@ def _holds_of_commands(chosen: Filter, traffic: TrafficLog) -> bool:
             if asked.holds(step):
                 return True
     return False
-
-
-def _compiled(expression: str) -> Any:
-    import cel  # here, since it takes a tenth of a second
-
-    compile_: Callable[[str], Any] = cel.compile
-    try:
-        return compile_(expression)
-    except ValueError as error:
-        raise ValueError(f"is no CEL expression: {str(error).splitlines()[0]}") from None
 
 
 def _without_texts(expression: str) -> str:

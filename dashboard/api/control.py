@@ -21,6 +21,7 @@ _STATUS = {
     "no-rule": 404,
     "not-held": 404,
     "wrong-rules": 400,
+    "too-slow": 400,
     "wrong-edit": 400,
     "wrong-filter": 400,
 }

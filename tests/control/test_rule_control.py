@@ -26,25 +26,12 @@ from amqproxy.control.rule_control import ReadRules, RuleControl
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.observing.mirror import Mirror
 from amqproxy.rules.rewriting.rewrite import Rewrite
-from tests.proxy.stage import OPEN, Stage, staged
+from tests.control.rule_owner import LOG, Owner
+from tests.proxy.stage import OPEN, staged
 from tests.rule_examples import DOCS, EXAMPLES
 from tests.rules.scene import rule
 
-LOG = {"name": "look", "action": "log", "text": "seen", "match": {"method": "basic.publish"}}
 REFUSE = 'name = "no"\naction = "refuse"\nmatch.method = "basic.publish"'
-
-
-class Owner:
-    """A proxy, as far as rules go."""
-
-    def __init__(self, *rules: str, stage: Stage | None = None) -> None:
-        self.rules = RuleSet([rule(each) for each in rules])
-        self.sessions = {} if stage is None else {1: stage.session}
-
-    def apply_rules(self, rules: RuleSet) -> None:
-        self.rules = rules
-        for session in self.sessions.values():
-            session.apply_rules(rules)
 
 
 def refused(control: RuleControl, request: Any) -> RequestError:

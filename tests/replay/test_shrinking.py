@@ -131,7 +131,7 @@ def test_findings_and_differences_can_be_asked_for(tmp_path: Path) -> None:
     left = [each for each in steps_of(read_decoded(small)) if isinstance(each, CommandSent) and each.channel]
     assert sum(each.command.method.name == "queue.declare" for each in left) == 2
     assert OutcomeFilter('difference.kind == "missing"')
-    for wrong in ("finding.kind ==", "finding.a == difference.b", "no_such_name == 1"):
+    for wrong in ("finding.kind ==", "finding.a == difference.b", "no_such_name == 1", "finding.a == " + "(" * 50_000):
         with pytest.raises(ValueError, match=r".+"):
             OutcomeFilter(wrong)
 

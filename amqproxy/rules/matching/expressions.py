@@ -66,11 +66,16 @@ class ExaminedExpression(msgspec.Struct):
     conversions: list[tuple[Token, Token]]
 
 
+def check_length(text: str) -> None:
+    """`TextError` beyond `MAX_LENGTH`: the library's time to parse grows faster than the text."""
+    if len(text) > MAX_LENGTH:
+        raise TextError(f"an expression of {len(text)} characters; {MAX_LENGTH} is the most", text, MAX_LENGTH)
+
+
 def examined(text: str) -> ExaminedExpression:
     """What an expression reads; `TextError` for a name or a function that nothing has, and for what could take
     for ever."""
-    if len(text) > MAX_LENGTH:
-        raise TextError(f"an expression of {len(text)} characters; {MAX_LENGTH} is the most", text, MAX_LENGTH)
+    check_length(text)
     tokens = tokens_of(text, TOKEN)
     for token in tokens:
         if token.kind == "sign" and token.text in "\"'":

@@ -17,7 +17,7 @@ from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.attributes import NAMES, AttributeKind, AttributeSource, builtin_value
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.expression_types import check_types
-from amqproxy.rules.matching.expressions import AttributeRead, ExaminedExpression, examined
+from amqproxy.rules.matching.expressions import AttributeRead, ExaminedExpression, check_length, examined
 from amqproxy.rules.matching.tokens import TextError
 
 _SPECIMENS: dict[AttributeKind, Any] = {
@@ -205,13 +205,21 @@ def _put_null(table: dict[str, Any], keys: tuple[str, ...]) -> None:
     table.setdefault(keys[-1], None)
 
 
-def _compiled(expression: str, found: ExaminedExpression) -> Any:
+def program_of(expression: str) -> Any:
+    """The CEL library's program of an expression, whose names are not checked. `TextError` beyond a limit, too."""
     import cel  # here, since it takes a tenth of a second, and most configs have no expressions
 
+    check_length(expression)
     try:
-        program = cel.compile(expression)
+        return cel.compile(expression)
     except ValueError as error:
         raise _placed(str(error), expression) from None
+
+
+def _compiled(expression: str, found: ExaminedExpression) -> Any:
+    import cel
+
+    program = program_of(expression)
     for pattern in found.patterns:
         try:
             cel.evaluate(f"''.matches({pattern.text})")

@@ -1,0 +1,185 @@
+"""A config document: the plain values of a text in TOML, YAML or JSON, which are counted before anything is built."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+MAX_DEPTH = 64
+"""Levels of tables and lists within one another. A config needs about ten."""
+
+MAX_NODES = 250_000
+"""Keys, values, tables and lists of a document, with those that YAML's aliases repeat: 15,000 rules, 0.25 GiB."""
+
+MAX_DIGITS = 64
+"""Characters of a number; no key takes more than 20."""
+
+_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is five times as fast, where PyYAML has it
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
+_SHOWN = 40
+"""Characters of a wrong value that an error shows."""
+
+_TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
+_TOML_EVENT = re.compile(
+    r'''(?P<skipped>"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\[^\n]|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[A-Za-z_][\w-]*)
+      | (?P<opened>[\[{]) | (?P<closed>[\]}]) | (?P<dot>\.) | (?P<value>=) | (?P<end>[,\n])
+      | (?P<number>[+-]?\d[\w.+-]*)''',
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class DocumentError(ValueError):
+    """The reason why a text is not a document, and the line where it stands, if that is known."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def loaded_toml(text: str) -> Any:
+    """The values of a TOML document. `DocumentError` if the text is not TOML or exceeds a limit."""
+    _check_toml(text)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # a date that does not exist is a ValueError
+        place = _TOML_PLACE.search(str(error))
+        raise DocumentError(str(error), int(place[1]) if place else None) from None
+
+
+def loaded_yaml(text: str) -> Any:
+    """The values of a YAML or JSON document. `DocumentError` if the text is not YAML or exceeds a limit."""
+    try:
+        _check_yaml(text)
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        raise _document_error(error, text) from None
+
+
+def composed_yaml(text: str) -> yaml.Node | None:
+    """The nodes of a YAML document, with their lines. `DocumentError` as for `loaded_yaml`."""
+    try:
+        _check_yaml(text)
+        node: yaml.Node | None = yaml.compose(text, _Parser)
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        raise _document_error(error, text) from None
+    return node
+
+
+def too_deep(line: int | None = None) -> DocumentError:
+    """The error for tables and lists within one another beyond `MAX_DEPTH`."""
+    return DocumentError(f"more than {MAX_DEPTH} tables and lists within one another: a config needs about ten", line)
+
+
+def _check_toml(text: str) -> None:
+    """Bound depth and digits before tomllib, which takes a time quadratic in the parts of a dotted key."""
+    levels = [0]
+    dots = count = 0
+    for event in _TOML_EVENT.finditer(text):
+        kind = event.lastgroup
+        if kind == "opened":
+            levels.append(levels[-1] + dots + 1)
+            dots = 0
+        elif kind == "closed":
+            if len(levels) > 1:
+                levels.pop()
+            dots = 0
+        elif kind == "dot":
+            dots += 1
+        elif kind == "value":
+            count += 1
+        elif kind == "end":
+            dots = 0
+            count += event[0] == ","
+        elif kind == "number" and len(event[0]) > MAX_DIGITS:
+            raise _too_long(event[0], _line(text, event.start()))
+        if levels[-1] + dots > MAX_DEPTH:
+            raise too_deep(_line(text, event.start()))
+        if count > MAX_NODES:
+            raise _too_many(_line(text, event.start()))
+
+
+def _check_yaml(text: str) -> None:
+    """Bound depth, digits and nodes by the events of the parser: an alias counts as much as what it repeats."""
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = []
+    count = 0
+    for event in yaml.parse(text, _Parser):
+        line = 1 if event.start_mark is None else event.start_mark.line + 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            if anchor is not None:
+                sizes[anchor] = count - before
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in opened):
+                raise DocumentError(f"the alias *{event.anchor} stands within what it repeats: write it out", line)
+            count += sizes.get(event.anchor or "", 1)
+        elif isinstance(event, yaml.NodeEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
+                opened.append((event.anchor, count))
+                if len(opened) > MAX_DEPTH:
+                    raise too_deep(line)
+            elif event.anchor is not None:
+                sizes[event.anchor] = 1
+            count += 1
+        if count > MAX_NODES:
+            raise _too_many(line)
+
+
+def _too_many(line: int) -> DocumentError:
+    return DocumentError(f"more than {MAX_NODES} values, with those that aliases repeat: write fewer", line)
+
+
+def _too_long(number: str, line: int) -> DocumentError:
+    return DocumentError(f"a number of {len(number)} characters, {_shown(number)}: {MAX_DIGITS} is the most", line)
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…")
+
+
+def _line(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1
+
+
+def _document_error(error: Exception, text: str) -> DocumentError:
+    """The error of PyYAML as one line of text."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return DocumentError(error.reason, _line(text, error.position))
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        reason = ", ".join([part for part in (error.problem, error.context) if part])
+        # libyaml places an error about the end of the text on the line behind it.
+        return DocumentError(reason, min(mark.line, text.rstrip("\n").count("\n")) + 1 if mark else None)
+    return DocumentError(str(error))
+
+
+class _Loader(_Parser):  # type: ignore[misc]
+    """Construction of values that refuses a key which stands in a mapping twice, and values that Python cannot hold."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if not isinstance(node, yaml.ScalarNode):
+            return super().construct_object(node, deep)
+        line = node.start_mark.line + 1
+        if node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
+            raise _too_long(node.value, line)
+        try:
+            return super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, ValueError):  # as PyYAML raises for `!!bool x`
+            kind = node.tag.rpartition(":")[2]
+            raise DocumentError(f"{_shown(node.value)} is not a valid {kind}: quote it if it is text", line) from None
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise DocumentError(
+                        f"the key {_shown(key.value)} is here a second time: remove one", key.start_mark.line + 1
+                    )
+                seen.add(key.value)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping

@@ -1,0 +1,115 @@
+"""Documents are counted before anything is built: depth, digits, and what aliases repeat."""
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqproxy.config import ConfigError
+from amqproxy.config_document import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_NODES,
+    DocumentError,
+    composed_yaml,
+    loaded_toml,
+    loaded_yaml,
+)
+from amqproxy.config_file import load, parse, rules_of_data
+from tests.alias_bombs import LISTS, MERGES
+
+
+@pytest.mark.parametrize("text", [LISTS, MERGES])
+@pytest.mark.parametrize("read", [loaded_yaml, composed_yaml])
+def test_aliases_count_as_what_they_repeat(text: str, read: Callable[[str], Any]) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(DocumentError, match=f"more than {MAX_NODES} values") as error:
+            read(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert error.value.line == 6 if text is LISTS else 7
+    assert peak < 1024 * 1024
+
+
+def test_a_few_aliases_are_expanded() -> None:
+    assert loaded_yaml("a: &a {x: 1}\nb: {<<: *a, y: 2}\nc: [*a, *a]") == {
+        "a": {"x": 1},
+        "b": {"x": 1, "y": 2},
+        "c": [{"x": 1}, {"x": 1}],
+    }
+
+
+TOO_DEEP = f"more than {MAX_DEPTH} tables and lists"
+TOO_LONG = "a number of 5000 characters, '9999999999999999999999999999999999999999…'"
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("a.yaml", LISTS, "a.yaml:6: more than 250000 values"),
+        ("a.json.yaml", '{"x":\n' + "[" * 5000 + "]" * 5000 + "}", "a.json.yaml:2: "),
+        ("a.yaml", "x: 1\ny:\n" + "- " * 5000, f"a.yaml:3: {TOO_DEEP}"),
+        ("a.yaml", "x: &x [1, *x]", "a.yaml:1: the alias *x stands within what it repeats: write it out"),
+        ("a.yaml", "x: 1\ny: [" + "a," * MAX_NODES + "]", "a.yaml:2: more than 250000 values"),
+        ("a.yaml", f"x: 1\ny: {DIGITS}", f"a.yaml:2: {TOO_LONG}"),
+        ("a.yaml", "x: 1" + ":1" * 5000, "a.yaml:1: a number of 10001 characters"),  # of base 60
+        ("a.yaml", "x: !!bool often", "a.yaml:1: 'often' is not a valid bool: quote it if it is text"),
+        ("a.yaml", "x: !!timestamp now", "a.yaml:1: 'now' is not a valid timestamp"),
+        ("a.yaml", "x: 2024-13-45", "a.yaml:1: '2024-13-45' is not a valid timestamp"),
+        ("a.yaml", "x: 1\nx: 2", "a.yaml:2: the key 'x' is here a second time: remove one"),
+        ("a.yaml", "x: 1\ny: [", "a.yaml:2: "),
+        ("a.yaml", "x: 1\ny: \x01", "a.yaml:2: "),
+        ("a.toml", "\nx = " + "[" * 5000 + "]" * 5000, f"a.toml:2: {TOO_DEEP}"),
+        ("a.toml", "x = " + "{a = " * 5000 + "1" + "}" * 5000, f"a.toml:1: {TOO_DEEP}"),
+        ("a.toml", "\n\n" + ".".join("a" * 1_000_000) + " = 1", f"a.toml:3: {TOO_DEEP}"),
+        ("a.toml", "[" + ".".join(['"a"'] * 5000) + "]", f"a.toml:1: {TOO_DEEP}"),
+        ("a.toml", "a.b.c = {" * 30, f"a.toml:1: {TOO_DEEP}"),
+        ("a.toml", "x = [" + "1," * (MAX_NODES + 1) + "]", "a.toml:1: more than 250000 values"),
+        ("a.toml", f"x = 1\ny = {DIGITS}", f"a.toml:2: {TOO_LONG}"),
+        ("a.toml", f"x = 1\ny = 0x{DIGITS}", "a.toml:2: a number of 5002 characters"),
+        ("a.toml", "x = 1\ny z", "a.toml:2: "),
+        ("a.toml", f'[limits]\ndrain_timeout = "{DIGITS}s"', "a.toml:2: limits.drain_timeout: `9999"),
+    ],
+)
+def test_a_config_beyond_the_limits_is_refused_with_file_and_line(
+    name: str, text: str, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse(text, Path(name))
+    assert str(error.value).startswith(reason)
+    assert len(str(error.value)) < 2500
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path / name)
+    assert str(error.value).startswith(f"{tmp_path}/{reason}")
+
+
+def test_data_has_the_same_depth() -> None:
+    data: Any = 1
+    for _ in range(500):
+        data = [data]
+    with pytest.raises(ConfigError, match=TOO_DEEP):
+        rules_of_data(data, Path("rules"), {}, directory=Path())
+
+
+def test_what_is_within_the_limits_is_read() -> None:
+    number = "9" * MAX_DIGITS
+    text = "x" * 5000
+    assert loaded_yaml(f"x: {number}\ny: '{number}9'") == {"x": int(number), "y": f"{number}9"}
+    document = f"""
+        x = {number}
+        {text}{number}9 = "{"[" * 100} {number}9 \\" {"." * 100}"  # {"[" * 100}
+        y = '''
+            {"[{." * 100}'''
+        z = '{"[" * 100}'
+    """
+    assert loaded_toml(document)["x"] == int(number)
+    deep: Any = loaded_yaml("[" * MAX_DEPTH + "]" * MAX_DEPTH)
+    for _ in range(MAX_DEPTH - 1):
+        [deep] = deep
+    assert deep == []
