@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from amqproxy.amqp010.transitions import CONNECTION_CLOSING, ConnectionState
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.conversion.error_codes import connection_code
 from amqproxy.peer import Peer
+from amqproxy.proxy.turns import TurnQueue
 from amqproxy.proxy.watched_leg import WatchedLeg
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
@@ -53,8 +55,10 @@ class AMQP010Leg(WatchedLeg[Connection]):
         transport: Transport,
         tallies: dict[Peer, Tally] | None = None,
         report: OwnAMQP010Frames | None = None,
+        turns: TurnQueue | None = None,
     ) -> None:
-        super().__init__(peer, transport, Connection(initial_frame_max=0, tallies=tallies, most_retained=MOST_RETAINED))
+        connection = Connection(initial_frame_max=0, tallies=tallies, most_retained=MOST_RETAINED)
+        super().__init__(peer, transport, connection, turns)
         self.reader = self.connection.readers[peer]
         self.reader.zero_copy = True
         self.is_framed = True
@@ -139,6 +143,7 @@ class AMQP010Leg(WatchedLeg[Connection]):
             data = await self.transport.receive()
             if not data:
                 return
+            began = time.perf_counter()
             if self.reader.error is None:
                 await self._await_close_ok(self.reader.feed(data))
             else:  # frame boundaries are lost; but the answer can be recognised by its bytes
@@ -146,6 +151,9 @@ class AMQP010Leg(WatchedLeg[Connection]):
                 if _CLOSE_OK in lost:
                     self._show(self.peer, _CLOSE_OK)
                     break
+            ended = time.perf_counter()
+            if self.turn.is_over(began, ended, ended):
+                await self.turn.next()
         await self.transport.send_eof()
 
     async def _await_close_ok(self, frames: list[Frame]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk, Method
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CONNECTION_CLOSING, ConnectionState, Peer
 from amqproxy.config import Limits
+from amqproxy.proxy.turns import TurnQueue
 from amqproxy.proxy.watched_connection import WatchedConnection
 from amqproxy.proxy.watched_leg import WatchedLeg
 from amqproxy.sockets.transport import Transport, TransportBroken
@@ -44,9 +46,14 @@ class Leg(WatchedLeg[Connection]):
     __slots__ = ("reader", "report")
 
     def __init__(
-        self, peer: Peer, transport: Transport, connection: Connection, report: OwnFrames | None = None
+        self,
+        peer: Peer,
+        transport: Transport,
+        connection: Connection,
+        report: OwnFrames | None = None,
+        turns: TurnQueue | None = None,
     ) -> None:
-        super().__init__(peer, transport, connection)
+        super().__init__(peer, transport, connection, turns)
         self.report = report
         self.reader = connection.readers[peer]
 
@@ -136,6 +143,7 @@ class Leg(WatchedLeg[Connection]):
             data = await self.transport.receive()
             if not data:
                 return
+            began = time.perf_counter()
             if self.reader.error is None:
                 await self._await_close_ok(self.reader.feed(data))
             else:  # frame boundaries are lost; but the answer can be recognised by its bytes
@@ -143,6 +151,9 @@ class Leg(WatchedLeg[Connection]):
                 if _CLOSE_OK in lost:
                     self._show(self.peer, _CLOSE_OK)
                     break
+            ended = time.perf_counter()
+            if self.turn.is_over(began, ended, ended):
+                await self.turn.next()
         await self.transport.send_eof()
 
     async def _await_close_ok(self, frames: list[Frame]) -> None:
@@ -156,10 +167,17 @@ class Leg(WatchedLeg[Connection]):
                 await self.answer_close()
 
 
-def new_leg(peer: Peer, transport: Transport, limits: Limits, metrics: Metrics, report: OwnFrames | None = None) -> Leg:
+def new_leg(
+    peer: Peer,
+    transport: Transport,
+    limits: Limits,
+    metrics: Metrics,
+    report: OwnFrames | None = None,
+    turns: TurnQueue | None = None,
+) -> Leg:
     """A leg of a session, at the beginning of its connection."""
     kind = WatchedConnection if peer is Peer.CLIENT else Connection
     connection = kind(initial_frame_max=limits.initial_frame_max, header_max=limits.frame_max, tallies=metrics.tallies)
-    leg = Leg(peer, transport, connection, report)
+    leg = Leg(peer, transport, connection, report, turns)
     leg.reader.quantum = QUANTUM_FRAMES
     return leg

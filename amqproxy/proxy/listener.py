@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -142,8 +143,8 @@ class ProxyServer:
             self._replaced = trio.Event()
             await self._replaced.wait()
 
-    async def _for_each(self, do: Callable[[Session], None]) -> None:
-        await for_each(self.sessions, do, SESSIONS_A_TURN)
+    async def _for_each(self, do: Callable[[Session], None], by: float = math.inf) -> None:
+        await for_each(self.sessions, do, SESSIONS_A_TURN, by)
 
     async def serve(
         self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]], drain: trio.Event
@@ -195,12 +196,20 @@ class ProxyServer:
         timeout = self._limits.drain_timeout
         self._log.info("draining", sessions=len(self.sessions), timeout=timeout)
         reserve = min(max(CLOSE_RESERVE, CLOSE_TURNS * self.lag.last), timeout / 2)
-        with trio.move_on_at(end - reserve):
+        began, asking = trio.current_time(), reserve
+        if self._pumps is not None:
+            self._pumps.end()
+        with trio.move_on_at(end - reserve) as patience:
             await self._for_each(lambda session: session.drain())
+            # To end all sessions takes about as long as to ask them: seconds, where a thousand are saturated.
+            asking = trio.current_time() - began
+            reserve = min(max(reserve, asking), timeout / 2)
+            patience.deadline = end - reserve
             await self._wait_until_empty()
         # Whatever the time: a session that is left out could be parked with a pump behind the end of all tasks.
-        await self._for_each(lambda session: session.abort(f"not drained within {timeout:g} s"))
-        with trio.move_on_at(end):
+        last = end - min(asking, reserve) / 2
+        await self._for_each(lambda session: session.abort(f"not drained within {timeout:g} s"), last)
+        with trio.move_on_at(last):
             await self._wait_until_empty()
 
     async def _wait_until_empty(self) -> None:

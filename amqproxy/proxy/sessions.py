@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import trio
@@ -12,11 +13,14 @@ LONG_TURN = 0.1
 """Seconds of a turn of the loop above which very many sessions are busy."""
 
 
-async def for_each(sessions: Mapping[int, Session], do: Callable[[Session], None], a_turn: int) -> None:
+async def for_each(
+    sessions: Mapping[int, Session], do: Callable[[Session], None], a_turn: int, by: float = math.inf
+) -> None:
     """Call `do` with each session that there is now and has not ended by its turn: `a_turn` in each turn of the loop.
 
     Behind a `LONG_TURN` of all others, more are handled, for half as long as it took: a thousand busy sessions take 2 s
-    a turn, and 20 turns of them 40 s. A failure ends its session, and no other.
+    a turn, and 20 turns of them 40 s. From the time `by` on, all that are left are handled at once. A failure ends its
+    session, and no other.
     """
     until = 0.0
     for done, session in enumerate(list(sessions.values()), 1):
@@ -24,7 +28,7 @@ async def for_each(sessions: Mapping[int, Session], do: Callable[[Session], None
             with session.contained():
                 do(session)
         began = trio.current_time()
-        if not done % a_turn and began >= until:
+        if not done % a_turn and until <= began < by:
             await trio.lowlevel.checkpoint()
             now = trio.current_time()
             until = now + (now - began) / 2 if now - began > LONG_TURN else now

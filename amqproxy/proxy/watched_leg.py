@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 from amqproxy.peer import CLIENT, Peer
+from amqproxy.proxy.turns import Turn, TurnQueue
 from amqproxy.sockets.transport import Transport
 
 HEARTBEAT_LEEWAY = 2.0
@@ -29,14 +30,17 @@ ConnectionT = TypeVar("ConnectionT", bound=BeatingConnection)
 
 
 class WatchedLeg(Generic[ConnectionT]):
-    """The `transport` to `peer`, and the `connection` on it."""
+    """The `transport` to `peer`, the `connection` on it, and the `turn` in which what comes from there is read."""
 
-    __slots__ = ("_received", "connection", "peer", "transport")
+    __slots__ = ("_received", "connection", "peer", "transport", "turn")
 
-    def __init__(self, peer: Peer, transport: Transport, connection: ConnectionT) -> None:
+    def __init__(
+        self, peer: Peer, transport: Transport, connection: ConnectionT, turns: TurnQueue | None = None
+    ) -> None:
         self.peer = peer
         self.transport = transport
         self.connection = connection
+        self.turn = Turn(TurnQueue() if turns is None else turns)
         self._received = -1
 
     @property

@@ -32,6 +32,7 @@ cdef class Pump:
     cdef object _amqp010_tallies
     cdef set _connections
     cdef object _arrived
+    cdef list _asked
     cdef readonly bint is_threaded
 
     cdef object _command(self, Pumped *connection, long long kind)

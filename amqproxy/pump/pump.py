@@ -71,6 +71,7 @@ class Pump:
         self._amqp010_tallies = amqp010_tallies
         self._connections = set()
         self._arrived = deque()
+        self._asked = []
         self._most_frames = most_frames
         self.is_threaded = is_threaded
         self._scanner = FrameScanner(keeps, SCRATCH)
@@ -141,6 +142,7 @@ class Pump:
         if not connection._has_arrived:
             self._recalls += 1
             number = self._recalls
+            store(cython.address(self._loop.has_recall), 1)
             self._command(connection._pumped, RECALL)
             # The answer is waited for even if the connection comes sooner: until then, the pump may look at it. They
             # come in the order of the recalls.
@@ -157,6 +159,16 @@ class Pump:
         self._finish(connection)
         if failure is not None:
             raise failure
+
+    def ask_back(self) -> None:
+        """Ask for all connections, which then come with `receive_returned`."""
+        connection: PumpedConnection
+        for connection in list(self._connections):
+            if not connection._has_arrived:
+                self._recalls += 1
+                self._asked.append(connection)  # until the answer comes, the pump may look at it
+                store(cython.address(self._loop.has_recall), 1)
+                self._command(connection._pumped, RECALL)
 
     def recall_all(self) -> None:
         """Have all connections back."""
@@ -209,6 +221,8 @@ class Pump:
         ):
             if message.kind == ACKNOWLEDGED:
                 self._answered += 1
+                if self._answered == self._recalls:
+                    self._asked.clear()
                 continue
             if message.kind == RETURNED:
                 connection = cython.cast(PumpedConnection, message.connection.object)

@@ -23,6 +23,7 @@ from amqproxy.pump.system_calls cimport (
 cdef class RelayLoop:
     cdef int epoll
     cdef unsigned long long has_called
+    cdef unsigned long long has_recall
     cdef int is_stopping
     cdef unsigned long long has_ended
     cdef int _commands

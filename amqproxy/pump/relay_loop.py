@@ -124,6 +124,9 @@ class RelayLoop:
             if errno == EINTR:
                 count = 0
         for i in range(count):
+            if load(cython.address(self.has_recall)):  # its owner waits; other events are reported again
+                has_commands = True
+                break
             if self._events[i].data.ptr == cython.NULL:
                 has_commands = True
             else:
@@ -140,6 +143,7 @@ class RelayLoop:
     @cython.exceptval(check=False)
     def _take_commands(self) -> cython.void:
         message: PumpMessage
+        store(cython.address(self.has_recall), 0)
         while read_pipe(self._commands, cython.address(message), cython.sizeof(PumpMessage)) == cython.sizeof(
             PumpMessage
         ):

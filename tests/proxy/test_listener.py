@@ -11,7 +11,7 @@ import pytest
 import structlog
 import trio
 from msgspec.structs import replace
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
 from amqproxy.config import Limits
 from amqproxy.proxy import listener as listener_module
@@ -464,6 +464,13 @@ async def test_a_drain_cuts_off_a_few_in_a_turn(monkeypatch: pytest.MonkeyPatch)
         assert many.done == 2 * len(many.guests)
         assert many.most_between_turns <= 2 * listener_module.SESSIONS_A_TURN
         nursery.cancel_scope.cancel()
+
+
+async def test_from_a_time_on_all_that_are_left_are_handled_in_one_turn() -> None:
+    async with crowd() as many:
+        with assert_no_checkpoints():
+            await for_each(many.server.sessions, lambda session: session.count_unseen(), 1, trio.current_time())
+        assert many.done == len(many.guests)
 
 
 class Busy:

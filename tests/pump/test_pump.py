@@ -55,6 +55,42 @@ def test_of_many_that_come_back_some_are_returned_at_a_time() -> None:
         each.close()
 
 
+def test_a_recall_does_not_wait_until_other_connections_are_relayed() -> None:
+    pump_ = pump()
+    wires = [Wire(pump_) for _ in range(5)]
+    leases = [each.hand_over() for each in wires]
+    pump_.turn()
+    for each in wires:
+        each.client.send(octets(PUBLISH))
+    pump_.recall(leases[-1])
+    assert wires[-1].returned == 1
+    assert leases[-1].reason == RECALLED
+    others = [each.server for each in wires[:-1]]
+    assert select.select(others, [], [], 0)[0] == [], "their turn comes behind it"
+    pump_.turn()
+    assert len(select.select(others, [], [], DEADLINE)[0]) == len(others)
+    for each in wires:
+        each.close()
+
+
+def test_all_are_asked_back_at_once_and_come_a_few_at_a_time() -> None:
+    with Running() as running:
+        wires = [Wire(running) for _ in range(20)]
+        leases = [each.hand_over() for each in wires]
+        running.ask_back()
+        assert not any(each.returned for each in wires)
+        running.recall(leases[3])
+        assert wires[3].returned == 1
+        while running.connections:
+            before = running.connections
+            running.receive_returned(4)
+            assert running.connections >= before - 4
+        assert [each.returned for each in wires] == [1] * len(wires)
+        assert {each.reason for each in leases} == {RECALLED}
+        for each in wires:
+            each.close()
+
+
 def test_a_silent_peer_is_noticed_and_one_that_sends_is_not(wire: Wire) -> None:
     lease = wire.hand_over()
     assert wire.pump.silent(100.0) == [], "nothing watches it"

@@ -65,6 +65,22 @@ async def test_connections_are_spread_and_come_back() -> None:
     assert metrics.registry.get_sample_value("amqproxy_frames_total", labels) == 4
 
 
+async def test_from_their_end_on_all_come_back_and_no_more_are_taken() -> None:
+    pumps = Pumps(2, STATEFUL, Metrics())
+    with pumps.started():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pumps.run)
+            wires = [take(pumps) for _ in range(6)]
+            assert pumps.takes_more
+            pumps.end()
+            assert not pumps.takes_more
+            await until(lambda: not pumps.connections)
+            assert [wire.returned for wire in wires] == [1] * len(wires)
+            nursery.cancel_scope.cancel()
+    for wire in wires:
+        wire.close()
+
+
 async def test_a_scrape_counts_what_passed_just_now() -> None:
     metrics = Metrics()
     pumps = Pumps(1, STATEFUL, metrics)

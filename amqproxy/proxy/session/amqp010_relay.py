@@ -21,9 +21,6 @@ from amqproxy.proxy.session.relay import DirectionEnding
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.sockets.transport import TransportBroken
 
-QUANTUM = 0.002
-"""Seconds of work of one direction after which all other tasks have their turn."""
-
 PIECE = 16 * 1024
 """Bytes that are looked at before the time is; where a passage must read them, `QUANTUM_FRAMES` frames at most."""
 
@@ -111,7 +108,7 @@ class AMQP010Relay:
         what came before that has been passed on.
         """
         data: bytes | None = received or await self._receive()
-        busy = 0.0
+        turn = self.source.turn
         while data:
             while self._resumed is not None:
                 await self._resumed.wait()
@@ -126,6 +123,7 @@ class AMQP010Relay:
                 else:
                     output = self._pass_on(data if len(data) <= PIECE else data[start : start + PIECE])
                     start += PIECE
+                decided = time.perf_counter()
                 if output:
                     await self.target.transport.send(output)
                 await self._answer()
@@ -133,11 +131,8 @@ class AMQP010Relay:
                     raise self._error
                 if self.drain is not None and self.drain.is_leaving and await self.drain.is_answered():
                     return DirectionEnding.ANSWERED
-                now = time.perf_counter()
-                busy += now - began
-                if busy > QUANTUM:
-                    busy = 0.0
-                    await trio.lowlevel.checkpoint()
+                if turn.is_over(began, decided, time.perf_counter()):
+                    await turn.next()
             self._observe(time.perf_counter() - arrived)
             data = await self._receive()
         if data is None:

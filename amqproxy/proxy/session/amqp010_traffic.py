@@ -91,8 +91,8 @@ class AMQP010Traffic:
         self._close_timeout = services.limits.close_timeout
         tallies = report.metrics.amqp010_tallies
         self.legs: Mapping[Peer, AMQP010Leg] = {
-            CLIENT: AMQP010Leg(CLIENT, client, tallies, report),
-            SERVER: AMQP010Leg(SERVER, upstream, tallies, report),
+            CLIENT: AMQP010Leg(CLIENT, client, tallies, report, services.turns),
+            SERVER: AMQP010Leg(SERVER, upstream, tallies, report, services.turns),
         }
         closing.partings = self.legs
         self._met: list[tuple[Peer, int, Method]] = []

@@ -211,7 +211,7 @@ class Ownership:
     def _may_go(self) -> bool:
         """Is there a pump that could take the connection, and could it have both sockets?"""
         return (
-            self._pumps.count > 0
+            self._pumps.takes_more
             and self._is_steady()
             and all(
                 type(leg.transport) is SocketTransport and not leg.transport.is_sending for leg in self._legs.values()

@@ -24,9 +24,6 @@ from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.frame_chunk import FrameChunk
 
-QUANTUM = 0.002
-"""Seconds of work of one direction after which all other tasks have their turn."""
-
 _RELEASED = TapBrake()
 
 
@@ -121,8 +118,8 @@ class Relay:
         source, target = self.source, self.target
         reader = source.reader
         observe, brake = self._observe, self._brake
+        turn = source.turn
         handshake = self.handshake
-        busy = 0.0
         held = 0
         data = await (self._receive() if handshake is None else handshake.receive())
         while data:
@@ -139,6 +136,7 @@ class Relay:
             output, error = self._pass_on(frames, began)
             if reader.is_paused and error is None:
                 frames, output, error = self._pass_on_more(frames, output, began)
+            decided = time.perf_counter()
             try:
                 await target.transport.send(output)
             except TransportBroken:
@@ -155,10 +153,8 @@ class Relay:
                 held = reader.held_size
             now = time.perf_counter()
             observe(now - received)
-            busy += now - began
-            if busy > QUANTUM:
-                busy = 0.0
-                await trio.lowlevel.checkpoint()
+            if turn.is_over(began, decided, now):
+                await turn.next()
             if reader.is_paused:
                 continue
             if handshake is not None and handshake.is_over:
@@ -235,7 +231,8 @@ class Relay:
         reader = self.source.reader
         error: ProtocolError | InterceptorFault | None = None
         gathered = [output]
-        while reader.is_paused and error is None and time.perf_counter() < began + QUANTUM:
+        end = began + self.source.turn.quantum
+        while reader.is_paused and error is None and time.perf_counter() < end:
             if (self.drain is not None and self.drain.is_leaving) or self.passage.is_full(self.source.peer):
                 break
             frames = reader.resume()

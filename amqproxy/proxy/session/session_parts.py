@@ -44,7 +44,7 @@ class SessionParts:
         self.report = report = SessionReport(
             number, name, metrics, tap, services.rule_log, is_tls=isinstance(transport, StreamTransport)
         )
-        self.legs: dict[Peer, Leg] = {CLIENT: new_leg(CLIENT, transport, limits, metrics, report)}
+        self.legs: dict[Peer, Leg] = {CLIENT: new_leg(CLIENT, transport, limits, metrics, report, services.turns)}
         self.closing = Closing(self.legs, report)
         self.share = MemoryShare(services.memory)
         self.life = SessionLife()
@@ -69,7 +69,7 @@ class SessionParts:
 
     def connect(self, transport: Transport, services: SessionServices) -> Leg:
         """The upstream is there: its leg."""
-        leg = new_leg(SERVER, transport, services.limits, services.metrics, self.report)
+        leg = new_leg(SERVER, transport, services.limits, services.metrics, self.report, services.turns)
         self.legs[SERVER] = leg
         self.report.upstream = transport
         return leg

@@ -10,13 +10,14 @@ from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.rule_log import RuleLog
 from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.proxy.turns import TurnQueue
 from amqproxy.pump.pumps import Pumps
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class SessionServices:
-    """The bounds, counters, budgets and pumps of all sessions.
+    """The bounds, counters, budgets, turns and pumps of all sessions.
 
     What clients declare is noted in `topology`, if there is one. `pumps` relay what need not be looked at, if there are
     any; `let_go_of_view` ends the look at one that is parked.
@@ -33,6 +34,7 @@ class SessionServices:
         "rule_log",
         "tap_budget",
         "topology",
+        "turns",
     )
 
     def __init__(
@@ -57,4 +59,5 @@ class SessionServices:
         self.brake = brake
         self.topology = topology
         self.pumps = pumps
+        self.turns = TurnQueue()
         self.let_go_of_view: Callable[[], None] | None = None

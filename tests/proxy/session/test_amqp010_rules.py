@@ -219,7 +219,7 @@ async def test_a_client_that_is_reset_while_its_backlog_goes_on(autojump_clock: 
 async def test_a_flood_under_a_rule_is_looked_at_by_few_commands_at_a_time(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    monkeypatch.setattr("amqproxy.proxy.session.amqp010_relay.QUANTUM", 0.0)
+    monkeypatch.setattr("amqproxy.proxy.turns.QUANTUM", 0.0)
     rules = RuleSet([rule(REFUSE)])
     async with staged(rules=rules) as stage:
         await play(stage, [*LOGIN, *ATTACH])

@@ -1186,7 +1186,7 @@ async def test_what_is_known_of_a_client() -> None:
 async def test_many_commands_in_one_read_leave_others_their_turns(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    monkeypatch.setattr("amqproxy.proxy.session.relay.QUANTUM", 0.0)
+    monkeypatch.setattr("amqproxy.proxy.turns.QUANTUM", 0.0)
     rules = RuleSet([Log(name="look", level="debug", text="{body}", match=Match(method="basic.publish"))])
     message = octets("1: basic.publish") + octets("1: header 5") + octets("1: body 5")
     count = 4 * QUANTUM_FRAMES
@@ -1205,7 +1205,7 @@ async def test_many_commands_in_one_read_leave_others_their_turns(
 async def test_what_was_read_together_is_sent_on_together_while_there_is_time(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    monkeypatch.setattr("amqproxy.proxy.session.relay.QUANTUM", float("inf"))
+    monkeypatch.setattr("amqproxy.proxy.turns.QUANTUM", float("inf"))
     rules = RuleSet([Log(name="look", level="debug", text="{body}", match=Match(method="basic.publish"))])
     message = octets("1: basic.publish") + octets("1: header 5") + octets("1: body 5")
     count = 2 * QUANTUM_FRAMES

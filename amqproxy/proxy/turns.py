@@ -1,0 +1,100 @@
+"""The event loop's time, shared among the legs from which very much comes at once."""
+
+from __future__ import annotations
+
+from trio.lowlevel import Abort, RaiseCancelT, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
+
+QUANTUM = 0.002
+"""Seconds of work on what a leg has received, after which all other tasks have their turn."""
+
+ROUND = 0.2
+"""Seconds in which all busy legs should have had their turn: where there are more of them, each turn is shorter."""
+
+
+class TurnQueue:
+    """The tasks whose turn is over, first come, first served: one of them goes on in each turn of the loop.
+
+    However many wait, the loop soon comes to all others: signals, timers, and clients that are not busy.
+    """
+
+    __slots__ = ("_has_leader", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: dict[Task, None] = {}
+        self._has_leader = False
+
+    @property
+    def waiting(self) -> int:
+        """Number of tasks that wait."""
+        return len(self._waiting)
+
+    @property
+    def quantum(self) -> float:
+        """Seconds of work that each task may do in its turn."""
+        count = len(self._waiting)
+        return min(QUANTUM, ROUND / count) if count else QUANTUM
+
+    async def wait(self) -> None:
+        """Wait for a turn behind all other tasks that wait; for the loop's next turn, where none does."""
+        if not self._has_leader:
+            self._has_leader = True
+            try:
+                await checkpoint()
+            finally:
+                self._admit_next()
+            return
+        task = current_task()
+        self._waiting[task] = None
+
+        def abort(_: RaiseCancelT) -> Abort:
+            del self._waiting[task]
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)  # not aborted once it is admitted, so that it always admits the next one
+        self._admit_next()
+
+    def _admit_next(self) -> None:
+        """Let the first task go on, in the loop's next turn."""
+        task = next(iter(self._waiting), None)
+        if task is None:
+            self._has_leader = False
+        else:
+            del self._waiting[task]
+            reschedule(task)
+
+
+class Turn:
+    """How much of its time in the loop one leg has used.
+
+    While it has nothing to do, it earns its share again, as one of those that wait: a client that asks for less than
+    that never waits behind those that ask for more.
+    """
+
+    __slots__ = ("_busy", "_queue", "_until")
+
+    def __init__(self, queue: TurnQueue) -> None:
+        self._queue = queue
+        self._busy = 0.0
+        self._until = 0.0
+
+    @property
+    def quantum(self) -> float:
+        """Seconds of work that a turn lasts."""
+        return self._queue.quantum
+
+    def is_over(self, began: float, decided: float, sent: float) -> bool:
+        """Count work on what was received, and whether the turn is over.
+
+        The work `began` at a time of `time.perf_counter`, its output was `decided`, and then `sent`. A send of more
+        than a quantum has waited for the peer.
+        """
+        ended = sent if sent - decided < QUANTUM else decided
+        earned = (began - self._until) / (1 + self._queue.waiting)
+        self._busy = max(0.0, self._busy - earned) + ended - began
+        self._until = ended
+        return self._busy > self._queue.quantum
+
+    async def next(self) -> None:
+        """Wait for the next turn."""
+        self._busy = 0.0
+        await self._queue.wait()
