@@ -216,8 +216,10 @@ def explain(
     queue: str | None = None,
     routing_key: str | None = None,
     consumer_tag: str | None = None,
+    protocol: Literal["0-9-1", "0-10"] | None = None,
 ) -> None:
-    """Describe what each rule does, and which rules would apply to a command; what is not given stays open.
+    """Describe what each rule does, which rules would apply to a command, and what becomes of it; what is not given
+    stays open.
 
     Parameters
     ----------
@@ -232,7 +234,7 @@ def explain(
     sender
         The sender of the command.
     method
-        The command's method, such as basic.publish.
+        The command's method, such as basic.publish or, of AMQP 0-10, message.transfer.
     exchange
         The exchange that it names.
     queue
@@ -241,6 +243,8 @@ def explain(
         Its routing key.
     consumer_tag
         Its consumer tag.
+    protocol
+        The protocol of the command, if both have a method of that name: 0-9-1 otherwise.
     """
     from amqproxy.amqp091.transitions import Peer
     from amqproxy.config_file import load
@@ -251,7 +255,7 @@ def explain(
     attributes |= {"routing_key": routing_key, "consumer_tag": consumer_tag}
     given = {name: value for name, value in attributes.items() if value is not None}
     try:
-        inquiry = ExplainedCommand(given, method, Peer(sender) if sender else None)
+        inquiry = ExplainedCommand(given, method, Peer(sender) if sender else None, is_amqp010=protocol == "0-10")
     except ValueError as error:
         raise Failure(f"rules explain: {error}", MISUSED) from None
     for line in in_words(load(file).rules, inquiry):

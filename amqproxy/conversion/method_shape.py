@@ -86,18 +86,18 @@ class MethodShape:
     `constants` are the values of fields that 0-10 does not have.
     """
 
-    __slots__ = ("_constants", "_places", "method")
+    __slots__ = ("_places", "constants", "method")
 
     def __init__(
         self, method: type[Method], places: Mapping[str, Place | str] = {}, constants: Mapping[str, Any] = {}
     ) -> None:
         self.method = method
         self._places = {field: plain(place) if isinstance(place, str) else place for field, place in places.items()}
-        self._constants = constants
+        self.constants = constants
 
     def view(self, original: Method010) -> Method:
         """The method of 0-9-1."""
-        values = dict(self._constants)
+        values = dict(self.constants)
         for field, place in self._places.items():
             value = place.read(original)
             if value is not None:

@@ -132,6 +132,12 @@ def parts_of(rule: Rule) -> tuple[Rule, ...]:
     return rule.expanded() if isinstance(rule, AccessList) else (rule,)
 
 
+def deciding_condition(part: Rule) -> Condition | None:
+    """The condition of an access list's part that its line is the one which decides; None for other rules."""
+    about_operations: tuple[Condition, ...] = part.__dict__.get("about_operations", ())
+    return about_operations[-1] if about_operations else None
+
+
 class _Allowing(Allow, frozen=True, tag="allowing line"):
     def conditions(self) -> tuple[Condition, ...]:
         return _of_part(self)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.methods import BY_NAME as AMQP010_BY_NAME
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
-from amqproxy.rules.access.acl import AccessList, parts_of
+from amqproxy.conversion.method_views import SHAPES
+from amqproxy.rules.access.acl import AccessList, deciding_condition, parts_of
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.context import Client, CommandContext
-from amqproxy.rules.engine.compiled_rule import CompiledRule
+from amqproxy.rules.engine.compiled_rule import CompiledRule, account
+from amqproxy.rules.engine.describe import describe_verdict
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import Match
+from amqproxy.rules.matching.operations import operations
 from amqproxy.rules.matching.patterns import Patterns
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
@@ -38,10 +43,25 @@ _METHOD_FIELDS = ("exchange", "queue", "routing_key", "consumer_tag", "destinati
 class ExplainedCommand:
     """A client and a command that are asked about, of which only some is known."""
 
-    def __init__(self, given: Mapping[str, str], method: str | None = None, sender: Peer | None = None) -> None:
-        """`given` are names and their values; `ValueError` when they do not go together."""
+    def __init__(
+        self,
+        given: Mapping[str, str],
+        method: str | None = None,
+        sender: Peer | None = None,
+        *,
+        is_amqp010: bool = False,
+    ) -> None:
+        """`given` are names and their values; `ValueError` when they do not go together.
+
+        A method of 0-10 is explained as the method of 0-9-1 that rules see; `is_amqp010` tells names of both apart.
+        """
+        self.shown_method = method
+        self.is_amqp010 = is_amqp010 or (method in AMQP010_BY_NAME and method not in BY_NAME)
+        constants: Mapping[str, Any] = {}
+        if method is not None and self.is_amqp010:
+            sender, method, constants = _amqp010_view(method, sender)
         if method is not None and method not in BY_NAME:
-            raise ValueError(f"there is no method `{method}`{did_you_mean(method, BY_NAME)}")
+            raise ValueError(f"there is no method `{method}`{did_you_mean(method, [*BY_NAME, *AMQP010_BY_NAME])}")
         self.method = method
         self.sender = sender
         if method is not None and sender is None:
@@ -55,8 +75,9 @@ class ExplainedCommand:
             cls = BY_NAME[method]
             for path in fields:
                 if _field(path, cls.__struct_fields__) is None:
-                    raise ValueError(f"{method} has no {path}")
-            asked = cls(**{_field(path, cls.__struct_fields__) or path: value for path, value in fields.items()})
+                    raise ValueError(f"{self.shown_method} has no {path}")
+            values = {_field(path, cls.__struct_fields__) or path: value for path, value in fields.items()}
+            asked = cls(**{**constants, **values})
             self.known |= {"method", "sender", *fields}
         about_client: dict[str, Any] = {
             _CLIENT_FIELDS[path]: value for path, value in given.items() if path in _CLIENT_FIELDS
@@ -67,25 +88,50 @@ class ExplainedCommand:
         self.is_empty = not given and method is None and sender is None
 
     def answer(self, cases: Iterable[CompiledRule]) -> tuple[bool | None, str]:
-        """Does a rule of these parts hold: yes, no, or None: it depends; and on what, or why not."""
-        answers = [self._answer(case) for case in cases]
+        """Whether a rule of these parts holds, None where it depends; and on what, or why not.
+
+        The reason is that of a part about the method, if there is one: a line of an access list has a part for
+        publishes and another for everything else.
+        """
+        about = [case for case in cases if self._is_about(case)]
+        answers = [self._answer(case) for case in about or cases]
         for wanted in (True, None):
             for does_hold, why in answers:
                 if does_hold is wanted:
                     return does_hold, why
-        return answers[-1]
+        return answers[0]
+
+    def verdict(self, case: CompiledRule) -> tuple[bool, str]:
+        """Whether a rule that holds ends the way of the command; and what it does with it, in words."""
+        try:
+            verdict = case.rule.decide(self.context, case.begin_session())
+        except Exception as error:  # noqa: BLE001 - a rule may raise anything, and then refuses the command
+            return True, f"refused with 541: {account(case.rule, error)}"
+        words = describe_verdict(verdict, self.context.command, is_amqp010=self.is_amqp010)
+        return verdict.command is None or verdict.close is not None, "; ".join(words)
+
+    def _is_about(self, case: CompiledRule) -> bool:
+        if case.at_start:
+            return self.method is None
+        return any(case.may_ask_about(sender, method) for sender in self._senders() for method in self._methods())
 
     def _answer(self, case: CompiledRule) -> tuple[bool | None, str]:
-        if case.at_start:
-            if self.method is not None:
+        if not self._is_about(case):
+            if case.at_start:
                 return False, "it is about connections"
-        elif not any(case.may_ask_about(sender, method) for sender in self._senders() for method in self._methods()):
-            return False, f"it is not about {self.method or f'commands of the {self.sender}'}"
+            return False, f"it is not about {self.shown_method or f'commands of the {self.sender}'}"
+        deciding = deciding_condition(case.rule)
+        if deciding is not None and self.method is not None and not operations(self.context.command):
+            return False, "this needs no right"
         open_names: set[str] = set()
         for each in (*case.client_conditions, *case.method_conditions, *case.other_conditions):
             if not each.reads or not each.reads <= self.known:
                 open_names |= each.reads - self.known or {"chance"}
             elif not _holds(each, self.context):
+                if each is deciding and open_names:
+                    continue  # which line decides depends on these names, too
+                if each is deciding:
+                    return False, "another line decides"
                 return False, f"{' and '.join(sorted(each.reads))} is another"
         if self.method is None and case.at_start is None:
             open_names.add("method")
@@ -98,6 +144,19 @@ class ExplainedCommand:
 
     def _senders(self) -> Iterable[Peer]:
         return [self.sender] if self.sender else list(Peer)
+
+
+def _amqp010_view(name: str, sender: Peer | None) -> tuple[Peer, str, Mapping[str, Any]]:
+    """The sender of a control or command of 0-10, and the method and constants by which rules see it."""
+    if name not in AMQP010_BY_NAME:
+        raise ValueError(f"AMQP 0-10 has no method `{name}`{did_you_mean(name, AMQP010_BY_NAME)}")
+    for each in [sender] if sender else list(Peer):
+        if name == MessageTransfer.name:
+            return each, "basic.publish" if each is CLIENT else "basic.deliver", {}
+        shape = SHAPES[each].get(AMQP010_BY_NAME[name])
+        if shape is not None:
+            return each, shape.method.name, shape.constants
+    raise ValueError(f"rules do not see a {name}{f' of the {sender}' if sender else ''}: it passes")
 
 
 def _field(path: str, fields: Iterable[str]) -> str | None:
@@ -114,46 +173,98 @@ def _holds(condition: Condition, context: CommandContext) -> bool:
 
 
 def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]:
-    """The rules in the order in which they are asked, a few lines each; and, of a command, what is waited for."""
+    """The rules in the order in which they are asked, a few lines each; and, of a command, what becomes of it."""
     ruleset = RuleSet(rules)
     parts: dict[str, list[CompiledRule]] = {}
     for case in ruleset.cases:
         parts.setdefault(case.rule.name, []).append(case)
     stage = Stage.NOTHING
-    ended_by = ""
+    summary = _VerdictSummary(inquiry)
     for number, rule in enumerate(ruleset.rules, 1):
         yield f"{number}. {rule.__struct_config__.tag} `{rule.name}`{_mode(rule)}"
         lines = [line.text for line in rule.parsed] if isinstance(rule, AccessList) else []
         names = list(dict.fromkeys([part.name for part in parts_of(rule)]))
         yield from _of_a_list(rule) if lines else _of_one(parts[rule.name][0])
-        has_held = ""
+        has_held = may_hold = ""
         for place, name in enumerate(names):
             if lines:
                 yield f"   {name.rpartition(', ')[2]}: {lines[place]}"
             if inquiry.is_empty:
                 continue
             indent = "      " if lines else "   "
-            if ended_by or has_held:
-                yield f"{indent}here:  is not asked, since `{ended_by or has_held}` holds"
+            if summary.ended_by or has_held:
+                yield f"{indent}here:  is not asked, since `{summary.ended_by or has_held}` holds"
                 continue
             does_hold, why = inquiry.answer(parts[name])
+            if does_hold and may_hold:
+                does_hold, why = None, f"depends on `{may_hold}`"
             answer = {True: "holds", False: "does not hold", None: "may hold"}[does_hold]
             yield f"{indent}here:  {answer}{f': {why}' if why else ''}"
-            if does_hold is not False:
-                stage = max([stage, *[case.stage for case in parts[name]]])
-            if does_hold and lines:
+            if does_hold is False:
+                continue
+            stage = max([stage, *[case.stage for case in parts[name]]])
+            if lines and does_hold:
                 has_held = name
-            if does_hold and _is_last(parts[name][0]):
-                ended_by = name
+            elif lines:
+                may_hold = may_hold or name
+            summary.add(name, parts[name], why, does_hold=does_hold is True)
     if inquiry.method is not None:
-        yield f"To evaluate this {inquiry.method}, amqproxy waits for {WAITS_FOR[stage]}."
+        yield f"To evaluate this {inquiry.shown_method}, amqproxy waits for {WAITS_FOR[stage]}."
+        yield str(summary)
 
 
-def _is_last(case: CompiledRule) -> bool:
-    """Is it final, where it matches?"""
-    if case.is_shadow or not case.is_cacheable:
-        return False
-    return isinstance(case.rule, Refuse) or (isinstance(case.rule, Allow) and case.last_place < 0)
+class _VerdictSummary:
+    """What the rules that hold do with the command together, and what those that may hold would."""
+
+    def __init__(self, inquiry: ExplainedCommand) -> None:
+        self.ended_by = ""
+        """The rule after which no other is asked."""
+        self._inquiry = inquiry
+        self._end = "passes"
+        self._done: list[str] = []
+        self._undecided: list[str] = []
+        self._open: list[str] = []
+
+    def add(self, name: str, cases: Sequence[CompiledRule], why: str, *, does_hold: bool) -> None:
+        """Count a rule, or a line of an access list, that holds or may hold."""
+        case = next((each for each in cases if self._inquiry.answer([each])[0] is not False), cases[0])
+        is_allow = isinstance(case.rule, Allow)
+        if case.is_shadow or (is_allow and not does_hold):
+            return
+        if self._inquiry.method is None:
+            if does_hold and isinstance(case.rule, Allow | Refuse) and case.last_place < 0:
+                self.ended_by = name
+        elif not does_hold:
+            self._open.append(f"`{name}` ({_action(case.rule)}) holds: that {why}")
+        elif is_allow:
+            if case.last_place < 0:
+                self.ended_by, self._end = name, f"passes, as `{name}` allows it"
+        elif not case.is_cacheable and not isinstance(case.rule, Refuse):
+            self._undecided.append(f"`{name}` ({_action(case.rule)})")
+        else:
+            is_end, words = self._inquiry.verdict(case)
+            if is_end:
+                self.ended_by, self._end = name, f"is stopped by `{name}`: {words}"
+            elif words:
+                self._done.append(f"`{name}`: {words}")
+
+    def __str__(self) -> str:
+        inquiry = self._inquiry
+        shown = inquiry.shown_method
+        if shown != inquiry.method:
+            shown = f"{shown} (to rules, {inquiry.method})"
+        end = self._end
+        if self._undecided:
+            end += f", subject to {' and '.join(self._undecided)}"
+        if self._open:
+            end += f", unless {', or '.join(self._open)}"
+        if self._done:
+            end += f"; {'; '.join(self._done)}"
+        return f"Verdict: this {shown} {end}."
+
+
+def _action(rule: Rule) -> str:
+    return "refuse" if isinstance(rule, Refuse) else str(rule.__struct_config__.tag)
 
 
 def _mode(rule: Rule) -> str:

@@ -8,9 +8,12 @@ from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.explanation import ExplainedCommand, explained
+from amqproxy.rules.limits.limit import Limit
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.match import Match, Sizes
+from amqproxy.rules.observing.tag import Tag
 from amqproxy.rules.rule import Rule
+from amqproxy.rules.scripting.script import Script
 
 RULES: list[Rule] = [
     AccessList(
@@ -64,7 +67,7 @@ refused.
 
 
 @pytest.mark.parametrize(
-    ("inquiry", "answers", "last"),
+    ("inquiry", "answers", "waits", "verdict"),
     [
         (
             ExplainedCommand({"user": "orders-1", "vhost": "/", "exchange": "orders.eu"}, "basic.publish"),
@@ -76,6 +79,7 @@ refused.
                 "holds",
             ],
             "To evaluate this basic.publish, amqproxy waits for the method and the message's header.",
+            "Verdict: this basic.publish passes, as `rest` allows it.",
         ),
         (
             ExplainedCommand({"user": "guest", "vhost": "/"}, "queue.declare"),
@@ -86,6 +90,8 @@ refused.
                 *["is not asked, since `access, line 2b` holds"] * 3,
             ],
             "To evaluate this queue.declare, amqproxy waits for the method alone.",
+            "Verdict: this queue.declare is stopped by `access, line 2b`: refused: channel.close 403 ACCESS_REFUSED - "
+            "queue.declare of queue '' in vhost '/' refused for user 'guest' by rule 'access, line 2b'.",
         ),
         (
             ExplainedCommand({"vhost": "test"}),
@@ -96,14 +102,114 @@ refused.
                 "may hold: depends on method",
             ],
             None,
+            None,
         ),
     ],
 )
-def test_who_would_be_asked(inquiry: ExplainedCommand, answers: list[str], last: str | None) -> None:
+def test_who_would_be_asked(
+    inquiry: ExplainedCommand, answers: list[str], waits: str | None, verdict: str | None
+) -> None:
     lines = explanation_of(inquiry).split("\n")
     assert [line.partition("here:  ")[2] for line in lines if "here:" in line] == answers
-    if last is not None:
-        assert lines[-1] == last
+    if verdict is None:
+        assert "Verdict: " not in "\n".join(lines)
+    else:
+        assert lines[-2:] == [waits, verdict]
+
+
+ACCESS = """allow user "guest" to publish, bind exchange "orders"
+allow user "guest" to get, declare queue "orders.eu"
+otherwise deny
+"""
+LISTED: list[Rule] = [
+    AccessList(name="who", lines=ACCESS),
+    Tag(name="seen", match=Match(method=("basic.publish", "queue.declare")), tags=("seen",)),
+    Refuse(name="big", match=Match(size=Sizes(min="64KiB"))),
+    Limit(name="cap", of="messages", rate=5.0),
+    Refuse(name="no deletes", match=Match(method="queue.delete"), mode="shadow"),
+]
+PASSES = "passes, subject to `cap` (limit), unless `big` (refuse) holds: that depends on size; `seen`: tagged seen"
+REFUSED = (
+    "is stopped by `who, line 3`: refused: {} 403 ACCESS_REFUSED - {} refused for user 'guest' by rule 'who, line 3'"
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "is_amqp010", "answers", "verdict"),
+    [
+        (
+            "basic.publish",
+            {"exchange": "payments"},
+            False,
+            ["exchange is another", "it is not about basic.publish"],
+            "basic.publish " + REFUSED.format("channel.close", "basic.publish to exchange 'payments'"),
+        ),
+        (
+            "message.transfer",
+            {"exchange": "payments"},
+            False,
+            ["exchange is another", "it is not about message.transfer"],
+            "message.transfer (to rules, basic.publish) "
+            + REFUSED.format("execution.exception", "basic.publish to exchange 'payments'"),
+        ),
+        ("basic.publish", {"exchange": "orders"}, False, ["it is not about basic.publish"], f"basic.publish {PASSES}"),
+        (
+            "message.transfer",
+            {"exchange": "orders"},
+            False,
+            ["it is not about message.transfer"],
+            f"message.transfer (to rules, basic.publish) {PASSES}",
+        ),
+        (
+            "queue.delete",
+            {"queue": "orders.eu"},
+            False,
+            ["it is not about queue.delete"] * 2,
+            "queue.delete " + REFUSED.format("channel.close", "queue.delete of queue 'orders.eu'"),
+        ),
+        (
+            "queue.delete",
+            {"queue": "orders.eu"},
+            True,
+            ["it is not about queue.delete"] * 2,
+            "queue.delete " + REFUSED.format("execution.exception", "queue.delete of queue 'orders.eu'"),
+        ),
+        (
+            "queue.query",
+            {"queue": "orders.eu"},
+            True,
+            [*["this needs no right"] * 3, *["it is not about queue.query"] * 3],
+            "queue.query (to rules, queue.declare) passes; `seen`: tagged seen",
+        ),
+    ],
+)
+def test_each_rule_has_its_own_reason_and_the_verdict_is_said(
+    method: str, fields: dict[str, str], is_amqp010: bool, answers: list[str], verdict: str
+) -> None:
+    inquiry = ExplainedCommand({"user": "guest", **fields}, method, is_amqp010=is_amqp010)
+    lines = list(explained(LISTED, inquiry))
+    reasons = [line.partition("does not hold: ")[2] for line in lines if "does not hold: " in line]
+    assert reasons[: len(answers)] == answers
+    assert lines[-1] == f"Verdict: this {verdict}."
+
+
+def test_a_line_behind_one_that_may_hold_may_hold() -> None:
+    lines = list(explained(LISTED, ExplainedCommand({"exchange": "orders"}, "basic.publish")))
+    answers = [line.partition("here:  ")[2] for line in lines if "here:" in line]
+    assert answers[:3] == [
+        "may hold: depends on user",
+        "does not hold: it is not about basic.publish",
+        "may hold: depends on `who, line 1`",
+    ]
+    assert "unless `who, line 3` (refuse) holds: that depends on `who, line 1`, or `big`" in lines[-1]
+
+
+def test_a_rule_that_fails_refuses() -> None:
+    script = Script(name="s", file="missing.py", match=Match(method="basic.publish"))
+    [*_, verdict] = explained([Refuse(name="r", text="{exchange}", code=404)], ExplainedCommand({}, "basic.get"))
+    assert verdict.startswith("Verdict: this basic.get is stopped by `r`: refused: channel.close 404")
+    [*_, verdict] = explained([script], ExplainedCommand({}, "basic.publish"))
+    assert verdict == "Verdict: this basic.publish passes, subject to `s` (script)."
 
 
 @pytest.mark.parametrize(
@@ -111,6 +217,9 @@ def test_who_would_be_asked(inquiry: ExplainedCommand, answers: list[str], last:
     [
         ({}, "basic.pubish", "there is no method `basic.pubish`: did you mean `basic.publish`?"),
         ({"queue": "q"}, "basic.publish", "basic.publish has no queue"),
+        ({}, "message.trnsfer", "there is no method `message.trnsfer`: did you mean `message.transfer`?"),
+        ({}, "session.flush", "rules do not see a session.flush: it passes"),
+        ({"queue": "q"}, "message.transfer", "message.transfer has no queue"),
         ({"queue": "q"}, None, "to know what queue is meant, name a method too"),
     ],
 )
