@@ -57,6 +57,8 @@ _INTEGERS = {
 }
 _FLOATS = {"f": struct.Struct(">f"), "d": struct.Struct(">d")}
 _LENGTH = struct.Struct(">I")
+_DECIMAL = struct.Struct(">Bi")
+"""Section 4.2.5.5 has an unsigned number; pika, pamqp and py-amqp write and read a signed one."""
 
 _FIRST = cython.declare(cython.uint, 0x80000000)
 """The bit of the first field, where bits show which fields are there; a layout has 32 at most."""
@@ -303,9 +305,10 @@ def _encode_decimal(value: Decimal) -> bytes:
         raise ValueError(f"{value} has no decimal form on the wire")
     unscaled = int("".join(map(str, digits))) * 10 ** max(exponent, 0)
     scale = max(-exponent, 0)
-    if sign or unscaled >= 2**32 or scale > 255:
-        raise ValueError(f"{value} does not fit a decimal: a scale byte and 32 unsigned bits")
-    return bytes((scale,)) + _LENGTH.pack(unscaled)
+    unscaled = -unscaled if sign else unscaled
+    if not -(2**31) <= unscaled < 2**31 or scale > 255:
+        raise ValueError(f"{value} does not fit a decimal: a scale byte and 32 signed bits")
+    return _DECIMAL.pack(scale, unscaled)
 
 
 # --- decoding ---------------------------------------------------------------------------------
@@ -483,7 +486,7 @@ def _decode_value(kind: int, octets: bytes, depth: int) -> Any:
         return octets[4:]
     if type_ in _FLOATS:
         return _FLOATS[type_].unpack(octets)[0]
-    scale, unscaled = struct.unpack(">BI", octets)
+    scale, unscaled = _DECIMAL.unpack(octets)
     return Decimal(f"{unscaled}E-{scale}")  # exact, whatever the context's precision
 
 

@@ -11,7 +11,7 @@ import struct
 from amqproxy.amqp010.frame import COMMAND
 from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, MessageProperties, ReplyTo
-from amqproxy.taps.record import MASK, SECRETS, encoded
+from amqproxy.taps.record import MASK, SECRETS, encoded, json_value
 
 try:
     import cython
@@ -312,7 +312,9 @@ def _rare(
     p: cython.p_const_uchar = data
     place: cython.Py_ssize_t
     if code == 0x23 or code == 0x33:  # float, double
-        return put_bytes(out, at, encoded(struct.unpack(">f" if code == 0x23 else ">d", data[position:end])[0]))
+        return put_bytes(
+            out, at, encoded(json_value(struct.unpack(">f" if code == 0x23 else ">d", data[position:end])[0]))
+        )
     if code == 0xF1:  # bit
         return put_bytes(out, at, _TRUE)
     if code >= 0xF0:  # void

@@ -28,7 +28,7 @@ from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrame
 from amqproxy.taps.amqp010_record import FLAGS
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
-from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt
+from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt, json_value
 
 if not cython.compiled:
     from amqproxy.byte_access import (
@@ -720,9 +720,9 @@ def _value(
 def _fraction(kind: int, data: bytes) -> bytes:
     """A floating-point number or a decimal."""
     if kind == 68:  # D
-        scale, unscaled = struct.unpack(">BI", data)
+        scale, unscaled = struct.unpack(">Bi", data)
         return encoded(Decimal(f"{unscaled}E-{scale}"))
-    return encoded(struct.unpack(">f" if kind == 102 else ">d", data)[0])
+    return encoded(json_value(struct.unpack(">f" if kind == 102 else ">d", data)[0]))
 
 
 # --- bytes

@@ -14,7 +14,7 @@ from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
 from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
-from amqproxy.taps.record import json_mapping
+from amqproxy.taps.record import json_value
 
 Entry = dict[str, Any]
 
@@ -88,5 +88,5 @@ def amqp010_consumers(traffic: AMQP010Traffic) -> Iterator[Entry]:
                 "no_ack": subscribed.no_ack,
                 "exclusive": subscribed.exclusive,
                 "prefetch": None,
-                "arguments": None if known is None else json_mapping(known.consume.arguments.values_by_name),
+                "arguments": None if known is None else json_value(known.consume.arguments),
             }

@@ -13,7 +13,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.control.amqp010_entries import amqp010_channels, amqp010_connection, amqp010_consumers
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.proxy.session.session import Session
-from amqproxy.taps.record import json_mapping
+from amqproxy.taps.record import json_value
 from amqproxy.taps.topology.client_requests import ConsumerView
 
 Entry = dict[str, Any]
@@ -150,5 +150,5 @@ def _consumer_entry(consumer: ConsumerView | None, no_ack: bool) -> Entry:
         "no_ack": no_ack,
         "exclusive": consume.exclusive,
         "prefetch": consumer.prefetch,
-        "arguments": json_mapping(consume.arguments.values_by_name),
+        "arguments": json_value(consume.arguments),
     }

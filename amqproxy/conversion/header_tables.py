@@ -120,7 +120,8 @@ def _text(value: str) -> Item:
 def _decimal(value: Decimal) -> Item:
     sign, digits, exponent = value.as_tuple()
     unscaled = int("".join(map(str, digits)))
-    fits = not sign and isinstance(exponent, int) and -255 <= exponent <= 0 and unscaled < 1 << 32
+    unscaled = -unscaled if sign else unscaled
+    fits = isinstance(exponent, int) and -255 <= exponent <= 0 and -(1 << 31) <= unscaled < 1 << 31
     return Item("D", value) if fits else Item("S", str(value))
 
 

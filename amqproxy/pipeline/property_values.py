@@ -9,7 +9,7 @@ import msgspec
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.amqp010_record import plain
-from amqproxy.taps.record import encoded, json_mapping
+from amqproxy.taps.record import encoded, json_mapping, json_value
 from amqproxy.taps.trace.events import MessageProperties
 from amqproxy.taps.trace.transfers import TransferProperties
 
@@ -90,7 +90,7 @@ class PropertyValues:
         key = headers.octets
         text = self._headers.get(key)
         if text is None:
-            text = encoded(json_mapping(headers.values_by_name))
+            text = encoded(json_value(headers))
             if len(key) <= MAX_KNOWN_HEADERS_BYTES:
                 if len(self._headers) >= MAX_KNOWN_HEADERS:
                     self._headers.clear()

@@ -1,6 +1,6 @@
 """Methods again, from their names and arguments as the tables have them.
 
-What JSON does not keep is lost: the second of two entries of a table with one name, and the exact types of values.
+What JSON does not keep is lost: the exact types of values.
 Of AMQP 0-10, a declare is what it is in 0-9-1: its alternate exchange is an argument.
 """
 
@@ -36,7 +36,17 @@ def method_of(name: str, arguments: str | None) -> Method | None:
 
 def table_of(value: Any) -> Table:
     """A table from its JSON."""
-    return Table({name: _entry(each) for name, each in (value or {}).items()})
+    entries = [(name, each) for name, values in (value or {}).items() for each in _repeated(values)]
+    return Table([field for name, each in entries for field in Table({name: _entry(each)}).fields])
+
+
+def _repeated(value: Any) -> list[Any]:
+    """The values of a name; of one that the table has several times, all of them."""
+    match value:
+        case {"repeated": [_, _, *_] as values} if len(value) == 1:
+            return values
+        case _:
+            return [value]
 
 
 def _value(default: Any, value: Any) -> Any:

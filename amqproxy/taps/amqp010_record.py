@@ -20,7 +20,7 @@ from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array, List, Map, UnknownStruct
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.record import MASK, SECRETS, Record, excerpt, json_mapping, json_value
+from amqproxy.taps.record import MASK, SECRETS, Record, excerpt, json_entries, json_value
 
 TYPES = {each: each.name.lower() for each in SegmentType}
 
@@ -108,7 +108,7 @@ def plain(value: Any) -> Any:
     """A value of a method or header as JSON can hold it."""
     match value:
         case Map():
-            return json_mapping({name: plain(each) for name, each in value.items()})
+            return json_entries((key, plain(each)) for key, _, each in value.entries)
         case List() | Array():
             return [plain(each) for each in value]
         case SequenceSet() | ByteRanges():

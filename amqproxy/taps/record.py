@@ -6,7 +6,8 @@ Secrets never get this far: what start-ok, secure-ok and update-secret hold of t
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -195,9 +196,12 @@ def arguments(method: Method) -> dict[str, Any]:
 def json_value(value: Any) -> Any:
     """A value of a method or table as JSON can hold it.
 
-    Bytes that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds.
+    Bytes that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds, and numbers that JSON
+    does not have "NaN", "Infinity" and "-Infinity". Of a name that a table has several times, see `json_entries`.
     """
     kind = type(value)
+    if kind is float:
+        return value if math.isfinite(value) else _NOT_FINITE.get(value, "NaN")
     if kind is str:
         return value if _is_text(value) else _base64(_bytes_of(value))
     if kind is bytes:
@@ -206,7 +210,7 @@ def json_value(value: Any) -> Any:
         except UnicodeDecodeError:
             return _base64(value)
     if kind is Table:
-        return json_mapping(value.values_by_name)
+        return json_entries((name, json_value(each)) for name, _, each in value.fields)
     if kind is Array:
         return [json_value(item.value) for item in value.items]
     return value
@@ -214,10 +218,30 @@ def json_value(value: Any) -> Any:
 
 def json_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """The same for names and their values."""
-    return {
-        name if _is_text(name) else name.encode("utf-8", "backslashreplace").decode(): json_value(value)
-        for name, value in mapping.items()
-    }
+    return {_json_name(name): json_value(value) for name, value in mapping.items()}
+
+
+def json_entries(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The entries of a table as an object; of a name that is there several times, `{"repeated": […]}` has all values.
+
+    `entries` are names with their values as JSON can hold them.
+    """
+    found: dict[str, Any] = {}
+    repeated: dict[str, list[Any]] = {}
+    for name, value in entries:
+        shown = _json_name(name)
+        if shown not in found:
+            found[shown] = value
+        elif shown in repeated:
+            repeated[shown].append(value)
+        else:
+            values = repeated[shown] = [found[shown], value]
+            found[shown] = {"repeated": values}
+    return found
+
+
+def _json_name(name: str) -> str:
+    return name if _is_text(name) else name.encode("utf-8", "backslashreplace").decode()
 
 
 def _is_text(text: str) -> bool:
@@ -236,6 +260,9 @@ def _bytes_of(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
+
+
+_NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 def _base64(data: bytes) -> dict[str, str]:

@@ -42,7 +42,9 @@ _SIMPLE = {
     "T": _integers(64, is_signed=False),
     "f": st.floats(width=32, allow_nan=False),
     "d": st.floats(allow_nan=False),
-    "D": st.builds(lambda digits, scale: Decimal(f"{digits}E-{scale}"), st.integers(0, 2**32 - 1), st.integers(0, 255)),
+    "D": st.builds(
+        lambda digits, scale: Decimal(f"{digits}E-{scale}"), st.integers(-(2**31), 2**31 - 1), st.integers(0, 255)
+    ),
     "S": any_text,
     "x": st.binary(max_size=40),
     "V": st.none(),

@@ -91,7 +91,7 @@ def test_what_does_not_fit_its_type_is_refused(field: Field) -> None:
         Table([field])
 
 
-@pytest.mark.parametrize("value", ["-1", "4294967296", "1E-256", "NaN", "Infinity"])
+@pytest.mark.parametrize("value", ["-2147483649", "2147483648", "1E-256", "NaN", "Infinity"])
 def test_decimals_that_do_not_fit(value: str) -> None:
     with pytest.raises(ValueError, match="decimal"):
         Table({"k": Decimal(value)})
@@ -99,8 +99,23 @@ def test_decimals_that_do_not_fit(value: str) -> None:
 
 def test_a_decimal_does_not_hang_on_the_precision_of_its_surroundings() -> None:
     with localcontext(Context(prec=2)):
-        assert Table.from_octets(from_hex("016b44 ff ffffffff"))["k"] == Decimal("4294967295E-255")
+        assert Table.from_octets(from_hex("016b44 ff ffffffff"))["k"] == Decimal("-1E-255")
     assert Table({"k": Decimal("1E+3")}).octets == from_hex("016b44 00 000003e8")
+
+
+@pytest.mark.parametrize(
+    ("value", "wire"),
+    [
+        ("-123.45", "02 ffffcfc7"),
+        ("-2147483648", "00 80000000"),
+        ("2147483647", "00 7fffffff"),
+        ("-0.1", "01 ffffffff"),
+    ],
+)
+def test_decimals_are_signed(value: str, wire: str) -> None:
+    table = Table({"k": Decimal(value)})
+    assert table.octets == from_hex("016b44" + wire)
+    assert Table.from_octets(table.octets)["k"] == Decimal(value)
 
 
 def test_a_table_is_a_mapping() -> None:

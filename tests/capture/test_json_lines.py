@@ -1,5 +1,7 @@
 """Lines of JSON from the bytes of frames: those that records make, byte for byte."""
 
+import math
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -58,6 +60,23 @@ def test_more_than_the_buffer_holds() -> None:
     data = b"".join([encode_frame(HEADER, 1, each.encode()) for each in contents])
     passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data * 5, 0))]
     assert written(passed, 0) == by_records(passed, 0)
+
+
+def test_values_that_json_does_not_have() -> None:
+    """Numbers that are not finite, negative decimals, and a name with several values."""
+    odd = [
+        *(Field(f"f{letter}", letter, value) for letter in "fd" for value in (math.nan, math.inf, -math.inf)),
+        Field("D", "D", Decimal("-123.45")),
+        *(Field("twin", "I", number) for number in range(3)),
+    ]
+    tables = [Table(odd[:7]), Table(odd), Table({"nested": Table(odd), "in": [math.nan, Table(odd)]})]
+    data = b"".join([encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=each)).encode()) for each in tables])
+    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    lines = written(passed, 0)
+    assert lines == by_records(passed, 0)
+    assert b'"ff":{"repeated":["NaN","Infinity","-Infinity"]}' in lines
+    assert b'"D":"-123.45","twin":{"repeated":[0,1,2]}' in lines
+    assert b"null" not in lines
 
 
 def test_secrets_are_masked() -> None:

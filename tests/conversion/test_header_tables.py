@@ -43,10 +43,13 @@ def test_a_table_comes_back_from_a_map(headers: dict[str, Any]) -> None:
 
 
 def test_the_nearest_types() -> None:
-    table = table_of(Map({"u": UUID(int=1), "n": Decimal("-1.5"), "big": 2**63, "l": [1], "m": {"k": b"v"}}))
+    table = table_of(
+        Map({"u": UUID(int=1), "n": Decimal("-1.5"), "high": Decimal(2**31), "big": 2**63, "l": [1], "m": {"k": b"v"}})
+    )
     assert dict(table) == {
         "u": "00000000-0000-0000-0000-000000000001",
-        "n": "-1.5",
+        "n": Decimal("-1.5"),
+        "high": "2147483648",
         "big": "9223372036854775808",
         "l": [1],
         "m": {"k": b"v"},

@@ -10,7 +10,7 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091 import methods
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import Method
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.wire import Field, Table
 from amqproxy.conversion.method_views import method_view
 from amqproxy.peer import CLIENT
 from amqproxy.pipeline.recorded_methods import method_of
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.once
         methods.QueueDeclare(queue="q", arguments=Table({"x-dead-letter-exchange": "dead", "x-max-length": 3})),
         methods.ExchangeBind(destination="a", source="b", routing_key="k"),
         methods.QueueDeclare(queue="\udcff"),
+        methods.QueueDeclare(queue="q", arguments=Table([Field("a", "I", 1), Field("a", "S", "x")])),
     ],
 )
 def test_a_method_is_the_one_that_was_sent(method: Method) -> None:

@@ -1,6 +1,7 @@
 """Frames of 0-10 as JSON."""
 
 import json
+import math
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -105,6 +106,8 @@ def test_what_is_malformed_is_an_error(kind: int, code: int) -> None:
         (UnknownStruct(0x0909, b"\xff"), {"base64": "AAAAAwkJ/w=="}),
         (Map([Entry("k", "str16-utf16", "\ud800")]), {"k": {"base64": "7aCA"}}),
         (Map([Entry("k", "char-utf32", "\ud800")]), {"k": {"base64": "7aCA"}}),
+        (Map([Entry("k", "int32", 1), Entry("k", "str8", "x")]), {"k": {"repeated": [1, "x"]}}),
+        (Array("double", [math.nan, -math.inf]), ["NaN", "-Infinity"]),
         (None, None),
         (True, True),
     ],

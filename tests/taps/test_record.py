@@ -1,6 +1,7 @@
 """Records: the JSON contract."""
 
 import json
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -151,7 +152,13 @@ def test_a_malformed_secret_is_masked_too() -> None:
             [{"base64": "/w=="}, {"k": {"base64": "/g=="}}],
         ),
         (Table([Field("\udcff", "t", True)]), {"\\udcff": True}),
-        (Table([Field("twin", "I", 1), Field("twin", "I", 2)]), {"twin": 1}),
+        (Table([Field("twin", "I", 1), Field("twin", "I", 2)]), {"twin": {"repeated": [1, 2]}}),
+        (
+            Table([Field("a", "I", 1), Field("b", "V", None), Field("a", "S", "x"), Field("a", "A", Array())]),
+            {"a": {"repeated": [1, "x", []]}, "b": None},
+        ),
+        (math.nan, "NaN"),
+        (Array([math.inf, -math.inf, 1.5]), ["Infinity", "-Infinity", 1.5]),
     ],
 )
 def test_plain(value: Any, expected: Any) -> None:

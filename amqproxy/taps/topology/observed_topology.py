@@ -21,7 +21,7 @@ from amqproxy.amqp091.methods import (
     QueueUnbind,
 )
 from amqproxy.amqp091.wire import Table
-from amqproxy.taps.record import json_mapping, json_value
+from amqproxy.taps.record import json_value
 from amqproxy.taps.topology.observed_objects import (
     DeletedFor,
     Observation,
@@ -191,7 +191,7 @@ class ObservedTopology:
             durable=request.durable,
             auto_delete=request.auto_delete,
             internal=request.internal,
-            arguments=json_mapping(shown.arguments.values_by_name),
+            arguments=json_value(shown.arguments),
         )
         self._add(key, declared, _cost(request.arguments))
 
@@ -218,7 +218,7 @@ class ObservedTopology:
             durable=request.durable,
             exclusive=request.exclusive,
             auto_delete=request.auto_delete,
-            arguments=json_mapping(shown.arguments.values_by_name),
+            arguments=json_value(shown.arguments),
             consumers=before.observed.consumers if before and isinstance(before.observed, ObservedQueue) else 0,
         )
         self._add(key, declared, _cost(request.arguments))
@@ -251,7 +251,7 @@ class ObservedTopology:
             destination=_text(destination_name),
             destination_type="queue" if destination[1] == "queue" else "exchange",
             routing_key=_text(shown.routing_key),
-            arguments=json_mapping(shown.arguments.values_by_name),
+            arguments=json_value(shown.arguments),
         )
         self._bindings_from.setdefault(source, {})[key] = None
         self._bindings_to.setdefault(destination, {})[key] = None

@@ -106,7 +106,7 @@ PROPERTIES = {
                 Field("f", "f", 0.5),
                 Field("d", "d", 0.5),
                 Field("D", "D", Decimal("1.25")),
-                Field("D large", "D", Decimal(4_000_000_000)),
+                Field("D large", "D", Decimal(-2_000_000_000)),
                 Field("S", "S", "text"),
                 Field("x", "x", b"\x00"),
                 Field("T", "T", 1_700_000_000),
