@@ -149,9 +149,9 @@ class WorstFinding:
 def wanted(expression: str | None) -> Filter | None:
     if expression is None:
         return None
-    from amqproxy.rules.matching.filters import compiled
+    from amqproxy.rules.matching.watched_filter import WatchedFilter
 
     try:
-        return compiled(expression)
+        return WatchedFilter(expression, lambda text: print(f"amqproxy: --filter: {text}", file=sys.stderr))
     except ValueError as error:
         raise Failure(f"--filter: {error}", MISUSED) from None

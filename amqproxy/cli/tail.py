@@ -89,6 +89,8 @@ def tail(
         for event in proxy.events():
             if event.get("event") == "lost":
                 print(f"amqproxy: {event['count']} skipped: the output is too slow", file=sys.stderr)
+            elif event.get("event") == "warning":
+                print(f"amqproxy: --filter: {event['text']}", file=sys.stderr)
             elif "record" in event:
                 print(render(event))
                 sys.stdout.flush()

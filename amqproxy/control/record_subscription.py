@@ -12,12 +12,14 @@ from amqproxy.control.request_error import RequestError
 from amqproxy.control.subscription import READER, Subscription
 from amqproxy.control.tap_ring import Entry, TapRing
 from amqproxy.proxy.record_source import RecordSource
-from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.rules.matching.filters import Filter
+from amqproxy.rules.matching.watched_filter import WatchedFilter
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
+from amqproxy.taps.record import encoded
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.views.decoded_tap import DecodedTap
 
@@ -51,12 +53,13 @@ class RecordSubscription(Subscription):
             MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
         )
         self._clock = _Clock()
+        self._warnings: list[str] = []
         lines = self._lines = JSONLines(request.body)
         observed = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
         self._source = RecordSource(
             self._queue,
             None if request.frames else observed,
-            None if request.filter is None else _filter(request.filter),
+            None if request.filter is None else _filter(request.filter, self._warnings.append),
             memory=MAX_PENDING_BYTES,
             body_limit=MAX_FILTERED_BODY,
             body=request.body,
@@ -107,6 +110,8 @@ class RecordSubscription(Subscription):
 
     def events(self) -> Iterator[bytes]:
         """What was recorded since the last call, and how much was lost."""
+        while self._warnings:
+            yield b'{"event":"warning","text":%b}' % encoded(self._warnings.pop())
         skipped, self._skipped = self._skipped, 0
         if skipped:
             yield b'{"event":"lost","count":%d}' % skipped
@@ -145,9 +150,9 @@ class _Clock:
         return self.now_ns
 
 
-def _filter(expression: str) -> Filter:
+def _filter(expression: str, warn: Callable[[str], object]) -> Filter:
     try:
-        return compiled(expression)
+        return WatchedFilter(expression, warn)
     except ValueError as error:
         raise RequestError("wrong-filter", str(error)) from None
 

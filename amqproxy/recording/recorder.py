@@ -22,7 +22,7 @@ from amqproxy.recording.recorder_tap import RecorderTap
 from amqproxy.recording.recording_directory import reason_of
 from amqproxy.recording.recording_files import RecordingFiles
 from amqproxy.recording.writing_thread import WritingThread
-from amqproxy.rules.matching.filters import compiled
+from amqproxy.rules.matching.watched_filter import WatchedFilter
 from amqproxy.supervision import describe
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -241,7 +241,7 @@ class _Recording:
         if config.filter is not None:
             self.tap = FilteredTap(
                 self._recorder_tap,
-                compiled(config.filter),
+                WatchedFilter(config.filter, lambda text: logger().warning("recording filter failed", reason=text)),
                 config.memory,
                 limits.rule_body,
                 keeps_frame=_opens_or_closes,

@@ -68,6 +68,14 @@ def test_what_is_followed(
     assert [msgspec.json.decode(each) for each in requests] == [{"request": "subscribe", "body": 0} | asked]
 
 
+def test_why_a_filter_fails(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    with answering(path, lines({"event": "warning", "text": "'x' fails"})):
+        code, out, err = amqproxy("tail", "--filter", "x", "--socket", str(path))
+    assert (code, out) == (FAILED, "")
+    assert err == "amqproxy: --filter: 'x' fails\namqproxy: tail: the proxy is gone\n"
+
+
 def test_json_and_what_was_lost(amqproxy: Amqproxy, tmp_path: Path) -> None:
     path = tmp_path / "control"
     with answering(path, lines({"event": "message", "record": MESSAGE}, {"event": "lost", "count": 4})):

@@ -98,6 +98,20 @@ def test_who_is_too_slow_gets_the_newest_and_how_many_were_lost(monkeypatch: pyt
     assert followed.events() == []
 
 
+@pytest.mark.parametrize("what", ["frames", "messages"])
+def test_a_filter_that_fails_says_so_once(what: str) -> None:
+    followed = Followed(filter="int(routing_key) > 3", **{what: True})
+    for key in ("5", "x", "y"):
+        followed.saw(BasicPublish(routing_key=key))
+    first, *rest = followed.events()
+    assert first["event"] == "warning"
+    assert first["text"].startswith("'int(routing_key) > 3' fails, and what it fails on is shown (said once): ")
+    assert rest
+    assert all(each["event"] == what.removesuffix("s") for each in rest)
+    followed.saw(BasicPublish(routing_key="z"))
+    assert "warning" not in {each["event"] for each in followed.events()}
+
+
 def test_a_wrong_filter() -> None:
     with pytest.raises(RequestError, match="did you mean") as refused:
         Followed(messages=True, filter="exchang == 'e'")

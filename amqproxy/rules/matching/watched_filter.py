@@ -1,0 +1,32 @@
+"""Filters that say once why they cannot be evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.rules.matching.filters import Filter, FilterFailed, LookUp
+
+
+class WatchedFilter(Filter):
+    """A filter of one reader; `warn` is given the reason the first time that its evaluation fails.
+
+    What a filter fails on is shown: an expression that fails on every record selects nothing, and would look as if it
+    selected everything.
+    """
+
+    __slots__ = ("_has_warned", "_warn")
+
+    def __init__(self, expression: str, warn: Callable[[str], object]) -> None:
+        self._has_warned = True  # it is tried out on specimens before
+        super().__init__(expression)
+        self._warn = warn
+        self._has_warned = False
+
+    def holds(self, look_up: LookUp) -> bool:
+        try:
+            return super().holds(look_up)
+        except FilterFailed as failure:
+            if not self._has_warned:
+                self._has_warned = True
+                self._warn(f"{self.expression!r} fails, and what it fails on is shown (said once): {failure}")
+            raise
