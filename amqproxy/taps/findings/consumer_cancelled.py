@@ -6,6 +6,8 @@ from collections import deque
 
 import msgspec
 
+from amqproxy.amqp010.commands import MessageSubscribe
+from amqproxy.amqp010.domains import ErrorCode
 from amqproxy.amqp091.methods import BasicCancel, BasicConsume, BasicConsumeOk, QueueDelete
 from amqproxy.peer import SERVER
 from amqproxy.taps.findings.detector import on
@@ -85,7 +87,8 @@ class ConsumerCancelled(ProcessDetector):
     why = "The consumer gets nothing more: a client that does not handle this waits for ever, and looks healthy."
     remedy = (
         "Handle basic.cancel (announce the capability consumer_cancel_notify, set the library's callback): declare and "
-        "consume again, or stop. Delete only queues that nothing consumes (if_unused)."
+        "consume again, or stop; over 0-10 the session ends with resource-deleted. Delete only queues that nothing "
+        "consumes (if_unused)."
     )
 
     def __init__(self) -> None:
@@ -121,11 +124,26 @@ class ConsumerCancelled(ProcessDetector):
         return found + self.look(event.ts_ns)
 
     @on(ChannelClosed)
-    def _on_channel(self, connection: ConnectionPlace, event: ChannelClosed, record: RecordNumber | None) -> None:
+    def _on_channel(
+        self, connection: ConnectionPlace, event: ChannelClosed, record: RecordNumber | None
+    ) -> list[Sighting]:
         client = self._clients.get(connection.stream)
-        if client is not None:
-            for place in [each for each in client.consumers if each[0] == event.channel]:
-                self._end(client, place)
+        if client is None:
+            return []
+        ended: list[tuple[Place, QueueKey]] = []
+        for place in [each for each in client.consumers if each[0] == event.channel]:
+            if queue := self._end(client, place):
+                ended.append((place, queue))
+        if event.by is not SERVER or event.code != ErrorCode.RESOURCE_DELETED:
+            return []
+        # 0-10 has no message.cancel from the broker: the deletion of a queue ends the sessions that consume it.
+        named = [each for each in ended if f"'{each[1][1]}'" in event.text]
+        known = [each for each in ended if each[1] in self._deletions]
+        return [
+            sighting
+            for place, queue in named or known or (ended if len(ended) == 1 else ())
+            for sighting in self._cancel(Cancellation(event.ts_ns, connection, *place, queue, record))
+        ]
 
     # --- consumers and queues
 
@@ -140,6 +158,7 @@ class ConsumerCancelled(ProcessDetector):
         found: list[Sighting] = []
         match request:
             case BasicConsume() if request.queue:
+                client.is_told |= isinstance(event.request, MessageSubscribe)  # by the end of the session
                 reply = event.reply if isinstance(event, RequestAnswered) else None
                 tag = reply.consumer_tag if isinstance(reply, BasicConsumeOk) else request.consumer_tag
                 self._begin(client, (event.channel, tag), (client.vhost, request.queue))

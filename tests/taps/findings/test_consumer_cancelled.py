@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from amqproxy.amqp010.commands import MessageSubscribe
+from amqproxy.amqp010.commands import QueueDelete as AMQP010QueueDelete
+from amqproxy.amqp010.controls import SessionCompleted
 from amqproxy.amqp091.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -16,7 +19,10 @@ from amqproxy.amqp091.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.findings.finding import RecordNumber
+from amqproxy.taps.findings.process_detector import ConnectionPlace
+from amqproxy.taps.trace.events import ChannelClosed, ConnectionOpened, RequestAnswered, TraceEvent
 from tests.taps.findings.inspected_together import Member, Together
 
 TELLS = {"capabilities": {"consumer_cancel_notify": True}}
@@ -124,3 +130,60 @@ def test_a_consumer_that_ended_with_its_channel(is_connection: bool) -> None:
         consumer.ask(ChannelClose(200, "bye"), ChannelCloseOk())
     delete(together.connect())
     assert together.findings == []
+
+
+def opened() -> ConnectionOpened:
+    """An opening of 0-10, whose clients announce no capabilities."""
+    return ConnectionOpened(
+        ts_ns=0,
+        virtual_host="/",
+        mechanism="PLAIN",
+        user="guest",
+        client_properties={},
+        server_properties={},
+        channel_max=10,
+        frame_max=65535,
+        heartbeat=60,
+        latency_ns=0,
+    )
+
+
+def answered(ts_ns: int, request: Any) -> RequestAnswered:
+    return RequestAnswered(
+        ts_ns=ts_ns, channel=1, epoch=1, sender=CLIENT, request=request, reply=SessionCompleted(), latency_ns=1
+    )
+
+
+def ended(code: int, text: str, by: Peer = SERVER) -> ChannelClosed:
+    return ChannelClosed(ts_ns=5, channel=1, epoch=1, by=by, code=code, text=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_first"),
+    [("the queue 'q' is deleted", True), ("the queue 'q' is deleted", False), ("resource-deleted", True)],
+)
+def test_a_session_of_0_10_ends_with_its_queue(text: str, is_first: bool) -> None:
+    together = Together()
+    consumer, other = (ConnectionPlace(number, f"a:{number}-b:1") for number in (1, 2))
+    steps: list[tuple[ConnectionPlace, TraceEvent]] = [(consumer, opened()), (other, opened())]
+    for queue in ("q", "p"):
+        steps.append((consumer, answered(1, MessageSubscribe(queue=queue, destination=f"to-{queue}"))))
+    ending = [(other, answered(5, AMQP010QueueDelete(queue="q"))), (consumer, ended(408, text))]
+    steps += ending if is_first else ending[::-1]
+    for place, event in steps:
+        together.findings += together.inspector.inspect(place, [event], None)
+    assert together.findings[0].text == "the broker ended consumer to-q of queue q: a:2-b:1 has deleted it"
+    together.later(60)
+    together.look()
+    assert len(together.findings) == 1
+
+
+@pytest.mark.parametrize("close", [ended(404, "not-found"), ended(0, ""), ended(408, "", CLIENT)])
+def test_other_ends_of_a_session_are_no_cancellation(close: ChannelClosed) -> None:
+    together = Together()
+    consumer = ConnectionPlace(1, "a:1-b:1")
+    for event in (opened(), answered(1, MessageSubscribe(queue="q", destination="d")), close):
+        together.findings += together.inspector.inspect(consumer, [event], None)
+    together.later(60)
+    together.look()
+    assert together.kinds == []
