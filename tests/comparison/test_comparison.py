@@ -19,7 +19,7 @@ from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame, en
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import (
     ComparisonReport,
@@ -343,3 +343,14 @@ def _another(match: re.Match[bytes]) -> bytes:
 
 def _raw(decoded: Decoded) -> bytes:
     return b"".join(frame.raw for frame in decoded.frames) if isinstance(decoded, DecodedAMQP010Frames) else b""
+
+
+def test_a_reset_in_the_place_of_a_close_is_a_difference() -> None:
+    found = list(read(capture("server-reset")))
+    *others, end = found
+    assert isinstance(end, StreamEnded)
+    closed = [*others, msgspec.structs.replace(end, reason="client closed")]
+    assert differences(found, found) == []
+    (difference,) = differences(found, closed)
+    (change,) = difference.changes
+    assert (change.field, change.before, change.after) == ("reason", "server reset the connection", "client closed")

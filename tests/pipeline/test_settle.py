@@ -179,7 +179,10 @@ def _end_of(row: Row) -> tuple[Any, ...]:
 
 
 def _true_end(close: Row | None) -> tuple[Any, ...]:
-    return (None, None, None) if close is None else (close["ts_ns"], close["by"], close["code"])
+    if close is None:
+        return None, None, None
+    cut_by = next((peer for peer in ("client", "server") if str(close["text"]).startswith(f"{peer} ")), None)
+    return close["ts_ns"], close["by"] or cut_by, close["code"]
 
 
 def test_it_equals_the_truth_and_a_plain_loop(spark: SparkSession, tmp_path: Path) -> None:
@@ -287,9 +290,10 @@ def test_a_connection_that_one_end_has_cut_is_an_error_and_one_that_outlasts_the
     assert [(row["chain"], row["kind"], row["text"]) for row in found["errors"]] == [
         ("server-reset.pcapng", "connection-cut", "server reset the connection")
     ]
-    assert {row["chain"]: (row["text"], row["is_open"]) for row in found["connections"]} == {
-        "server-reset.pcapng": ("server reset the connection", False),
-        "cut.pcapng": ("the capture ends", False),
+    ends = {row["chain"]: (row["text"], row.get("closed_by"), row["is_open"]) for row in found["connections"]}
+    assert ends == {
+        "server-reset.pcapng": ("server reset the connection", "server", False),
+        "cut.pcapng": ("the capture ends", None, True),
     }
 
 

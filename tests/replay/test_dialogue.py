@@ -64,3 +64,9 @@ def test_dialogues_have_the_steps_of_each_connection_and_know_its_beginning() ->
         dialogues(read_decoded(CAPTURES / "confirms.ports-reused.pcapng"), limit=5)
     joined = dialogues(read_decoded(CAPTURES / "consume-large.joined-midway.pcapng"))
     assert not joined[0].is_from_start
+
+
+def test_a_reset_is_the_last_step_of_the_peer_that_sent_it() -> None:
+    last = steps("server-reset.pcapng")[-1]
+    assert isinstance(last, ConnectionEnded)
+    assert (last.by, last.is_reset, last.reason) == (Peer.SERVER, True, "server reset the connection")

@@ -21,6 +21,7 @@ from tests.capture import golden
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import COMMAND, DEADLINE
 from tests.dashboard.conftest import capture_of
+from tests.real import raw
 from tests.real.amqp010_peer import AMQP010Peer
 from tests.real.require import missing, require, require_module
 
@@ -244,3 +245,13 @@ def test_without_tshark(amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "pyshark.tshark", None)
     monkeypatch.setitem(sys.modules, "pyshark.tshark.tshark", None)
     assert "pyshark is not installed: pip install 'amqproxy[captures]'" in amqproxy("sniff", "-i", "lo").err
+
+
+@pytest.mark.usefixtures("_rights")
+def test_a_reset_that_passes_on_an_interface_ends_the_connection() -> None:
+    with LocalBroker() as broker, sniffing("-i", "lo", "--port", str(broker.port), "--messages") as (process, lines):
+        raw.Peer.opened(broker.port, 1).reset()
+        deadline = threading.Event()
+        while not any("connection closed: client reset the connection" in line for line in lines):
+            assert not deadline.wait(0.05)
+        ended(process)

@@ -40,3 +40,8 @@ def test_only_what_is_in_the_window_is_said_and_turns_have_colours() -> None:
     assert lines[1].endswith(RESET)
     assert lines[4].endswith(RESET)
     assert lines[1][:5] != lines[4][:5]
+
+
+def test_a_reset_ends_a_connection_and_is_named() -> None:
+    lines = list(Dialogue(Selection()).lines(decoded("server-reset")))
+    assert lines[-1] == "connection #0 is over: server reset the connection"

@@ -248,3 +248,8 @@ def test_what_goes_wrong_in_0_10_is_an_error() -> None:
     titles = [row.title for row in rows(ladder) if row.is_error]
     assert titles.count("execution.exception") == 8
     assert titles.count("connection.close") == 3
+
+
+def test_a_reset_ends_a_connection_and_is_named() -> None:
+    (section,) = ladder_of(commands_of(decoded("server-reset"))).sections
+    assert section.end == "server reset the connection"

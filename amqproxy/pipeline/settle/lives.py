@@ -10,12 +10,16 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from amqproxy.capture.decode import CAPTURE_ENDS
+from amqproxy.peer import CLIENT, SERVER
 from amqproxy.pipeline.client_property import CLIENT_NAME, client_property
 from amqproxy.pipeline.schema import CHANNELS, CONNECTIONS
 from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, IDLE_NS, LINGER_NS
 from amqproxy.pipeline.settle.settlements import columns, spans_left
 from amqproxy.pipeline.settle.watermark import Watermark, Watermarks, watermark
+from amqproxy.taps.findings.ends import MISSED
+from amqproxy.taps.trace.events import PROXY
 
 WHO_FOUND = ("user", "client", "virtual_host")
 """The columns of `Lives.who` that tables have."""
@@ -109,8 +113,18 @@ _MERGED = f"""
     coalesce(max(is_written), false) AS is_written, min_by(close, close_order) AS close,
     {", ".join(f"coalesce(sum({name}), 0L) AS {name}" for name in _COUNTS)}
 """
+_OUTLASTS = f"coalesce(f.close.`by` IS NULL AND f.close.text = '{CAPTURE_ENDS}', false)"
+"""Whether a connection was open when its capture ended."""
+
+_CLOSED_BY = f"""coalesce(`by`, CASE
+    WHEN text LIKE '%{MISSED}%' THEN '{PROXY}'
+    WHEN text LIKE '{CLIENT} %' THEN '{CLIENT}'
+    WHEN text LIKE '{SERVER} %' THEN '{SERVER}' END)"""
+"""Who has closed a connection, or cut it: the text of an end without connection.close begins with the peer."""
+
 _CONNECTIONS = f"""
-    SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, s.horizon_ns, s.before_ns, {CLIENT_NAME} AS client
+    SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, {_OUTLASTS} AS outlasts,
+        s.horizon_ns, s.before_ns, {CLIENT_NAME} AS client
     FROM (
         SELECT connection_id, {_MERGED}, max(protocol) AS protocol, min(end_seq) AS end_seq,
             {", ".join(f"first(`{name}`, true) AS `{name}`" for name in _HANDSHAKE)}
@@ -190,8 +204,8 @@ _OPENED_NS = "coalesce(opened_ns, first_ns)"
 _SETTLED = {
     "opened_ns": _OPENED_NS,
     "time": f"timestamp_micros({_OPENED_NS} DIV 1000)",
-    "is_open": "closed_ns IS NULL",
-    "closed_by": "`by`",
+    "is_open": "closed_ns IS NULL OR outlasts",
+    "closed_by": _CLOSED_BY,
     **{name: client_property(name) for name in ("product", "platform")},
     "version": client_property("version", "qpid.client_version"),
 }
