@@ -43,8 +43,8 @@ def table_of(value: Any) -> Table:
 def _repeated(value: Any) -> list[Any]:
     """The values of a name; of one that the table has several times, all of them."""
     match value:
-        case {"repeated": [_, _, *_] as values} if len(value) == 1:
-            return values
+        case {"repeated": [first, second, *rest]} if len(value) == 1:
+            return [first, second, *rest]
         case _:
             return [value]
 

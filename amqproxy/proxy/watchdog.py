@@ -60,8 +60,10 @@ class Watchdog:
         self._stalled_before, self._stalled = self._stalled, {}
 
     def look_unless_parked(self, session: Session, now: float) -> None:
-        """The same for a session that a pump does not watch."""
-        if not session.is_parked:
+        """The same for a session that a pump does not watch; a pump keeps none whose peer takes nothing."""
+        if session.is_parked:
+            session.note_upstream_stall(0.0)
+        else:
             self.look(session, now)
 
     def look(self, session: Session, now: float) -> None:
@@ -79,20 +81,27 @@ class Watchdog:
                 upstream.note_received(CLIENT, now)
                 session.send_heartbeat()
         for peer, leg in session.watched_legs.items():
-            reason = leg.missed_heartbeats(now) or self._stalled_reason((session.number, peer), leg, now)
+            seconds = self._stalled_for((session.number, peer), leg, now)
+            if peer is SERVER:
+                session.note_upstream_stall(seconds)
+            reason = leg.missed_heartbeats(now) or self._stalled_reason(leg, seconds)
             if reason:
                 session.disconnect(peer, reason)
                 break
 
-    def _stalled_reason(self, key: tuple[int, Peer], leg: Leg | AMQP010Leg, now: float) -> str:
-        """Why a peer counts as gone that takes nothing; "" when it does not."""
+    def _stalled_for(self, key: tuple[int, Peer], leg: Leg | AMQP010Leg, now: float) -> float:
+        """Seconds for which a peer has taken nothing of what waits to be sent to it."""
         if not leg.transport.is_sending:
-            return ""
+            return 0.0
         before = self._stalled_before.get(key)
         progress = leg.transport.progress
         self._stalled[key] = (progress, now) if before is None or before[0] != progress else before
+        return now - self._stalled[key][1]
+
+    def _stalled_reason(self, leg: Leg | AMQP010Leg, seconds: float) -> str:
+        """Why a peer counts as gone that has taken nothing for some seconds; "" when it does not."""
         timeout = self._send_timeout(leg)
-        return f"has taken nothing for {timeout:g} s" if now - self._stalled[key][1] >= timeout else ""
+        return f"has taken nothing for {timeout:g} s" if seconds and seconds >= timeout else ""
 
     def _send_timeout(self, leg: Leg | AMQP010Leg) -> float:
         """Under an alarm, RabbitMQ takes nothing from publishers while that lasts; but its heartbeats still come."""

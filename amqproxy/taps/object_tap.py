@@ -81,6 +81,7 @@ class _ObservedSession:
 
     def __init__(self, session: TappedSession, metrics: ObjectMetrics, process_inspector: ProcessInspector) -> None:
         self.number = session.number
+        self._session = session
         self.trace = SessionTrace()
         self._metrics = metrics
         self._known = {"user": "", "vhost": ""}
@@ -111,7 +112,7 @@ class _ObservedSession:
     def look(self, now_ns: int) -> None:
         """Count what the time alone has made worth a look."""
         if self._findings is not None:
-            self._metrics.count_findings(self._findings.look(now_ns))
+            self._metrics.count_findings(self._findings.look(now_ns, self._session.stalled_ns))
 
     def _count_event(self, event: TraceEvent) -> None:
         match event:

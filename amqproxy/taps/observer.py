@@ -104,13 +104,16 @@ class Observer:
         """The connection is over."""
         return self._reports(self._trace.end(ts_ns, reason))
 
-    def overdue(self, now_ns: int) -> list[Report]:
-        """The messages that have been open for long, and what the time alone has made worth a look."""
+    def overdue(self, now_ns: int, stalled_ns: int = 0) -> list[Report]:
+        """The messages that have been open for long, and what the time alone has made worth a look.
+
+        `stalled_ns` is as in `TappedSession`.
+        """
         reports: list[Report] = []
         if self._recorder is not None:
             reports += self._recorder.overdue(now_ns)
         if self._findings is not None:
-            reports += self._findings.look(now_ns)
+            reports += self._findings.look(now_ns, stalled_ns)
         return reports
 
     def pending(self) -> list[MessageRecord]:

@@ -27,12 +27,14 @@ class TappedSession(Protocol):
 
     `number` counts the sessions of this run; `name` is both ends' addresses, the client's first. `is_tls` is whether
     the client's connection is encrypted. `upstream_name` is both ends' addresses of the connection to the broker, ours
-    first; "" for as long as there is none, and where it has no addresses.
+    first; "" for as long as there is none, and where it has no addresses. `stalled_ns` is for how long the broker has
+    taken nothing of what waits to be sent to it, as of the last look; 0 while it takes something.
     """
 
     number: int
     name: str
     is_tls: bool
+    stalled_ns: int
 
     @property
     def upstream_name(self) -> str: ...

@@ -49,6 +49,7 @@ class TraceTap:
         self._budget = PendingBudget(memory)
         self._process_inspector = ProcessInspector() if settings.findings else None
         self._observers: dict[int, Observer] = {}
+        self._sessions: dict[int, TappedSession] = {}
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         if sender is CLIENT:
@@ -68,6 +69,7 @@ class TraceTap:
         number, name = session.number, session.name
         observer = self._observers.get(number)
         if observer is None:
+            self._sessions[number] = session
             observer = self._observers[number] = Observer(
                 number,
                 name,
@@ -90,6 +92,7 @@ class TraceTap:
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         observer = self._observers.pop(session.number, None)
+        self._sessions.pop(session.number, None)
         if observer is not None:
             self._add(observer.end(self._clock(), reason))
 
@@ -97,6 +100,7 @@ class TraceTap:
         """Something was not shown, of any of the sessions, which may have ended: what is open is unknown."""
         now_ns = self._clock()
         observers, self._observers = self._observers, {}
+        self._sessions.clear()
         for observer in observers.values():
             for peer in Peer:
                 self._add(observer.gap(peer, now_ns, reason))
@@ -107,7 +111,7 @@ class TraceTap:
         total = 0
         for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
             if number in self._observers:  # its session has not ended meanwhile
-                self._add(observer.overdue(now_ns))
+                self._add(observer.overdue(now_ns, self._sessions[number].stalled_ns))
                 total += observer.memory_used
             if not looked_at % OBSERVERS_A_STEP:
                 yield

@@ -339,6 +339,7 @@ async def test_a_broker_that_takes_nothing_for_long_is_given_up_only_without_hea
         nursery.start_soon(watchdog.watch, {1: stage.session}, limits, stage.silent)
         await trio.sleep(limits.upstream_send_timeout - 2)
         assert not stage.is_over.is_set()
+        assert limits.upstream_send_timeout - 4 <= stage.session._report.stalled_ns / 1e9
         await trio.sleep(5)
         assert "connection.close 320" in await stage.client.sees()
         await stage.is_over.wait()

@@ -9,3 +9,4 @@ class Session:
     name: str = "c:1-p:2"
     is_tls: bool = False
     upstream_name: str = ""
+    stalled_ns: int = 0

@@ -188,6 +188,20 @@ def test_records_for_which_there_is_no_room_are_counted() -> None:
     assert (len(tapped.queue.take_records()), tapped.queue.take_dropped()) == (2, 3)
 
 
+def test_a_broker_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tapped = Tapped(messages=False, findings=True)
+    now = 0
+    monkeypatch.setattr("time.time_ns", lambda: now * 1_000_000_000)
+    tapped.saw(CLIENT, BasicPublish())
+    tapped.queue.take_records()
+    found = []
+    for now in range(1, 40):
+        tapped.session.stalled_ns = now * 1_000_000_000
+        exhaust(tapped.tap.report_overdue())
+        found += [(now, each.kind) for each in tapped.queue.take_records() if isinstance(each, Finding)]
+    assert found == [(30, "stalled-confirms")]
+
+
 def test_what_is_open_for_long_is_reported(monkeypatch: Any) -> None:
     tapped = Tapped()
     monkeypatch.setattr("time.time_ns", lambda: 0)

@@ -36,6 +36,7 @@ class ConnectionTap:
         self.name = name.replace(" -> ", "-")
         self.is_tls = is_tls
         self.upstream_name = ""
+        self.stalled_ns = 0
         self.byte_counts = {CLIENT: 0, SERVER: 0}
         self.meter = None if metrics is None else ConnectionMeter(metrics)
         self.amqp010_meter: AMQP010ConnectionMeter | None = None

@@ -730,6 +730,10 @@ class Session:
         self._closing.reset(peer, reason)
         self._scope.cancel()
 
+    def note_upstream_stall(self, seconds: float) -> None:
+        """Have taps know for how many seconds the broker has taken nothing of what waits to be sent to it."""
+        self._report.stalled_ns = int(seconds * 1e9)
+
     def refresh(self) -> None:
         """Have the legs and the meter know what a pump has relayed so far, if one does: ask for either after this."""
         if self._parked is not None:

@@ -70,6 +70,7 @@ class SessionReport:
         self.number = number
         self.name = name
         self.is_tls = is_tls
+        self.stalled_ns = 0
         self.upstream: Transport | None = None
         self.metrics = metrics
         self.tap = tap

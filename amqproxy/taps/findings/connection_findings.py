@@ -32,7 +32,7 @@ class ConnectionFindings:
     ) -> None:
         address = connection.partition("-")[0].rpartition(":")[0].strip("[]")
         self._place = ConnectionPlace(stream, connection, address)
-        observed = ObservedConnection(trace, is_tls, address)
+        observed = self._observed = ObservedConnection(trace, is_tls, address)
         self._inspector = Inspector(stream, connection, observed, is_counting=is_counting)
         self._process_inspector = process_inspector
         self._found: list[Finding] = []
@@ -43,8 +43,9 @@ class ConnectionFindings:
         found, self._found = self._found, []
         return found
 
-    def look(self, now_ns: int) -> list[Finding]:
-        """What the time alone has made worth a look, on this connection."""
+    def look(self, now_ns: int, stalled_ns: int = 0) -> list[Finding]:
+        """What the time alone has made worth a look, on this connection, whose broker has stalled for so long."""
+        self._observed.trace.activity.stalled_ns = stalled_ns
         return self._inspector.look(now_ns)
 
     def _inspect(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:

@@ -67,10 +67,10 @@ class ObservedConnection(NamedTuple):
 
 
 class Overdue(NamedTuple):
-    """What time alone has shown, on which channel, and when it was due, in nanoseconds since 1970."""
+    """What time alone has shown, on which channel, if on one, and when it was due, in nanoseconds since 1970."""
 
     ts_ns: int
-    channel: int
+    channel: int | None
     text: str
 
 

@@ -20,6 +20,9 @@ from amqproxy.taps.trace.events import (
 QUIET = 30
 """Seconds in which a broker that reads and stores publishes confirms at least one."""
 
+LOOK_NS = 1_000_000_000
+"""Between two looks at a broker that has begun to stall."""
+
 MAX_CHANNELS = 10_000
 """Channels of one connection whose open publishes are counted."""
 
@@ -37,7 +40,7 @@ class OpenPublishes(msgspec.Struct):
 
 
 class StalledConfirms(Detector):
-    """Publishes wait for confirms, and the broker sends none for long."""
+    """Publishes wait for confirms and the broker sends none for long, or it reads none where confirms are off."""
 
     kind = "stalled-confirms"
     severity = Severity.WARNING
@@ -54,6 +57,7 @@ class StalledConfirms(Detector):
         super().__init__(observed)
         self._open: dict[int, OpenPublishes] = {}
         self._is_blocked = False
+        self._is_stall_reported = False
 
     @on(BlockingStarted, BlockingEnded)
     def _on_blocking(self, event: BlockingStarted | BlockingEnded) -> None:
@@ -65,6 +69,8 @@ class StalledConfirms(Detector):
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> None:
         if not event.awaits or event.confirm_tag is None:
+            # A broker that reads no more is seen by its silence alone: look after this was sent, and not taken.
+            self.due_ns = min(self.due_ns, event.ts_ns + QUIET * 1_000_000_000)
             return
         found = self._open.get(event.channel)
         if found is None:
@@ -101,13 +107,28 @@ class StalledConfirms(Detector):
                 publishes.is_reported = True
                 found.append(Overdue(due_ns, channel, self._text(publishes.count)))
         self._schedule()
-        return found
+        return found or self._stalled(now_ns)
+
+    def _stalled(self, now_ns: int) -> Iterable[Overdue]:
+        """A broker that takes nothing of what the client publishes without confirms."""
+        stalled_ns = self.observed.trace.activity.stalled_ns
+        if not stalled_ns or self._open:
+            self._is_stall_reported = False
+            return
+        if stalled_ns >= QUIET * 1_000_000_000 and not self._is_blocked and not self._is_stall_reported:
+            self._is_stall_reported = True
+            text = f"the broker has read nothing for {QUIET} s, while publishes wait to be sent"
+            yield Overdue(now_ns, None, f"{text}{self._lacks}")
+        self.due_ns = min(self.due_ns, now_ns + LOOK_NS)
 
     def _schedule(self) -> None:
         due = [] if self._is_blocked else [each.due_ns for each in self._open.values()]
         self.due_ns = min(due, default=NEVER)
 
     def _text(self, count: int) -> str:
+        return f"the broker confirmed nothing for {QUIET} s, with {count} publishes open{self._lacks}"
+
+    @property
+    def _lacks(self) -> str:
         is_told = self.observed.trace.facts.has_capability("connection.blocked")
-        lacks = "" if is_told is not False else ", and the client lacks the capability connection.blocked"
-        return f"the broker confirmed nothing for {QUIET} s, with {count} publishes open{lacks}"
+        return "" if is_told is not False else ", and the client lacks the capability connection.blocked"

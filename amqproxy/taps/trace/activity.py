@@ -9,14 +9,19 @@ PAUSE_NS = 60_000_000_000
 
 
 class Activity:
-    """The times of both peers' last frames, in nanoseconds, and the last pause of the connection."""
+    """The times of both peers' last frames, in nanoseconds, and the last pause of the connection.
 
-    __slots__ = ("_last", "_pause_ns", "_resumed_ns")
+    `stalled_ns` is for how long the broker has taken nothing, though there is something to send; it is noted from
+    outside, since frames do not show it.
+    """
+
+    __slots__ = ("_last", "_pause_ns", "_resumed_ns", "stalled_ns")
 
     def __init__(self) -> None:
         self._last: dict[Peer, int] = {}
         self._pause_ns = 0
         self._resumed_ns = 0
+        self.stalled_ns = 0
 
     def note(self, sender: Peer, ts_ns: int) -> None:
         """`sender` has sent frames."""

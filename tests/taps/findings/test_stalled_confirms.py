@@ -50,6 +50,42 @@ def test_publishes_without_confirms() -> None:
     assert inspected.look() == []
 
 
+def stalled(inspected: Inspected | InspectedAMQP010, seconds: int) -> list[str]:
+    """What is found a second later, when the broker has taken nothing for some seconds."""
+    inspected.ts_ns += 1_000_000_000
+    inspected.trace.activity.stalled_ns = seconds * 1_000_000_000
+    return inspected.look()
+
+
+@pytest.mark.parametrize(
+    ("is_capable", "lacks"), [(False, ", and the client lacks the capability connection.blocked"), (True, "")]
+)
+def test_a_broker_that_reads_nothing_where_confirms_are_off(is_capable: bool, lacks: str) -> None:
+    inspected = publishing(confirms=False)
+    capable(inspected.trace.facts, is_capable)
+    inspected.later(29)
+    assert stalled(inspected, 29) == []
+    text = "the broker has read nothing for 30 s, while publishes wait to be sent"
+    assert stalled(inspected, 30) == [f"{text}{lacks}"]
+    assert stalled(inspected, 31) == []
+
+
+def test_a_broker_that_reads_nothing_over_0_10() -> None:
+    """There each transfer is answered by its completion: the first one that is not shows it as well."""
+    inspected = InspectedAMQP010()
+    inspected.publish(accept_mode=1)
+    inspected.ts_ns += 30_000_000_000
+    (text,) = stalled(inspected, 30)
+    assert text.startswith("the broker confirmed nothing for 30 s, with 1 publishes open")
+
+
+def test_a_broker_that_has_said_that_it_reads_nothing() -> None:
+    inspected = publishing(confirms=False)
+    inspected.server(ConnectionBlocked("low on memory"), channel=0)
+    inspected.later(31)
+    assert stalled(inspected, 31) == []
+
+
 def test_a_broker_that_says_that_it_is_blocked() -> None:
     inspected = publishing()
     inspected.server(ConnectionBlocked("low on memory"), channel=0)
