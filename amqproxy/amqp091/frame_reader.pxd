@@ -16,6 +16,7 @@ cdef class ContentState:
     cdef readonly unsigned long long contents
     cdef public bint is_watched
     cdef readonly bint is_shown
+    cdef public bint is_lenient
 
     cdef inline int _step(self, const unsigned char *p, int kind, int index, long long size, Py_ssize_t position) noexcept
 
@@ -29,6 +30,7 @@ cdef class FrameReader:
     cdef long long _frames_before
     cdef readonly object error
     cdef readonly dict content_states
+    cdef readonly bint is_lenient
     cdef readonly Tally tally
     cdef public bint zero_copy
     cdef public Py_ssize_t quantum

@@ -49,6 +49,9 @@ _SETS_LIMIT = cython.declare(cython.int, 8)
 _PIECE = cython.declare(cython.Py_ssize_t, 448)
 """Bytes of what was fed that small frames share, where they do not share all of it."""
 
+_ENDLESS = cython.declare(cython.ulonglong, 0 if cython.compiled else 1 << 64)
+"""What wraps an unsigned number of 64 bits around, which C does by itself."""
+
 _HAS_HEADERS = cython.declare(cython.int, 0x20)
 _HAS_REPLY_TO = cython.declare(cython.int, 0x02)
 
@@ -77,9 +80,13 @@ class ContentState:
     Content is in one of three states: none under way, a header due, or body due. `contents` counts
     those that have begun. All frames of a channel that `is_watched` are handed over; `is_shown` is whether those of the
     content under way are.
+
+    Where it `is_lenient`, a body may be longer than its header announced. RabbitMQ 3.10 takes the rest of the channel
+    for such a body, which never ends: `remaining`, of 64 bits, wraps around and never reaches 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_lenient: bool = False) -> None:
+        self.is_lenient = is_lenient
         self.expects = METHOD
         self.index = -1
         self.remaining = 0
@@ -136,7 +143,9 @@ class ContentState:
         if self.expects != _BODY:
             return 1
         if cython.cast(cython.ulonglong, size) > self.remaining:
-            return 4
+            if not self.is_lenient:
+                return 4
+            self.remaining += _ENDLESS
         self.remaining -= size
         if self.remaining == 0:
             self.expects = _METHOD
@@ -223,7 +232,7 @@ class FrameReader:
     frames are soon let go of: then they share the bytes that were fed, which stay for as long as one of them does, and
     only what is asked of them is copied.
 
-    `header_max` bounds content headers where that is more than `frame_max`.
+    `header_max` bounds content headers where that is more than `frame_max`. `is_lenient` is that of its content states.
     """
 
     def __init__(
@@ -236,6 +245,7 @@ class FrameReader:
     ) -> None:
         self.header_max = header_max
         self.content_states: dict[int, ContentState] = {}
+        self.is_lenient = False
         self.unseen: PassCache | None = None
         self.spending: list[Credit] = []
         self.offset = offset
@@ -276,10 +286,16 @@ class FrameReader:
         self._wants = methods
         self._wants_content = content
 
+    def set_lenient(self, is_lenient: bool) -> None:
+        """Choose whether what is out of order but RabbitMQ reads on passes, on all channels; see `ContentState`."""
+        self.is_lenient = is_lenient
+        for content_state in self.content_states.values():
+            content_state.is_lenient = is_lenient
+
     def open_content_state(self, channel: int) -> ContentState:
         """Check the order of the channel's frames from here on, until its peer closes it, or the
         connection."""
-        content_state = self.content_states[channel] = ContentState()
+        content_state = self.content_states[channel] = ContentState(self.is_lenient)
         self._recent_channel = -1
         return content_state
 

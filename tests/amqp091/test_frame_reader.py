@@ -434,3 +434,26 @@ def test_quanta_make_no_difference_to_what_is_read(sizes: list[int], quantum: in
         assert taken == data
         found.append([(frame.offset, frame.raw, frame.ordinal) for frame in frames])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("more", [(b"12345",), (b"12", b"345"), (b"", b"1234", b"")])
+def test_a_lenient_reader_takes_what_follows_for_body(more: tuple[bytes, ...]) -> None:
+    """As RabbitMQ 3.10 does; see tests/real/malformed.py."""
+    reader = reader_with_lanes(1, 2)
+    reader.set_lenient(True)
+    assert len(reader.feed(PUBLISH + header(3) + b"".join(map(body, more)))) == 2 + len(more)
+    reader.feed(encode_method(2, BasicAck()) + body(bytes(1000)))
+    assert reader.content_states[1].expects == BODY
+    reader.feed(PUBLISH)
+    assert isinstance(reader.error, UnexpectedFrame)
+
+
+def test_a_reader_that_is_lenient_no_more_goes_on_with_a_body_that_is_too_long() -> None:
+    reader = reader_with_lanes(1)
+    reader.set_lenient(True)
+    reader.feed(PUBLISH + header(3) + body(b"12345"))
+    reader.set_lenient(False)
+    reader.feed(body(b"6"))
+    assert reader.error is None
+    reader.open_content_state(2)
+    assert not reader.content_states[2].is_lenient

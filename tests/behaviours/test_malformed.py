@@ -32,9 +32,11 @@ READER_CRASHES = {
     "arguments: table with an array that overruns": "501",
     # RabbitMQ takes it for the start of a publish.
     "method: one only a server sends (basic.deliver)": "503",
+    "method: one only a server sends (basic.deliver), then another": "503",
     # RabbitMQ waits for the rest of a body that is already too long.
     "content: body larger than announced": "501",
     "content: body larger than announced, then a method": "501",
+    "content: body larger than announced, then more of it": "501",
 }
 """Our reply code where RabbitMQ's reader crashes, which closes the socket without a word, or where it hangs."""
 

@@ -62,6 +62,10 @@ def _publish(*rest: bytes) -> bytes:
     return raw.publish(1, "nowhere") + b"".join(rest)
 
 
+def _deliver(*rest: bytes) -> bytes:
+    return raw.method(1, 60, 60, raw.shortstr("t") + bytes(9) + raw.shortstr("") * 2) + b"".join(rest)
+
+
 def _table(entries: bytes, announced: int | None = None) -> bytes:
     return struct.pack(">I", len(entries) if announced is None else announced) + entries
 
@@ -119,7 +123,22 @@ MALFORMED = [
     Case(
         "method: one only a server sends (basic.deliver)",
         "carries on",
-        raw.method(1, 60, 60, raw.shortstr("t") + bytes(9) + raw.shortstr("") * 2),
+        _deliver(),
+    ),
+    Case(
+        "method: one only a server sends (basic.deliver), with its content",
+        "503",
+        _deliver(raw.header(1, 1), raw.body(1, b"x")),
+    ),
+    Case(
+        "method: one only a server sends (basic.return), with its content",
+        "503",
+        raw.method(1, 60, 50, b"\0\1" + raw.shortstr("") * 3) + raw.header(1, 0),
+    ),
+    Case(
+        "method: one only a server sends (basic.deliver), then another",
+        "505",
+        _deliver(raw.method(1, 60, 10, bytes(7))),
     ),
     Case("method: channel method on channel 0 (basic.qos)", "504", raw.method(0, 60, 10, bytes(7))),
     Case("method: channel.open on channel 0", "504", raw.channel_open(0)),
@@ -218,6 +237,11 @@ MALFORMED = [
         "content: body larger than announced, then a method",
         "505",
         _publish(raw.header(1, 3), raw.body(1, b"12345"), raw.method(1, 60, 10, bytes(7))),
+    ),
+    Case(
+        "content: body larger than announced, then more of it",
+        "carries on",
+        _publish(raw.header(1, 3), raw.body(1, b"12"), raw.body(1, b"345"), raw.body(1, b""), raw.body(1, bytes(1000))),
     ),
     Case(
         "content: another body after the announced ones",
@@ -378,11 +402,6 @@ BETTER = {
     "arguments: table with half an entry": "501",
     "arguments: table of an unknown type z": "502",
     "arguments: table with an array that overruns": "501",
-    # RabbitMQ takes it for the start of a publish.
-    "method: one only a server sends (basic.deliver)": "503",
-    # RabbitMQ waits for the rest of a body that is already too long.
-    "content: body larger than announced": "501",
-    "content: body larger than announced, then a method": "501",
 }
 """Where the proxy answers otherwise than RabbitMQ, and means to."""
 

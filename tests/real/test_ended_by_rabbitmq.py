@@ -12,9 +12,11 @@ from tests.real.rabbitmq import RabbitMQ
 from tests.real.raw import (
     PROTOCOL_HEADER,
     Peer,
+    body,
     connection_close,
     connection_open,
     consume,
+    deliver,
     header,
     longstr,
     message,
@@ -131,6 +133,21 @@ def unlimited_channels(port: int) -> None:
         assert peer.closed() is None
 
 
+def long_body(port: int) -> None:
+    """A body that is longer than its header announced, and a method behind it."""
+    with Peer.opened(port, 1) as peer:
+        peer.send(publish(1, "x"), header(1, 3), body(1, b"12345"), body(1, b"6"))
+        peer.send(publish(1, "x"))
+        assert closed_with(peer) == 505
+
+
+def servers_method(port: int) -> None:
+    """A basic.deliver of the client."""
+    with Peer.opened(port, 1) as peer:
+        peer.send(deliver(1, b"x"))
+        assert closed_with(peer) == 503
+
+
 PROXY_KNOWS_MORE = frozenset({"tuning-refused"})
 """Kinds whose reason is not on the wire: RabbitMQ and the proxy only end the connection."""
 
@@ -184,6 +201,17 @@ def test_two_threads_on_one_channel(rabbitmq: RabbitMQ, found: Found) -> None:
     assert found(rabbitmq.port, "interleaved-content", two_threads) == [
         "505 UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead"
     ]
+
+
+@pytest.mark.parametrize(
+    ("play", "text"),
+    [
+        (long_body, "a body that was announced with 3 bytes is longer"),
+        (servers_method, "basic.deliver from the client, which only a server sends"),
+    ],
+)
+def test_content_that_rabbitmq_reads_in_silence(play: Play, text: str, rabbitmq: RabbitMQ, found: Found) -> None:
+    assert found(rabbitmq.port, "unread-content", play) == [text]
 
 
 def test_a_login_that_is_refused_without_a_word(rabbitmq: RabbitMQ, found: Found) -> None:

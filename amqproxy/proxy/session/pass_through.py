@@ -90,8 +90,10 @@ class PassThrough:
         """Have the readers hand over the methods that change the connection; all frames, for a gate."""
         self.relays_unseen = self.gate is None
         for peer in (CLIENT, SERVER):
+            leg = self._legs[peer]
+            leg.connection.readers[CLIENT].set_lenient(True)  # what is wrong with a content is for the broker to answer
             wants_all = self.gate is not None
-            self._legs[peer].reader.want(EVERY_METHOD if wants_all else STATEFUL[peer], content=wants_all)
+            leg.reader.want(EVERY_METHOD if wants_all else STATEFUL[peer], content=wants_all)
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
         """Show both legs the frames that change the connection.

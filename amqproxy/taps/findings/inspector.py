@@ -38,6 +38,7 @@ from amqproxy.taps.findings.stalled_confirms import StalledConfirms
 from amqproxy.taps.findings.tuning import RefusedTuning
 from amqproxy.taps.findings.unacked import UnackedGrowth
 from amqproxy.taps.findings.unknown_ack import AckOnWrongChannel, UnknownAck
+from amqproxy.taps.findings.unread_content import UnreadContent
 from amqproxy.taps.trace.events import TraceEvent
 
 DETECTORS: tuple[type[Detector], ...] = (
@@ -83,6 +84,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     UnconfirmedPublish,
     UnknownAck,
     UnlimitedPrefetch,
+    UnreadContent,
 )
 
 

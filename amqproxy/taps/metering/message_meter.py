@@ -307,8 +307,11 @@ class MessageMeter:
             content.size = content.remaining = long_long_at(p, at + 11)
         elif cython.cast(cython.ulonglong, end - at - 8) < content.remaining:
             content.remaining -= end - at - 8
-        else:
+        elif is_server or cython.cast(cython.ulonglong, end - at - 8) == content.remaining:
             content.remaining = 0
+        else:
+            content.method = 0  # longer than announced: RabbitMQ never routes it
+            return True
         if content.remaining == 0:
             self._complete(is_server, content, now_ns)
             content.method = 0

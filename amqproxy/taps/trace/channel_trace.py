@@ -55,6 +55,10 @@ from amqproxy.taps.trace.publishes import PublishTrace
 from amqproxy.taps.trace.requests import TimedRequest
 from amqproxy.taps.trace.transactions import TransactionTrace
 
+BODY_TOO_LONG = "a body that was announced with"
+FROM_CLIENT = "from the client, which only a server sends"
+"""Within the reasons for which the broker does not read what else a client sends on a channel."""
+
 MISSING_OPEN = Missing(frozenset(("channel.open",)))
 """What the broker's frames wait for on a channel that the client has not opened."""
 
@@ -171,7 +175,9 @@ class ChannelTrace:
             content = self._contents.get(sender)
             if content is None or not content.has_header:
                 return False
-            if content.add_body(frame.size, frame.known_payload if content.wants_body else None):
+            if sender is CLIENT and frame.size > content.remaining:
+                self._stop_reading_content(f"{BODY_TOO_LONG} {content.size} bytes is longer", ts_ns)
+            elif content.add_body(frame.size, frame.known_payload if content.wants_body else None):
                 self._complete(sender, ts_ns)
         else:
             return self._feed_method(sender, frame.method, frame.size, ts_ns)
@@ -291,6 +297,9 @@ class ChannelTrace:
     def _feed_method(self, sender: Peer, method: Method, size: int, ts_ns: int) -> bool:
         name = method.name
         if sender not in SENDERS[name]:
+            if sender is CLIENT and method.carries_content and not self._context.is_unread:
+                self._requests.note(method, size)
+                self._stop_reading_content(f"{name} {FROM_CLIENT}", ts_ns)
             return False
         if self._contents:
             self._contents.pop(sender, None)  # what has come of it is all that comes
@@ -313,6 +322,13 @@ class ChannelTrace:
         if name in REPLIES:
             self._requests.request(sender, method, size, ts_ns)
         return False
+
+    def _stop_reading_content(self, reason: str, ts_ns: int) -> None:
+        """The client sends a content that RabbitMQ reads without end, or only to close the connection after it."""
+        self._contents.pop(CLIENT, None)
+        context = self._context
+        context.is_unread = True
+        self._add(HistoryLost(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=CLIENT, reason=reason))
 
     def _feed_unread(self, method: Method, size: int, ts_ns: int) -> None:
         """The client sends what the broker does not read any more. Section 1.5.2.5."""

@@ -74,6 +74,11 @@ class PartialContent:
         return self._remaining == 0
 
     @property
+    def remaining(self) -> int:
+        """Bytes of the body that have not come; negative before the header."""
+        return self._remaining
+
+    @property
     def body(self) -> bytes:
         """The beginning of the body."""
         return bytes(self._body)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from amqproxy.amqp091.frame import BODY, encode_frame
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -249,6 +250,15 @@ def test_contents_that_interleave(size: int) -> None:
         metered.meter.feed(False, frame.raw, 1.0)
     assert metered.found == {"published": 2}
     assert metered.counts.published_bytes.total == 2000 * size
+
+
+def test_a_body_that_is_longer_than_announced_is_no_message() -> None:
+    metered = Metered()
+    *head, whole = frames_of(1, BasicPublish(), body=b"abc")
+    long = encode_frame(BODY, 1, b"abcde")
+    metered.meter.feed(False, b"".join(each.raw for each in head) + long, 1.0)
+    metered.meter.feed(False, long + whole.raw, 2.0)
+    assert metered.found == {}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from amqproxy.amqp091.frame import BODY, Frame, encode_frame
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicCancel,
@@ -586,8 +587,26 @@ def test_methods_of_the_wrong_peer_are_ignored() -> None:
     traced = consuming()
     traced.server(*deliver(1))
     assert traced.server(BasicReject(delivery_tag=1), TxSelect(), BasicPublish()) == []
-    assert traced.client(*deliver(2), QueueDeclareOk("q", 0, 0)) == []
+    assert traced.client(QueueDeclareOk("q", 0, 0)) == []
     assert traced.trace.channels[1].unacked == 1
+
+
+def test_a_method_with_content_of_the_wrong_peer_ends_what_the_broker_reads() -> None:
+    traced = consuming()
+    traced.server(*deliver(1))
+    lost, published = traced.client(*deliver(2), BasicPublish())
+    assert isinstance(lost, HistoryLost)
+    assert isinstance(published, MessagePublished)
+    assert traced.trace.channels[1].unacked == 1
+
+
+def test_a_body_beyond_its_announced_size_is_no_message() -> None:
+    traced = Traced(1)
+    publish, header, body = frames_of(1, BasicPublish(), body=b"abc")
+    more = Frame(encode_frame(BODY, 1, b"de"))
+    (event,) = traced.trace.feed(CLIENT, [publish, header, Frame(encode_frame(BODY, 1, b"ab")), more, body, more], 0)
+    assert isinstance(event, HistoryLost)
+    assert event.reason == "a body that was announced with 3 bytes is longer"
 
 
 def test_a_content_that_is_broken_off_is_none() -> None:
