@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 
+from tests.real import raw
+from tests.real.clients.amqplib_client import consume_in_small_frames
 from tests.real.own import OwnBroker
-from tests.real.poll import DEADLINE
+from tests.real.poll import DEADLINE, until
 from tests.real.proxy import Program, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 
@@ -77,3 +81,91 @@ def test_content_headers_above_frame_max_pass(way: str, rabbitmq: RabbitMQ, star
     assert "Traceback" not in proxy.log
     if extra:
         assert "header-over-frame-max: a message of exchange ''" in proxy.log
+
+
+@pytest.mark.parametrize("library", ["@cloudamqp/amqp-client", "rabbitmq-client"])
+@pytest.mark.parametrize("way", ["straight", "own broker", *WAYS])
+def test_clients_of_node_get_content_headers_above_frame_max(
+    way: str, library: str, rabbitmq: RabbitMQ, request: pytest.FixtureRequest, start_proxy: StartProxy
+) -> None:
+    """Each message once, acknowledged by hand: no loop of redeliveries."""
+    port = publish_port = rabbitmq.port
+    if way == "own broker":
+        port = publish_port = request.getfixturevalue("own").port
+    elif way in WAYS:
+        options = dict(WAYS[way])
+        extra = ["--findings"] if options.pop("findings", False) else []
+        port = start_proxy(rabbitmq.port, *extra, **options).port
+    assert consume_in_small_frames(library, port, publish_port) == (3, 0)
+
+
+BEGUN = raw.publish(1, "nowhere") + raw.header(1, 3)
+LONG_BODY = BEGUN + raw.body(1, b"12345")
+DELIVER = raw.method(1, 60, 60, raw.shortstr("consumer") + bytes(9) + raw.shortstr("") * 2)
+UNREAD = {
+    "a long body": (LONG_BODY, raw.body(1, bytes(1000)), 505),
+    "a long body in two frames": (BEGUN + raw.body(1, b"12"), raw.body(1, b"34"), 505),
+    "basic.deliver": (DELIVER, raw.header(1, 10) + raw.body(1, b"12345"), 505),
+}
+"""What RabbitMQ reads on, what of it comes later, and how it answers a method then."""
+
+
+def asked_qos(peer: raw.Peer, channel: int) -> None:
+    peer.send(raw.method(channel, 60, 10, bytes(7)))
+    peer.expect(60, 11)
+
+
+@pytest.mark.parametrize("case", UNREAD)
+@pytest.mark.parametrize("way", [way for way in WAYS if "rule that" not in way])
+def test_content_that_rabbitmq_reads_on_passes(
+    way: str, case: str, rabbitmq: RabbitMQ, start_proxy: StartProxy
+) -> None:
+    options = dict(WAYS[way])
+    extra = ["--findings"] if options.pop("findings", False) else []
+    proxy: Program = start_proxy(rabbitmq.port, *extra, **options)
+    first, second, code = UNREAD[case]
+    with _connected(proxy.port) as bystander:
+        channel = bystander.channel()
+        queue = channel.queue_declare("", auto_delete=True).method.queue
+        with raw.Peer.opened(proxy.port, 1, 2) as peer:
+            for data in (first, second, second if case == "a long body" else b""):
+                peer.send(data)
+                asked_qos(peer, 2)
+            channel.basic_publish("", queue, b"by")
+            assert channel.basic_get(queue, auto_ack=True)[2] == b"by"
+            peer.send(raw.queue_declare(1))
+            closes = [each.close for each in peer.frames() if each.close]
+            assert [each.code for each in closes[:1]] == [code]
+        channel.basic_publish("", queue, b"still")
+        assert channel.basic_get(queue, auto_ack=True)[2] == b"still"
+    if extra:
+        assert "unread-content: " in proxy.log
+        assert "interleaved-content" not in proxy.log
+
+
+def test_rules_refuse_content_that_rabbitmq_reads_on(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
+    """Another broker may end such a body elsewhere, and rules would be asked about another message than it takes."""
+    proxy: Program = start_proxy(rabbitmq.port, **WAYS["a rule that looks"])
+    for data, code in ((LONG_BODY, 501), (DELIVER, 503)):
+        with raw.Peer.opened(proxy.port, 1) as peer:
+            peer.send(data)
+            close = peer.closed()
+            assert close is not None
+            assert close.code == code
+
+
+def test_rules_that_come_later_hold_beside_such_content(rabbitmq: RabbitMQ, start_proxy: StartProxy) -> None:
+    proxy: Program = start_proxy(rabbitmq.port, rules=[])
+    with raw.Peer.opened(proxy.port, 1, 2) as peer:
+        peer.send(LONG_BODY)
+        asked_qos(peer, 2)
+        file = proxy.output.with_suffix(".yaml")
+        rule = {"name": "no", "action": "refuse", "match": {"method": "queue.declare"}}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"rules": [rule]}))
+        proxy.process.send_signal(signal.SIGHUP)
+        until(lambda: "rules reloaded" in proxy.log, "the rules to be read again")
+        peer.send(raw.body(1, b"6"))
+        asked_qos(peer, 2)
+        peer.send(raw.queue_declare(2))
+        close = next(each.close for each in peer.frames() if each.close)
+        assert close.code == 403

