@@ -80,11 +80,13 @@ def recognise_answer(data: bytes) -> str:
     return next((name for start, name in _ANSWERS if start.match(data)), "")
 
 
-def foreign_answer(data: bytes) -> str:
-    """What is wrong with a server's first bytes, where they do not begin a connection of AMQP 0-9-1; else ""."""
+def foreign_answer(data: bytes, asked: str = NAME) -> str:
+    """What is wrong with a server's first bytes, where they do not begin a connection of the version of AMQP that the
+    client has `asked` for, as `recognise` names it; else "".
+    """
     name = recognise_answer(data)
     if name:
-        return f"the server speaks {name}, not AMQP {NAME}"
-    if not data or data[0] in _FRAME_TYPES:
+        return f"the server speaks {name}, not AMQP {asked}"
+    if not data or (asked == NAME and data[0] in _FRAME_TYPES):
         return ""
-    return f"the server does not speak AMQP {NAME}: it begins with {bytes(data[:16])!r}"
+    return f"the server does not speak AMQP {asked}: it begins with {bytes(data[:16])!r}"

@@ -94,8 +94,9 @@ def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
         case DecodedFrames() | DecodedAMQP010Frames():
             return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
         case DecodedProtocolHeader():
-            if decoded.sender == CLIENT:
-                observer.feed_protocol_header(decoded.ts_ns)
+            if decoded.sender != CLIENT:
+                return observer.feed_answer(decoded.ts_ns, decoded.data)
+            observer.feed_protocol_header(decoded.ts_ns, decoded.protocol)
             return []
         case SkippedBytes():
             return observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)

@@ -93,9 +93,13 @@ def _context(purpose: ssl.Purpose, tls: ServerTLS | ClientTLS) -> ssl.SSLContext
     Strict verification refuses authorities without keyUsage, as many companies have: RabbitMQ and HAProxy take them.
     Any certificate of the file of authorities is trusted, also one between a root and the peer, as curl and Go do.
     """
-    context = ssl.create_default_context(purpose)
+    return verifying_alike(ssl.create_default_context(purpose), is_strict=tls.strict)
+
+
+def verifying_alike(context: ssl.SSLContext, *, is_strict: bool = False) -> ssl.SSLContext:
+    """Set the flags of a context whose defaults differ between versions of Python; see `_context`. Return it."""
     flags = context.verify_flags & ~ssl.VERIFY_X509_STRICT
-    context.verify_flags = flags | ssl.VERIFY_X509_PARTIAL_CHAIN | (ssl.VERIFY_X509_STRICT if tls.strict else 0)
+    context.verify_flags = flags | ssl.VERIFY_X509_PARTIAL_CHAIN | (ssl.VERIFY_X509_STRICT if is_strict else 0)
     return context
 
 

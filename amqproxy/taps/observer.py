@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.protocol_header import foreign_answer, recognise
+from amqproxy.amqp091.transitions import SERVER, Peer
 from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
@@ -63,6 +64,7 @@ class Observer:
         on_events: OnEvents | None = None,
     ) -> None:
         self._on_events = on_events
+        self._asked = ""
         self._trace = SessionTrace(
             body=max(settings.body, settings.kept_body), digests=settings.digests, is_ordered=settings.is_ordered
         )
@@ -86,9 +88,16 @@ class Observer:
         """The bytes that the trace takes for what is open, about."""
         return self._trace.memory_used
 
-    def feed_protocol_header(self, ts_ns: int) -> None:
-        """Take the client's protocol header."""
+    def feed_protocol_header(self, ts_ns: int, protocol: str = "") -> None:
+        """Take the client's protocol header, of a `protocol` as `recognise` names it."""
+        self._asked = protocol
         self._trace.feed_protocol_header(ts_ns)
+
+    def feed_answer(self, ts_ns: int, header: bytes) -> list[Report]:
+        """Take the server's protocol header; what is to be reported if it is not of the client's protocol."""
+        if not self._asked or recognise(header) == self._asked:
+            return []
+        return self.gap(SERVER, ts_ns, foreign_answer(header, self._asked))
 
     def feed(self, sender: Peer, frames: Frames, ts_ns: int, note: Note = NOTHING) -> list[Report]:
         """Take frames of either protocol, with what rules did to their command; what is to be reported now."""

@@ -10,8 +10,10 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
+import requests
 from opentelemetry import context as contexts
 from opentelemetry.exporter.otlp.proto.http import trace_exporter
 from opentelemetry.sdk.resources import SERVICE_VERSION, Resource
@@ -29,10 +31,13 @@ from opentelemetry.trace import (
     TraceState,
     set_span_in_context,
 )
+from requests.adapters import HTTPAdapter
+from urllib3.util.ssl_ import create_urllib3_context
 
 from amqproxy import __version__
 from amqproxy.config import OpenTelemetryConfig
 from amqproxy.log import logger
+from amqproxy.sockets.tls import verifying_alike
 from amqproxy.supervision import contained, describe, report
 from amqproxy.telemetry.message_span import DELIVER, MessageSpan
 from amqproxy.telemetry.span_queue import SpanQueue
@@ -69,7 +74,19 @@ def otlp_exporter(config: OpenTelemetryConfig) -> SpanExporter:
     endpoint = config.endpoint
     if urlsplit(endpoint).path in ("", "/"):
         endpoint = endpoint.rstrip("/") + TRACES_PATH
-    return trace_exporter.OTLPSpanExporter(endpoint=endpoint)
+    session = requests.Session()
+    session.mount("https://", _VerifyingAdapter())
+    return trace_exporter.OTLPSpanExporter(endpoint=endpoint, session=session)
+
+
+class _VerifyingAdapter(HTTPAdapter):
+    """HTTPS whose certificates are verified alike on every version of Python, as those of brokers are."""
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, ssl_context=verifying_alike(create_urllib3_context()), **options)
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
+        return super().proxy_manager_for(proxy, ssl_context=verifying_alike(create_urllib3_context()), **options)
 
 
 def resource(config: OpenTelemetryConfig) -> Resource:

@@ -7,12 +7,38 @@ from itertools import chain
 
 import pytest
 
+from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.methods import ConfirmSelect, ConfirmSelectOk
+from amqproxy.amqp091.protocol_header import HEADER, recognise
 from amqproxy.capture import observed as observed_module
+from amqproxy.capture.decoded import DecodedProtocolHeader
 from amqproxy.capture.observed import observed
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings
 from tests.export.dialogue import Dialogue
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "texts"),
+    [
+        (HEADER, AMQP010_HEADER, ["the server speaks AMQP 0-10, not AMQP 0-9-1"]),
+        (HEADER, b"AMQP\3\1\0\0", ["the server speaks AMQP 1.0 (SASL), not AMQP 0-9-1"]),
+        (AMQP010_HEADER, HEADER, ["the server speaks AMQP 0-9-1, not AMQP 0-10"]),
+        (AMQP010_HEADER, AMQP010_HEADER, []),
+        (b"AMQP\3\1\0\0", HEADER, []),
+    ],
+)
+def test_a_server_that_answers_with_another_header(asked: bytes, answer: bytes, texts: list[str]) -> None:
+    decoded = [
+        DecodedProtocolHeader(number, 0, "10.0.0.1:1-10.0.0.2:5672", sender, recognise(data) or "", data)
+        for number, (sender, data) in enumerate(((CLIENT, asked), (SERVER, answer)))
+    ]
+    found = observed(decoded, ObserverSettings(messages=False, findings=True))
+    assert [(each.kind, each.text) for each in found if isinstance(each, Finding)] == [
+        ("foreign-server", text) for text in texts
+    ]
 
 
 def test_open_messages_of_all_connections_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:

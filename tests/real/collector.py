@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,7 +34,8 @@ class CollectedSpan:
 class Collector:
     """Listens on `url` for as long as the block runs. It answers with `status`, and with nothing while it `hangs`."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.status = 200
         self.requests = 0
         self.spans: list[CollectedSpan] = []
@@ -46,9 +48,13 @@ class Collector:
     def __enter__(self) -> Collector:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
+        scheme, host = "http", "127.0.0.1"
+        if self._tls is not None:
+            self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
+            scheme, host = "https", "localhost"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
         self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"{scheme}://{host}:{self._server.server_address[1]}"
         return self
 
     def __exit__(

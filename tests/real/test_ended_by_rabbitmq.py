@@ -141,6 +141,13 @@ def long_body(port: int) -> None:
         assert closed_with(peer) == 505
 
 
+def speaks_0_10(port: int) -> None:
+    """A client of AMQP 0-10, which RabbitMQ tells what it speaks."""
+    with Peer.connect(port) as peer:
+        peer.send(b"AMQP\1\1\0\x0a")
+        assert peer.receive(9) == PROTOCOL_HEADER
+
+
 def servers_method(port: int) -> None:
     """A basic.deliver of the client."""
     with Peer.opened(port, 1) as peer:
@@ -212,6 +219,10 @@ def test_two_threads_on_one_channel(rabbitmq: RabbitMQ, found: Found) -> None:
 )
 def test_content_that_rabbitmq_reads_in_silence(play: Play, text: str, rabbitmq: RabbitMQ, found: Found) -> None:
     assert found(rabbitmq.port, "unread-content", play) == [text]
+
+
+def test_a_client_of_0_10_is_told_which_protocol_rabbitmq_speaks(rabbitmq: RabbitMQ, found: Found) -> None:
+    assert found(rabbitmq.port, "foreign-server", speaks_0_10) == ["the server speaks AMQP 0-9-1, not AMQP 0-10"]
 
 
 def test_a_login_that_is_refused_without_a_word(rabbitmq: RabbitMQ, found: Found) -> None:

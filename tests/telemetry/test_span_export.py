@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from structlog.testing import capture_logs
 
-from amqproxy.config import OpenTelemetryConfig
+from amqproxy.config import OpenTelemetryConfig, ServerTLS
+from amqproxy.sockets.tls import server_context
 from amqproxy.telemetry import span_export
 from amqproxy.telemetry.message_span import DELIVER, PUBLISH, MessageSpan, Operation, SpanFailure, cost_of, text
 from amqproxy.telemetry.span_budget import SpanBudget
@@ -24,6 +26,8 @@ from amqproxy.telemetry.span_export import SpanExport, otlp_exporter, resource
 from amqproxy.telemetry.span_queue import BATCH, SpanQueue
 from amqproxy.telemetry.trace_context import TraceContext
 from tests.example_count import example_count
+from tests.real.collector import Collector
+from tests.sockets.authority import Authority
 from tests.telemetry.exporters import FailingExporter, HangingExporter
 from tests.telemetry.spans import SPAN, TRACE
 
@@ -211,7 +215,7 @@ def test_the_endpoint(endpoint: str, url: str, monkeypatch: pytest.MonkeyPatch) 
     found: dict[str, str] = {}
     monkeypatch.setattr(span_export.trace_exporter, "OTLPSpanExporter", lambda **options: found.update(options))
     otlp_exporter(OpenTelemetryConfig(endpoint=endpoint))
-    assert found == {"endpoint": url}
+    assert found["endpoint"] == url
 
 
 def test_the_resource(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,3 +223,24 @@ def test_the_resource(monkeypatch: pytest.MonkeyPatch) -> None:
     config = OpenTelemetryConfig(service_name="edge", resource_attributes={"region": "c"})
     attributes = resource(config).attributes
     assert (attributes["service.name"], attributes["team"], attributes["region"]) == ("edge", "a", "c")
+
+
+@pytest.mark.parametrize("lacks", ["keyUsage", "authorityKeyIdentifier", ""])
+@pytest.mark.parametrize("trusts", ["root", "middle", "nothing"])
+def test_a_collector_is_verified_as_brokers_are(
+    lacks: str, trusts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.13 made strict verification its default; private authorities often lack extensions."""
+    authority = Authority(tmp_path, lacks)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # which requests prefers
+        monkeypatch.delenv(name, raising=False)
+    if trusts != "nothing":
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", getattr(authority, trusts))
+    tls = server_context(ServerTLS(certificate=authority.leaf, key=authority.key))
+    with Collector(tls) as collector:
+        exporting = Exporting(otlp_exporter(OpenTelemetryConfig(endpoint=collector.url)))
+        exporting.add(span())
+        exporting.export.start()
+        exporting.export.stop(10)
+        assert len(collector.spans) == (trusts != "nothing")
+        assert exporting.dropped == (trusts == "nothing")

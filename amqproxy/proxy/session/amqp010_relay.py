@@ -268,6 +268,8 @@ class AMQP010Relay:
         header, rest = data[:missing], data[missing:]
         self._first += header
         if not HEADER.startswith(self._first):
+            if len(self._first) < SIZE and self._first.startswith(HEADER[:4]):
+                return data  # the version is still to come
             self._read_no_more()
             self._greet(self.source.peer, self._first)
             return data

@@ -19,12 +19,13 @@ from amqproxy.amqp010.controls import (
     SessionAttached,
 )
 from amqproxy.amqp010.domains import CloseCode, Track
-from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.errors import FramingError, ProtocolError
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp010.methods import Method
-from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.amqp010.protocol_header import HEADER, NAME
 from amqproxy.amqp010.transitions import SessionState as SessionPhase
 from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.protocol_header import foreign_answer
 from amqproxy.conversion.method_views import DEFAULT_VHOST
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
@@ -537,9 +538,12 @@ class AMQP010Traffic:
 
     def _greet(self, sender: Peer, header: bytes) -> bool:
         """Take a peer's protocol header: do frames follow?"""
+        is_ours = header == HEADER
         if sender is SERVER:
             self._report.note_protocol_header(header, SERVER)
-        is_ours = header == HEADER
+            if not is_ours:
+                error = FramingError(foreign_answer(header, NAME), offset=0)
+                self._report.note_passed_violation(SERVER, error, "passes unread from here on")
         if not is_ours:
             self._lift_deadline()
         elif len(header) == len(HEADER):

@@ -21,7 +21,12 @@ class ForeignServer(Detector):
     why = "The client was sent to a port that is not AMQP's, or is AMQP's over TLS, and cannot work."
     remedy = "Correct the host and the port: 5672 is usual for AMQP, 5671 for AMQP over TLS, 15672 is RabbitMQ's HTTP."
 
+    _is_found = False
+
     @on(HistoryLost)
     def _on_lost(self, event: HistoryLost) -> str | None:
-        found = _SPEAKS.search(event.reason) if event.sender is SERVER else None
-        return None if found is None else found[0].removesuffix(" at byte 0")
+        found = _SPEAKS.search(event.reason) if event.sender is SERVER and not self._is_found else None
+        if found is None:
+            return None
+        self._is_found = True  # a recording of the proxy has the header, and the proxy's word for it
+        return found[0].removesuffix(" at byte 0")

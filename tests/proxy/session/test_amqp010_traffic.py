@@ -75,6 +75,34 @@ async def test_what_passes_is_the_same_and_is_shown(piece: int, log: Log) -> Non
     assert {"user": "guest", "product": "tests"}.items() <= log[-1].items()
 
 
+@pytest.mark.parametrize("piece", [1, 8])
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (b"AMQP\0\0\x09\1", "the server speaks AMQP 0-9-1, not AMQP 0-10"),
+        (b"AMQP\3\1\0\0", "the server speaks AMQP 1.0 (SASL), not AMQP 0-10"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the server speaks HTTP, not AMQP 0-10"),
+    ],
+)
+async def test_a_server_of_another_protocol_is_named(answer: bytes, named: str, piece: int, log: Log) -> None:
+    if not answer.startswith(b"AMQP"):
+        piece = len(answer)
+    tap = Audience()
+    async with staged(tap=tap) as stage:
+        stage.client.say(HEADER)
+        await wait_all_tasks_blocked()
+        for start in range(0, len(answer), piece):
+            stage.broker.say(answer[start : start + piece])
+            await wait_all_tasks_blocked()
+        assert stage.client.look() == answer
+        await close(stage)
+    warned = [each["event"] for each in log if named in each["event"]]
+    assert warned == [
+        f"passes unread from here on: the server broke the protocol: 501 framing-error: {named} at byte 0"
+    ]
+    assert "server 501" in tap.seen
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=example_count(20))
 @given(st.lists(st.integers(1, 5000), max_size=20))
 async def test_how_bytes_are_cut_does_not_matter(sizes: list[int]) -> None:
@@ -186,7 +214,7 @@ async def test_a_server_that_speaks_another_version_is_not_read() -> None:
     async with staged(tap=tap) as stage:
         await play(stage, [LOGIN[0], (SERVER, b"AMQP\x00\x00\x09\x01\x01")], 3)
         await close(stage)
-    assert tap.seen[1] == "server b'AMQP\\x00\\x00'", "as far as it had come when it was another"
+    assert tap.seen[1:] == ["server b'AMQP\\x00\\x00\\t\\x01'", "server 501"], "once its version has come"
 
 
 async def test_a_handshake_has_its_time(autojump_clock: MockClock, log: Log) -> None:
