@@ -31,6 +31,7 @@ class Hold(Rule, frozen=True, tag="hold"):
     on_timeout: Literal["pass", "refuse"] = "pass"
 
     changes_method = False
+    drops_confirms = True
 
     def __post_init__(self) -> None:
         matched = self.matched

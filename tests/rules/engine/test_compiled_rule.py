@@ -16,6 +16,7 @@ from amqproxy.rules.faults.fault import Fault
 from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import Match, Sizes
+from amqproxy.rules.observing.hold import Hold
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
 from tests.rules.commands import command
@@ -80,6 +81,8 @@ def test_what_it_reads_of_the_channel() -> None:
         (Fault(name="a", fault=DropFault(), match=Match(method="basic.nack")), True),
         (Fault(name="a", fault=DropFault(), match=Match(method="basic.deliver")), False),
         (Fault(name="a", fault=ReorderFault()), False),
+        (Hold(name="a"), True),
+        (Hold(name="a", match=Match(sender="client")), False),
     ],
 )
 def test_whether_it_may_drop_a_confirm_of_the_brokers(rule: Rule, drops: bool) -> None:
