@@ -105,7 +105,7 @@ class Party:
             names += ["deliver"] * 4
         unconfirmed = list(channel.unconfirmed._open)
         if unconfirmed:
-            names += ["ack"] * 3
+            names += ["ack"] * 3 + ["nack"]
         match self.data.draw(st.sampled_from(names)):
             case "close":
                 return ChannelClose(404, "gone", 0, 0) if self.data.draw(st.integers(0, 3)) == 0 else None
@@ -113,6 +113,8 @@ class Party:
                 return BasicDeliver(self.data.draw(st.sampled_from(list(channel.consumers))), channel.unacked.last + 1)
             case "ack":
                 return BasicAck(self.data.draw(st.sampled_from(unconfirmed)), self.data.draw(st.booleans()))
+            case "nack":
+                return BasicNack(self.data.draw(st.sampled_from(unconfirmed)), self.data.draw(st.booleans()), False)
             case name:
                 reply = BY_NAME[REPLY[name]]
                 tag = channel.awaited[CLIENT][name][0].consumer_tag

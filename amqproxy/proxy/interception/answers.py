@@ -30,8 +30,7 @@ def answer(tags: ChannelTags, direction: ChannelDirection, command: Command, ver
     elif isinstance(method, (BasicDeliver, BasicGetOk)):
         yield from _answer_delivery(tags, command, verdict.answer, note)
     elif isinstance(method, (BasicAck, BasicNack)) and direction.sender is SERVER:
-        if tags.confirms is None:
-            yield Watch()
+        yield from tags.number_confirms()
         tags.lose_confirm(method)
 
 

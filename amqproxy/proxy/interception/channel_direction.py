@@ -313,6 +313,7 @@ class ChannelDirection:
         """A command begins."""
         if first.kind == METHOD and BY_INDEX[first.index].carries_content:
             self.ordinal = first.ordinal or self.ordinal + 1
+            self.settled = self.ordinal - 1  # those before may have passed unseen
         elif first.ordinal:
             self.ordinal = self.settled = first.ordinal
         self.first, self.is_acked, self.note = first, is_acked, NOTHING

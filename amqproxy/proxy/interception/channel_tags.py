@@ -162,9 +162,8 @@ class ChannelTags:
 
     def lose_confirm(self, method: BasicAck | BasicNack) -> None:
         """A confirm of the broker's does not go on."""
-        if self.confirms is None:
-            self.confirms = ConfirmTranslation(min(method.delivery_tag - 1, self._published()))
-        within_bounds(self.confirms.lose, method.delivery_tag, method.multiple, self._published())
+        if self.confirms is not None:  # else the broker was not asked for any
+            within_bounds(self.confirms.lose, method.delivery_tag, method.multiple, self._published())
 
     def _published(self) -> int:
         """How many publishes of the client's have been numbered by now, and have gone on or will not."""

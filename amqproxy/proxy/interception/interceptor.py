@@ -201,6 +201,15 @@ class Interceptor:
                 if self.counts_unacked and peer is SERVER:
                     wanted[BasicDeliver.index] = 1
                 reader.want(bytes(wanted), content=self.evaluator.wants_all(peer))
+        if self.numbers_confirms:
+            self._number_confirms()
+
+    def _number_confirms(self) -> None:
+        """Number the confirms of every channel that has asked for them, before rules may drop the first of them."""
+        for number, channel in self.connections[SERVER].channels.items():
+            if channel.confirms_from is not None and channel.takes_frames:
+                interceptor = self._table.channel(number)
+                self.do(interceptor, interceptor.tags.number_confirms())
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
         """Take what the sender's reader has just been fed, `frames` of which it has handed over.

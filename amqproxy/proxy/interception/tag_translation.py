@@ -53,7 +53,13 @@ class ConfirmTranslation:
         self._shift_from(own + 1, shift - 1)
 
     def lose(self, number: int, multiple: bool, published: int) -> None:
-        """A confirm of the broker's is kept from the client, and no later one is to stand for it."""
+        """Withhold a confirm of the broker from the client, so that no later one stands for it.
+
+        A later confirm with `multiple` may stand for one up to `start`: which of those publishes the client knows to be
+        confirmed is unknown, and none may be confirmed to it twice.
+        """
+        if number <= self._start:
+            return
         first_open = self._mine(self._settled_to + 1)
         for mine, is_multiple in self.translate(number, multiple, published):
             self._miss(min(first_open, mine) if is_multiple else mine)
@@ -65,7 +71,11 @@ class ConfirmTranslation:
         bounded by what was published, a constant for each publish.
         """
         if number <= self._start:
-            return [(number, multiple)] if self._owes_start or not multiple else []
+            if not multiple:
+                return [(number, False)]
+            answers = [(number, True)] if self._owes_start else []
+            self._owes_start = self._owes_start and number < self._start
+            return answers
         sent = published - self._shifts[-1]
         if number > sent:
             if not multiple:

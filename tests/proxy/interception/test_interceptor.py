@@ -1,5 +1,7 @@
 """Verdicts carried out, as transcripts: what both peers say, and what each of them hears."""
 
+from itertools import groupby
+
 import pytest
 from msgspec.structs import replace
 
@@ -20,6 +22,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
 from tests.proxy.interceptor_transcript import PRELUDE, ScriptedEvaluator, Water, opened, play, read
+from tests.transcripts.lines import parse
 
 
 def passes(context):
@@ -224,6 +227,112 @@ def test_a_confirm_kept_back_is_not_made_good_by_a_later_one():
         """,
         decide,
         "basic.ack",
+        drops_confirms=True,
+    )
+
+
+def _drops_from_reload_on(transcript, *methods):
+    """An interceptor whose rules drop confirms of the tags in the set from a reload on, which is after `transcript`."""
+    dropped: set[int] = set()
+
+    def decide(context):
+        method = context.command.method
+        if context.sender is SERVER:
+            return Verdict(command=None if method.delivery_tag in dropped else context.command)
+        is_bad = method.routing_key == "bad"
+        return Verdict(command=None, answer=Answer.NACK) if is_bad else Verdict(command=context.command)
+
+    evaluator = ScriptedEvaluator(decide, ["basic.ack", "basic.nack", *methods])
+    water = opened(evaluator)
+    for peer, lines in groupby(parse(transcript), key=lambda line: line.peer):
+        water.say(peer, b"".join(line.data for line in lines))
+    evaluator.drops_confirms = True
+    water.interceptor.ask_for_frames()
+    return water, dropped
+
+
+def _say(water, transcript):
+    """What the client hears of each line."""
+    return [water.say(line.peer, line.data)[CLIENT] for line in parse(transcript)]
+
+
+def _heard(*lines):
+    return [b"".join(read(f"<= 1 {each}")[1] for each in line.split("; ") if each) for line in lines]
+
+
+ASKS_FOR_CONFIRMS = ">> 1 confirm.select\n<< 1 confirm.select-ok\n"
+
+
+@pytest.mark.parametrize("confirm", ["basic.ack", "basic.nack"])
+def test_a_publish_from_before_confirms_are_dropped_is_not_confirmed_twice(confirm):
+    """Which of these are confirmed is unknown, so only a confirm of all before may stand for a dropped one."""
+    water, dropped = _drops_from_reload_on(
+        ASKS_FOR_CONFIRMS + said("a") + said("a") + said("bad") + said("a"), "basic.publish"
+    )
+    dropped.add(1)
+    assert _say(
+        water,
+        f"""
+        << 1 {confirm} delivery_tag=2
+        << 1 {confirm} delivery_tag=1 multiple=true
+        << 1 {confirm} delivery_tag=3 multiple=true
+        """,
+    ) == _heard(f"{confirm} delivery_tag=2", "", f"{confirm} delivery_tag=4 multiple=true")
+
+
+def test_a_publish_from_before_confirms_are_dropped_is_confirmed_with_the_next():
+    water, dropped = _drops_from_reload_on(ASKS_FOR_CONFIRMS + said("a") * 3 + said("bad"), "basic.publish")
+    dropped.add(2)
+    _say(water, said("a"))
+    assert _say(
+        water,
+        """
+        << 1 basic.ack delivery_tag=2
+        << 1 basic.ack delivery_tag=4 multiple=true
+        """,
+    ) == _heard("", "basic.ack delivery_tag=5 multiple=true")
+
+
+def test_a_confirm_sent_after_a_later_one_can_be_dropped():
+    water, dropped = _drops_from_reload_on(ASKS_FOR_CONFIRMS + said("a") * 3)
+    dropped.add(1)
+    assert _say(
+        water,
+        f"""
+        << 1 basic.ack delivery_tag=3
+        << 1 basic.ack delivery_tag=1
+        {said("a")}
+        << 1 basic.ack delivery_tag=4 multiple=true
+        """,
+    ) == _heard("basic.ack delivery_tag=3", "", "", "", "", "basic.ack delivery_tag=4 multiple=true")
+
+
+@pytest.mark.parametrize("is_confirmed", [False, True])
+@pytest.mark.parametrize("is_amid", [False, True])
+@pytest.mark.parametrize("methods", [(), ("basic.publish",)])
+def test_confirms_are_numbered_from_the_reload_on_that_begins_to_drop_them(methods, is_amid, is_confirmed):
+    ack, third = "<< 1 basic.ack delivery_tag=2\n", said("a").split("\n    >> 1 body")
+    water, dropped = _drops_from_reload_on(
+        said("a") + ASKS_FOR_CONFIRMS + said("a") * 2 + (ack if is_confirmed else "") + (third[0] if is_amid else ""),
+        *methods,
+    )
+    if not is_confirmed:
+        _say(water, ack)
+    _say(water, (">> 1 body" + third[1] if is_amid else said("a")) + said("a") * 3)
+    dropped |= {1, 5}
+    assert _say(
+        water,
+        """
+        << 1 basic.ack delivery_tag=1
+        << 1 basic.nack delivery_tag=4
+        << 1 basic.ack delivery_tag=5
+        << 1 basic.nack delivery_tag=6 multiple=true
+        """,
+    ) == _heard(
+        "",
+        "basic.nack delivery_tag=4",
+        "",
+        "basic.nack delivery_tag=3 multiple=true; basic.nack delivery_tag=6",
     )
 
 

@@ -54,6 +54,7 @@ EVALUATED = [
     "basic.deliver",
     "basic.get-ok",
     "basic.ack",
+    "basic.nack",
     "basic.cancel-ok",
     "queue.declare",
     "queue.declare-ok",
@@ -184,7 +185,9 @@ class Fates:
 
     def __init__(self, dice: Random) -> None:
         self.dice = dice
-        self.may_lose = False
+        self.may_lose = self.may_lose_confirms = False
+        self.uncertain: set[str] = set()
+        """What was published before rules dropped confirms: a later confirm may stand for a lost one."""
         self.of: dict[str, str] = {}
         self.unconfirmable: set[str] = set()
         self.copied: set[str] = set()
@@ -203,7 +206,7 @@ class Fates:
             choices += ["nothing", "behind"] if self.may_lose else []
         elif isinstance(method, BasicGetOk):
             choices += ["copy"]
-        elif isinstance(method, BasicAck) and context.sender is SERVER and self.may_lose:
+        elif isinstance(method, (BasicAck, BasicNack)) and context.sender is SERVER and self.may_lose_confirms:
             choices += ["lost"]
         elif method.name == "queue.declare":
             choices += ["own", "own ahead", "own later", "qos"]
@@ -406,12 +409,12 @@ class Party:
 
 def losing_evaluator(fates: Fates, stages: list[Stage]) -> ScriptedEvaluator:
     evaluator = ScriptedEvaluator(fates.decide, EVALUATED, fates.dice.choice(stages))
-    evaluator.reads_unacked = evaluator.drops_confirms = fates.may_lose
+    evaluator.reads_unacked, evaluator.drops_confirms = fates.may_lose, fates.may_lose_confirms
     return evaluator
 
 
 def sailed(dice: Random, fates: Fates, stages: list[Stage], *, may_close: bool = True) -> tuple[Sea, list[Party]]:
-    fates.may_lose = dice.random() < 0.5
+    fates.may_lose = fates.may_lose_confirms = dice.random() < 0.5
     sea = opened(losing_evaluator(fates, stages), of=Sea)
     sea.ledgers = {peer: Ledger() for peer in Peer}
     parties = [Party(peer, sea, fates, dice) for peer in (CLIENT, SERVER)]
@@ -422,6 +425,9 @@ def sailed(dice: Random, fates: Fates, stages: list[Stage], *, may_close: bool =
         if party == "time":
             sea.wait(0.5)
         elif party == "reload":
+            if not fates.may_lose_confirms and dice.random() < 0.5:
+                fates.may_lose_confirms = True
+                fates.uncertain = {name for _, name in sea.ledgers[CLIENT].published}
             sea.interceptor.evaluator = losing_evaluator(fates, stages)
             sea.interceptor.ask_for_frames()
         else:
@@ -474,10 +480,12 @@ def test_what_is_heard_means_what_was_said(dice):
     # each is told what became of its own, and of nothing else
     for (name, way), times in client.confirmed.items():
         assert times == 1, (name, way)
-        assert name not in fates.unconfirmable
+        assert name not in fates.unconfirmable - fates.uncertain
         match fates.of[name]:
-            case "pass":
+            case "pass" if name not in fates.unconfirmable:
                 assert broker.confirmed[name, way] == 1
+            case "pass":  # its own confirm was lost, and another stands for it
+                assert broker.confirmed[name, "ack"] + broker.confirmed[name, "nack"] == 1
             case "nack":
                 assert way == "nack"
             case fate:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from amqproxy.amqp091.methods import (
     BasicAck,
     BasicCancel,
     BasicDeliver,
+    BasicNack,
     BasicPublish,
     ConnectionBlocked,
 )
@@ -33,13 +36,14 @@ EVALUATED = [
     "basic.deliver",
     "basic.get-ok",
     "basic.ack",
+    "basic.nack",
     "queue.declare",
     "basic.consume",
     "channel.open",
 ]
 
 
-def verdicts(data: st.DataObject):
+def verdicts(data: st.DataObject, may_drop_confirms: Callable[[], bool]):
     """A function that decides as drawn, and only what can be decided."""
 
     def decide(context):
@@ -52,8 +56,8 @@ def verdicts(data: st.DataObject):
             choices += ["nothing", "ack", "reject", "requeue", "copy", "behind", "cancel", "copy"]
         elif method.name == "basic.get-ok":
             choices += ["nothing", "ack", "reject"]
-        elif isinstance(method, BasicAck):
-            choices += ["nothing"]
+        elif isinstance(method, (BasicAck, BasicNack)):
+            choices += ["nothing"] if context.sender is CLIENT or may_drop_confirms() else []
         choice = data.draw(st.sampled_from(choices), label=f"verdict on {method.name}")
         own = Command(command.channel, BasicPublish(routing_key="own"), body=b"own")
         match choice:
@@ -108,14 +112,19 @@ class Sparing(ScriptedEvaluator):
 @given(st.data())
 def test_neither_peer_ever_gets_what_it_may_not(data):
     stage = data.draw(st.sampled_from([Stage.METHOD, Stage.HEADER, Stage.BODY]))
-    evaluator = Sparing(verdicts(data), EVALUATED, stage)
+    evaluator = Sparing(verdicts(data, lambda: evaluator.drops_confirms), EVALUATED, stage)
     evaluator.data = data
+    evaluator.drops_confirms = data.draw(st.booleans(), label="rules drop confirms")
     water = opened(evaluator)
     parties = [Party(peer, water, data) for peer in (CLIENT, SERVER)]
     for _ in range(data.draw(st.integers(0, 60))):
-        party = data.draw(st.sampled_from([*parties, *parties, None]), label="who")
-        if party is None:
+        party = data.draw(st.sampled_from([*parties, *parties, "time", "reload"]), label="who")
+        if party == "time":
             water.wait(0.5)
+            continue
+        if party == "reload":
+            evaluator.drops_confirms = data.draw(st.booleans(), label="rules drop confirms")
+            water.interceptor.ask_for_frames()
             continue
         said = b""
         for _ in range(data.draw(st.integers(1, 6), label="so many frames at once")):
