@@ -105,7 +105,7 @@ class AMQP010Interceptor:
         self._channels: dict[int, ChannelPaths] = {}
         self._legs = Legs(connections, met, saw, is_tapped=is_tapped, numberings=numberings)
         self._closing = SessionClosing(connections, self._legs.send_own)
-        self._exchanges = KnownExchanges()
+        self._exchanges = KnownExchanges(self._loads[CLIENT])
         self._delayed: Delayed010 = DelayedCommands(self, ResourceLimitExceeded)
         self._closes: dict[Peer, list[tuple[Frame, int]]] = {}
         """For each peer that has sent connection.close before all else of it went on: the close, and what follows."""

@@ -19,6 +19,7 @@ from amqproxy.amqp010.commands import (
 )
 from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.amqp010.results import ExchangeBoundResult, ExchangeQueryResult
+from amqproxy.proxy.interception.channel_direction import QueuedBytes
 
 MAX_EXCHANGES = 65_536
 """Names that are remembered of one connection, and questions that are."""
@@ -31,12 +32,18 @@ SHOWS_EXCHANGES = frozenset(
 """The commands of a client to be noted; of the server, it is execution.result, while an answer `is_awaited`."""
 
 
+ENTRY_COST = 512
+"""Bytes of memory that one name takes, about."""
+
+
 class KnownExchanges:
-    """Of one connection, by the names that the client has for them."""
+    """Of one connection, by the names that the client has for them; they count for `load`."""
 
-    __slots__ = ("_asked", "_declared", "_names")
+    __slots__ = ("_asked", "_counted", "_declared", "_load", "_names")
 
-    def __init__(self) -> None:
+    def __init__(self, load: QueuedBytes) -> None:
+        self._load = load
+        self._counted = 0
         self._names: set[str] = set()
         self._declared: dict[int, set[str]] = {}
         self._asked: dict[tuple[int, int], str] = {}
@@ -66,6 +73,7 @@ class KnownExchanges:
                 self._ask(channel, position, method.exchange or "")
             case _:
                 pass
+        self._count()
 
     def note_result(self, channel: int, method: Method) -> None:
         """Note what the client is answered, under the id that it knows."""
@@ -76,6 +84,7 @@ class KnownExchanges:
                     self._add(name or "", self._names)
                 case _:
                     pass
+            self._count()
 
     def leave(self, channel: int) -> None:
         """The client begins or ends a session: what comes may yet be the answers to the one before, by the same ids."""
@@ -83,15 +92,25 @@ class KnownExchanges:
         for each in self._asked:
             if each[0] == channel:
                 self._asked[each] = ""
+        self._count()
 
     def forget(self, channel: int) -> None:
         """The broker has ended the session on a channel: it answers nothing more there."""
         self._declared.pop(channel, None)
         for each in [each for each in self._asked if each[0] == channel]:
             del self._asked[each]
+        self._count()
+
+    @property
+    def _known(self) -> int:
+        return len(self._names) + sum(map(len, self._declared.values()))
+
+    def _count(self) -> None:
+        counted, self._counted = self._counted, self._known + len(self._asked)
+        self._load.add((self._counted - counted) * ENTRY_COST)
 
     def _add(self, name: str, names: set[str]) -> None:
-        if name and len(self._names) + sum(map(len, self._declared.values())) < MAX_EXCHANGES:
+        if name and self._known < MAX_EXCHANGES:
             names.add(name)
 
     def _remove(self, name: str) -> None:

@@ -113,7 +113,7 @@ class DelayedCommands(Generic[C, D]):
         self.waiting: dict[int, tuple[C, D]] = {}
         self.resuming: OrderedDict[D, C] = OrderedDict()  # its first is found at once
         self.paused: dict[D, C] = {}
-        self._to_release: deque[tuple[C, D]] = deque()
+        self._to_release: deque[tuple[C, D, int]] = deque()
         self._left = TURN
         self._timers = Timers()
         self._numbers = itertools.count(1)
@@ -237,12 +237,15 @@ class DelayedCommands(Generic[C, D]):
     def release_all(self, sender: Peer | None = None) -> None:
         """Begin to let everything go on that waits now, or what `sender` has sent of it; pauses, of clients, end.
 
-        What is held goes on as if its timeout had passed.
+        What is held goes on as if its timeout had passed. What its sender sends meanwhile may have to wait again: it
+        could go on sending for ever.
         """
         if sender is not Peer.SERVER:
             self.end_pauses()
         waiting = [*self.waiting.values(), *((channel, direction) for direction, channel in self.resuming.items())]
-        self._to_release += [each for each in waiting if sender is None or each[1].sender is sender]
+        for channel, direction in waiting:
+            if sender is None or direction.sender is sender:
+                self._to_release.append((channel, direction, 1 + len(direction.queue)))
 
     @property
     def is_releasing(self) -> bool:
@@ -251,8 +254,11 @@ class DelayedCommands(Generic[C, D]):
     def go_on_releasing(self) -> None:
         """One turn of what `release_all` has begun."""
         while self._to_release and self._left > 0 and not self._owner.is_over:
-            _, direction = self._to_release[0]
-            if direction.waiting is not None:
+            channel, direction, most = self._to_release[0]
+            self._to_release[0] = channel, direction, most - 1  # each time, one that waited then goes on at least
+            if most == 0:
+                self._to_release.popleft()
+            elif direction.waiting is not None:
                 self._left -= 1
                 self._time_out(*self.waiting[direction.waiting.number])
             elif direction in self.resuming:

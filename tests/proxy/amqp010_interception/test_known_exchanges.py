@@ -17,8 +17,15 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.results import ExchangeBoundResult, ExchangeQueryResult
 from amqproxy.proxy.amqp010_interception import known_exchanges
 from amqproxy.proxy.amqp010_interception.known_exchanges import KnownExchanges
+from amqproxy.proxy.interception.channel_direction import QueuedBytes
+from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 
 TO_E = MessageTransfer("e", 0, 0)
+
+
+def known_exchanges_of(share: MemoryShare | None = None) -> KnownExchanges:
+    """Those of a new connection."""
+    return KnownExchanges(QueuedBytes(share or MemoryShare(MemoryBudget())))
 
 
 @pytest.mark.parametrize(
@@ -33,11 +40,11 @@ TO_E = MessageTransfer("e", 0, 0)
     ],
 )
 def test_what_is_known_of_every_broker(method: Method, falls_back: bool) -> None:
-    assert KnownExchanges().falls_back(1, method) is falls_back
+    assert known_exchanges_of().falls_back(1, method) is falls_back
 
 
 def test_what_the_client_does() -> None:
-    known = KnownExchanges()
+    known = known_exchanges_of()
     known.note_command(1, 0, ExchangeDeclare("e", "direct", auto_delete=True))
     assert known.falls_back(1, TO_E), "it may be gone at any time"
     known.note_command(1, 1, ExchangeDeclare("e", "direct"))
@@ -56,7 +63,7 @@ def test_what_the_client_does() -> None:
     ],
 )
 def test_what_the_broker_answers(question: Method, answer: object, is_there: bool) -> None:
-    known = KnownExchanges()
+    known = known_exchanges_of()
     known.note_command(1, (1 << 32) + 7, question)
     assert known.is_awaited
     known.note_result(2, ExecutionResult(7, ExchangeQueryResult("direct")))
@@ -68,7 +75,7 @@ def test_what_the_broker_answers(question: Method, answer: object, is_there: boo
 
 
 def test_the_answers_to_a_session_that_has_ended_are_not_awaited() -> None:
-    known = KnownExchanges()
+    known = known_exchanges_of()
     known.note_command(1, 0, ExchangeQuery("e"))
     known.forget(1)
     known.note_result(1, ExecutionResult(0, ExchangeQueryResult("direct")))
@@ -77,7 +84,7 @@ def test_the_answers_to_a_session_that_has_ended_are_not_awaited() -> None:
 
 def test_what_a_session_declares_is_known_on_that_session_only() -> None:
     """A declare that fails ends its session: a passive one of a queue's name, for example."""
-    known = KnownExchanges()
+    known = known_exchanges_of()
     known.note_command(1, 0, ExchangeDeclare("e", passive=True))
     assert not known.falls_back(1, TO_E), "should it fail, nothing more is taken there"
     assert known.falls_back(2, TO_E)
@@ -86,7 +93,7 @@ def test_what_a_session_declares_is_known_on_that_session_only() -> None:
 
 
 def test_an_answer_from_before_an_exchange_was_deleted_is_out_of_date() -> None:
-    known = KnownExchanges()
+    known = known_exchanges_of()
     known.note_command(1, 0, ExchangeDeclare("e", "direct"))
     known.note_command(2, 0, ExchangeQuery("e"))
     known.note_command(1, 1, ExchangeDelete("e"))
@@ -96,7 +103,7 @@ def test_an_answer_from_before_an_exchange_was_deleted_is_out_of_date() -> None:
 
 
 def test_answers_to_a_session_that_the_client_has_left_are_not_those_to_its_next() -> None:
-    known = KnownExchanges()
+    known = known_exchanges_of()
     known.note_command(1, 0, ExchangeQuery("d"))
     known.leave(1)
     known.note_command(1, 0, ExchangeQuery("e"))
@@ -110,8 +117,23 @@ def test_answers_to_a_session_that_the_client_has_left_are_not_those_to_its_next
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_exchanges, "MAX_EXCHANGES", 1)
-    known = KnownExchanges()
+    known = known_exchanges_of()
     for name in "ed":
         known.note_command(1, 0, ExchangeDeclare(name, "direct"))
     assert not known.falls_back(1, TO_E)
     assert known.falls_back(1, MessageTransfer("d", 0, 0)), "what is not known is judged as both"
+
+
+def test_each_name_and_question_counts_until_it_is_forgotten() -> None:
+    share = MemoryShare(MemoryBudget())
+    known = known_exchanges_of(share)
+    known.note_command(1, 0, ExchangeDeclare("e", "direct"))
+    known.note_command(1, 1, ExchangeQuery("d"))
+    known.note_command(2, 0, ExchangeQuery("c"))
+    assert share.used == 3 * known_exchanges.ENTRY_COST
+    known.note_result(2, ExecutionResult(0, ExchangeQueryResult("direct")))
+    known.note_command(1, 2, ExchangeDelete("e"))
+    assert share.used == 2 * known_exchanges.ENTRY_COST
+    known.forget(1)
+    known.note_command(2, 1, ExchangeDelete("c"))
+    assert share.used == 0

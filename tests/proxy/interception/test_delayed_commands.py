@@ -187,6 +187,20 @@ def test_all_that_waits_is_released_by_turns() -> None:
     assert flat(heard) == [SENT, *MANY * [SYNCED]]
 
 
+def test_a_release_ends_though_the_sender_goes_on_with_what_has_to_wait() -> None:
+    stage = AMQP010Stage(HOLD)
+    stage.feed(CLIENT, transfer() + transfer() + SYNC)
+    stage.interceptor.release_all(stage.now)
+    heard = [stage.listen()]
+    for _ in range(10):
+        stage.feed(CLIENT, transfer())
+        stage.interceptor.go_on_releasing(stage.now)
+        heard.append(stage.listen())
+    assert not stage.interceptor.is_releasing
+    assert flat(heard)[:3] == [SENT, SENT, SYNCED], "what waited at its beginning has gone on"
+    assert len(stage.interceptor.waiting) == 1
+
+
 def test_a_connection_close_comes_behind_all_that_its_sender_has_sent() -> None:
     stage = AMQP010Stage(HOLD)
     stage.feed(CLIENT, transfer())
