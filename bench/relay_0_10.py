@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import load, talk, talk_0_10
+from bench import deliveries, load, talk, talk_0_10
 from bench.peers import Proxy, amqproxy, listener
 from bench.pump import cpu_seconds
 from bench.report import SUBJECT, Goal, Row, in_turns, progress
@@ -20,12 +21,16 @@ GOAL = Goal(3.0, is_most=True)
 
 
 class Flow(NamedTuple):
-    """Messages of one protocol, the handshake before them, and which side sends them."""
+    """Messages of one protocol, the handshake before them, and which side sends them.
+
+    `tag_at` is the place of the delivery tag in a message, where it has one.
+    """
 
     name: str
     message: bytes
     steps: tuple[tuple[bytes, bytes], ...]
     is_delivery: bool = False
+    tag_at: int = 0
 
 
 PUBLISHES = (
@@ -33,7 +38,7 @@ PUBLISHES = (
     Flow(SUBJECT, talk_0_10.transfer("bench", 100, accepts=False), talk_0_10.STEPS),
 )
 DELIVERIES = (
-    Flow("0-9-1", talk.delivery(bytes(100)), talk.ANSWERS, is_delivery=True),
+    Flow("0-9-1", talk.delivery(bytes(100)), talk.ANSWERS, is_delivery=True, tag_at=deliveries.DELIVERY_TAG_AT),
     Flow(SUBJECT, talk_0_10.transfer("bench", 100, accepts=False), talk_0_10.STEPS, is_delivery=True),
 )
 
@@ -63,9 +68,9 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 def cost(listening: socket.socket, proxy: Proxy, flow: Flow, messages: int) -> float:
     """Microseconds of the proxy's CPU for each of at least so many messages."""
-    data = load.fill(flow.message)
-    each = len(data) // len(flow.message)
-    times = max(1, messages // each)
+    blocks = max(1, messages // deliveries.BLOCK)
+    count = deliveries.count(blocks)
+    size = count * len(flow.message)
 
     def broker() -> list[float]:
         sock, _ = listening.accept()
@@ -74,7 +79,7 @@ def cost(listening: socket.socket, proxy: Proxy, flow: Flow, messages: int) -> f
             for expected, answered in flow.steps:
                 talk.read_exactly(sock, len(expected))
                 sock.sendall(answered)
-            return _move(sock, data, times, sends=flow.is_delivery)
+            return _move(sock, size, _blocks(flow, blocks) if flow.is_delivery else None)
 
     def client() -> list[float]:
         assert proxy.pid is not None
@@ -83,23 +88,32 @@ def cost(listening: socket.socket, proxy: Proxy, flow: Flow, messages: int) -> f
                 sock.sendall(sent)
                 talk.read_exactly(sock, len(answered))
             before = cpu_seconds(proxy.pid)
-            _move(sock, data, times, sends=not flow.is_delivery)
+            _move(sock, size, None if flow.is_delivery else _blocks(flow, blocks))
             return [cpu_seconds(proxy.pid) - before]
 
     _, (seconds,) = load.side_by_side(broker, client)
-    return seconds / (times * each) / MICROSECOND
+    return seconds / count / MICROSECOND
 
 
-def _move(sock: socket.socket, data: bytes, times: int, *, sends: bool) -> list[float]:
-    """Send the data so many times and wait for the end of what comes, or receive it all and hang up."""
-    if sends:
-        for _ in range(times):
-            sock.sendall(data)
+def _blocks(flow: Flow, count: int) -> Iterator[bytes | memoryview]:
+    """Blocks of messages, in which delivery tags grow from 1 on, as brokers number them."""
+    blocks: Iterable[bytes | memoryview] = repeat(flow.message * deliveries.BLOCK, count)
+    if flow.tag_at:
+        blocks = map(deliveries.NumberedFrames(flow.message, flow.tag_at).block, range(count))
+    for number, block in enumerate(blocks):
+        yield block if number else block[len(flow.message) :]  # a tag 0 is never sent
+
+
+def _move(sock: socket.socket, size: int, sent: Iterable[bytes | memoryview] | None) -> list[float]:
+    """Send all blocks and wait for the end of what comes, or receive `size` bytes and hang up."""
+    if sent is not None:
+        for block in sent:
+            sock.sendall(block)
         sock.shutdown(socket.SHUT_WR)
         while sock.recv(load.BUFFER):
             pass
         return []
-    left = times * len(data)
+    left = size
     buffer = memoryview(bytearray(load.BUFFER))
     while left > 0:  # the proxy may close the connection behind them
         got = sock.recv_into(buffer)
