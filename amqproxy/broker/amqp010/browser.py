@@ -91,7 +91,7 @@ class Browser:
         if self.is_over:
             return
         if queue.is_deleted:
-            self._session.queue_deleted(queue.name)
+            self.end()
             return
         self.is_behind = self._send(queue, now)
         vhost.timed.set(self, now + max(INTERVAL, PAUSE * len(self._of_user) * (1 + queue.peek_cost)))

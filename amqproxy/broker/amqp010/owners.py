@@ -73,8 +73,6 @@ class OwningSession(Protocol):
 
     def fail_soon(self, error: ProtocolError | None = None, /) -> None: ...
 
-    def queue_deleted(self, name: str, /) -> None: ...
-
 
 class OwningConnection(ConnectedClient, Protocol):
     """The connection of a session; `connection` has what its methods do."""

@@ -28,7 +28,6 @@ from amqproxy.amqp010.errors import (
     InternalError,
     NotImplementedByPeer,
     ProtocolError,
-    ResourceDeleted,
     Scope,
 )
 from amqproxy.amqp010.frame import Frame
@@ -405,10 +404,6 @@ class BrokerSession:
         middle of something.
         """
         self.connection.fail_session_soon(self, error or InternalError("the broker failed; its log says how"))
-
-    def queue_deleted(self, name: str) -> None:
-        """The queue of a subscription is gone."""
-        self.connection.fail_session_soon(self, ResourceDeleted(f"the queue '{name}' is deleted"))
 
     # --- a client that is gone, and comes back
 

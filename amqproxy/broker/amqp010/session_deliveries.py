@@ -212,11 +212,13 @@ class SessionDeliveries(Receiver):
             vhost.events.report("message.delivered", vhost.name, message, **details)
 
     def queue_deleted(self, consumer: Consumer) -> None:
-        """The queue of a subscription is gone, and so its session is to go: resource-deleted."""
+        """The queue of a subscription is gone: with Broker-J 9.2 the client is not told, and may cancel it or not."""
         subscription = self.subscriptions.get(consumer.tag)
         if subscription is not None and subscription.consumer is consumer:
-            del self.subscriptions[consumer.tag]
-            self.session.queue_deleted(consumer.queue.name)
+            subscription.consumer = None
+            events = self.session.vhost.events
+            if events.observers:
+                events.report("consumer.deleted", self.session.vhost.name, consumer)
 
     # --- what the client says of it
 

@@ -14,6 +14,7 @@ from amqproxy.amqp010.commands import (
     MessageSetFlowMode,
     MessageStop,
     MessageSubscribe,
+    QueueDeclare,
     QueueDelete,
     QueueQuery,
 )
@@ -166,14 +167,28 @@ def test_exclusive_subscriptions(session: Session010) -> None:
     assert other.fault(MessageSubscribe("q", "d", 0, 0))[0] == 405
 
 
-def test_the_deletion_of_a_queue_ends_the_sessions_that_are_subscribed(session: Session010) -> None:
+def test_the_deletion_of_a_queue_is_not_told_to_its_subscribers(session: Session010) -> None:
+    """As with Broker-J 9.2: the subscription stays, and may be given credit, flushed, stopped and cancelled."""
     session.subscribe("q", "d")
     other = Client010(session.client.broker).open().session(1, b"other")
     other.call(QueueDelete("q"))
     session.client.tick()
-    session.take()
-    assert session.exception is not None
-    assert session.exception.error_code == 408
+    assert session.take().exception is None
+    session.call(QueueDeclare("q"))
+    session.transfer(b"x", "q")
+    for command in (MessageFlow("d", 0, 5), MessageFlush("d"), MessageStop("d")):
+        session.call(command)
+    assert session.exception is None
+    assert session.fault(MessageSubscribe("q", "d", 0, 0))[0] == 530
+
+
+def test_a_subscription_whose_queue_is_gone_can_be_cancelled_and_made_again(session: Session010) -> None:
+    session.subscribe("q", "d")
+    for command in (QueueDelete("q"), MessageCancel("d"), QueueDeclare("q")):
+        session.call(command)
+    session.transfer(b"x", "q")
+    session.subscribe("q", "d")
+    assert session.got() == [b"x"]
 
 
 def test_a_time_to_live_is_told_and_kept(session: Session010) -> None:
