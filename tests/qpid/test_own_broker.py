@@ -5,8 +5,24 @@ from pathlib import Path
 
 import pytest
 
+from amqproxy.amqp010.commands import (
+    ExchangeBind,
+    ExecutionResult,
+    ExecutionSync,
+    MessageAccept,
+    MessageFlow,
+    MessageSubscribe,
+    QueueDeclare,
+    QueueDelete,
+    QueueQuery,
+)
+from amqproxy.amqp010.controls import SessionCompleted
+from amqproxy.amqp010.domains import CreditUnit
+from amqproxy.amqp010.sequence import SequenceSet
+from tests.proxy.amqp010_interception.amqp010_stage import transfer
 from tests.qpid.apache_suite import MODULES, run_client, run_suite
 from tests.qpid.broker_j import run_scenarios
+from tests.qpid.raw_client import RawClient
 from tests.qpid.seen import check_counted, check_seen
 from tests.qpid.suite_differences import OWN
 from tests.qpid.watched_port import WatchedPort
@@ -98,3 +114,60 @@ def test_what_passes_is_seen(tmp_path: Path) -> None:
         check_seen(broker, tmp_path / "captures")
     finally:
         broker.kill()
+
+
+DELETE_ID = 12
+"""The command that deletes the queue in the test below, which is complete once the disk has it."""
+
+
+def test_what_a_client_holds_of_a_deleted_queue_survives_kill_9(tmp_path: Path) -> None:
+    """It is at the alternate exchange after the restart; Broker-J 9.2 sends it there once the client is gone."""
+    options = ("--data", str(tmp_path / "data"))
+    broker = OwnBroker(tmp_path, *options)
+    try:
+        client = RawClient(broker.port, "/")
+        client.say(QueueDeclare("kept", durable=True))
+        client.say(ExchangeBind("kept", "amq.fanout", ""))
+        client.say(QueueDeclare("gone", "amq.fanout", durable=True))
+        for number in range(5):
+            properties = {"routing_key": "gone", "delivery_mode": 2}
+            client.send(transfer(destination="", body=b"%d" % number, **properties))
+        client.say(MessageSubscribe("gone", "d", 0, 0))
+        client.say(MessageFlow("d", CreditUnit.MESSAGE, 3))
+        client.say(MessageFlow("d", CreditUnit.BYTE, 0xFFFF_FFFF))
+        for _ in range(3):
+            client.wait_for("message.transfer")
+        client.say(MessageAccept(SequenceSet.of([0])))
+        client.say(QueueDelete("gone"))
+        client.say(ExecutionSync())
+        while not is_complete(client, DELETE_ID):
+            pass
+        client.say(QueueQuery("kept"))
+        assert count(client) == 2
+    finally:
+        broker.kill()
+    client.close()
+    broker = OwnBroker(tmp_path, *options)
+    try:
+        client = RawClient(broker.port, "/")
+        client.say(QueueQuery("kept"))
+        assert count(client) == 4
+        client.say(QueueQuery("gone"))
+        assert count(client) is None
+        client.close()
+    finally:
+        broker.kill()
+
+
+def is_complete(client: RawClient, command_id: int) -> bool:
+    """Whether the next session.completed names a command."""
+    completed = client.wait_for("session.completed")
+    assert isinstance(completed, SessionCompleted)
+    return command_id in (completed.commands or ())
+
+
+def count(client: RawClient) -> int | None:
+    """The messages that the next answer to a queue.query names."""
+    result = client.wait_for("execution.result")
+    assert isinstance(result, ExecutionResult)
+    return result.value.message_count  # type: ignore[no-any-return]

@@ -9,8 +9,8 @@ its `sender` (`session_sender`); what the client settles one by one is taken as 
 what is not acquired, a `selecting_consumer` what a `jms_selector` chooses by a message's `jms_properties`. A
 `work_unit` is what waits for a commit, a `transaction_branch` has one that any session may commit; the
 `transaction_log` is what of either is on the disk, and `transaction_recovery` finds that again after a restart.
-`orphans` empties queues that go. A session whose client is gone has a `detachment` in place of a connection, and a
-`replay` of what the client has not confirmed.
+`orphans` empties queues that go, and `orphan_recovery` sends on what was held of them at a restart. A session whose
+client is gone has a `detachment` in place of a connection, and a `replay` of what the client has not confirmed.
 
 Messages are held as 0-9-1 has them: `message_conversion` translates (see `amqproxy.conversion`), once for all headers
 of one `header_shape`, which differ in their `header_places` only; `declare_arguments` does so for arguments, and

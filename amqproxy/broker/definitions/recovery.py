@@ -17,6 +17,7 @@ from amqproxy.broker.storage.definition_records import (
     DefinitionRecord,
     DurableBinding,
     DurableExchange,
+    DurableOrphans,
     DurableParameter,
     DurablePermission,
     DurablePolicy,
@@ -112,7 +113,7 @@ class DefinitionRecorder:
 SETTINGS = ("vhost", "user", "permission", "topic", "policy", "parameter")
 """What the events of what an operator sets begin with."""
 
-TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding, DurableSegment, DurableTransaction)
+TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding, DurableSegment, DurableTransaction, DurableOrphans)
 """What clients declare, and what comes of it: there may be very many, and each is noted when it changes."""
 
 
@@ -219,9 +220,9 @@ def restore(
     """Make a new broker what it was; what could not be made again, and why.
 
     What a new broker has by itself is there only if it was there. `made` is called before the queues begin.
-    Transactions are left to it.
+    Transactions are left to it, and what is kept of deleted queues to `recover_orphans`.
     """
-    definitions = (each for each in durables if not isinstance(each, DurableTransaction))
+    definitions = (each for each in durables if not isinstance(each, (DurableTransaction, DurableOrphans)))
     ordered = sorted(definitions, key=lambda each: (ORDER.index(type(each)), each.key))
     if not ordered:
         return []

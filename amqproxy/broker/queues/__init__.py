@@ -9,6 +9,7 @@
 - `backlog`: the messages waiting in a queue. `durable_backlog`: the same, with persistent messages in the journal.
 - `queue_storage`: where a durable queue finds its messages after a restart.
 - `dead_letters`: x-death headers, cycles. `at_least_once`: dead letters that a quorum queue keeps until they arrive.
+  `held_orphans`: what clients hold of a deleted queue, on the disk until it is settled or at the alternate exchange.
 - `paging`: moves messages from memory to the disk. `paged_messages`: the part of a backlog that is on the disk.
   `paged_bodies`: bodies of delivered or requeued messages on the disk.
 """

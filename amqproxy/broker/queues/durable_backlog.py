@@ -97,6 +97,13 @@ class DurableBacklog(Backlog):
         self._message_log.purged(self._out)
         return dropped
 
+    def hand_over(self) -> tuple[MessageLog, dict[int, int]]:
+        """Give up what is out (sizes by position): another reports it to the message log, which keeps nothing else."""
+        out, self._out = self._out, {}
+        if out:
+            self._message_log.purged(out)
+        return self._message_log, out
+
     def discard(self) -> list[Container]:
         return [*super().discard(), self._transient, self._out]
 

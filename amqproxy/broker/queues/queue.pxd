@@ -30,6 +30,7 @@ cdef class Queue:
     cdef public int _max_priority
     cdef public int _priority_offset
     cdef public int _usual_priority
+    cdef public object _orphans
     cdef public object _owner
     cdef public Quantum _quantum
     cdef public object _ttl

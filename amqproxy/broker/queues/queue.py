@@ -17,6 +17,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, SeenPositions
 from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, NOT_SENT, REJECT, REQUEUE, UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
+from amqproxy.broker.queues.held_orphans import HeldOrphans
 from amqproxy.broker.queues.paged_bodies import whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, PageStore
 from amqproxy.broker.queues.policies import NO_EFFECT, EffectivePolicy, effective_arguments
@@ -141,6 +142,7 @@ class Queue:
         "_max_bytes",
         "_max_length",
         "_max_priority",
+        "_orphans",
         "_owner",
         "_priority_offset",
         "_quantum",
@@ -203,6 +205,7 @@ class Queue:
         """Whether it takes no message that its owner's own connection publishes: an argument of Qpid's."""
         self.is_orphaning = False
         """Whether what comes back once it is deleted goes to its dead-letter exchange, as with 0-10."""
+        self._orphans: HeldOrphans | None = None
         self._owner = owner
         self._quantum = owner.work.quantum
         self._storage = storage
@@ -543,6 +546,7 @@ class Queue:
     def _orphan(self, entry: QueueEntry, now: float) -> None:
         """Dead-letter a message that comes back once the queue is deleted."""
         self._quantum.left -= _LETTING_GO
+        self.forget(entry, is_used=False)
         try:
             message = entry.message if entry.paged_body is None else whole(entry)
         except UNREADABLE as error:
@@ -555,10 +559,15 @@ class Queue:
 
     def forget(self, entry: QueueEntry, *, is_used: bool = True) -> None:
         """This is settled, or never will be: it will not come back, or not here."""
-        if self._storage is not None and not self.is_deleted:
-            message = entry.message
+        if self._storage is None:
+            return
+        message = entry.message
+        if not self.is_deleted:
             backlog = self._backlog_for(message, message.header[_FLAGS]) if self._max_priority else self._backlogs[0][1]
             backlog.done(entry, is_used=is_used)
+        elif self._orphans is not None:
+            priority = self._level(message, message.header[_FLAGS]) if self._max_priority else 0
+            self._orphans.done(priority, entry.position, is_used=is_used)
 
     def _let_go(self, entry: QueueEntry, reason: str, now: float) -> None:
         """There is no more use for this here, for a reason that x-death will name."""
@@ -849,8 +858,12 @@ class Queue:
     # --- its end
 
     def discard(self) -> None:
-        """The queue is deleted, with its messages."""
-        for _, backlog in self._backlogs:
+        """The queue is deleted, with its messages; those that are out may still go to an alternate exchange."""
+        if self.is_orphaning and self._storage is not None:
+            self._orphans = HeldOrphans(self, self._owner.name, self._storage.journal)
+        for priority, backlog in self._backlogs:
+            if self._orphans is not None and isinstance(backlog, DurableBacklog):
+                self._orphans.keep(priority, backlog)
             for container in backlog.discard():
                 self._owner.work.free(container)
         self._backlogs = [(0, Backlog())]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from amqproxy.broker.amqp010.orphan_recovery import recover_orphans
 from amqproxy.broker.amqp010.transaction_recovery import TransactionRecovery
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
@@ -56,6 +57,7 @@ async def persisted(broker: Broker, directory: Path) -> AsyncIterator[Definition
         recorder = DefinitionRecorder(broker, journal)
         recorder.begin(contents.durables)
         recorder.compare()
+        recover_orphans(broker, journal, contents.durables, current_time())
         yield recorder
     finally:
         with contained("what was not written yet is lost"):

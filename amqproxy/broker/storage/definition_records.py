@@ -113,6 +113,22 @@ class DurableTransaction(DefinitionRecord, frozen=True, kw_only=True):
     gone: tuple[str, ...] = ()
 
 
+class DurableOrphans(DefinitionRecord, frozen=True, kw_only=True):
+    """Messages that clients hold of a `queue` that is deleted, and whose alternate exchange gets what comes back.
+
+    They are in message logs of queues by this `name`, which no queue has.
+    """
+
+    identity: ClassVar[int] = 2
+
+    vhost: str
+    name: str
+    queue: str
+    exchange: str
+    routing_key: str | None = None
+    max_priority: int = 0
+
+
 class DurableUser(DefinitionRecord, frozen=True, kw_only=True):
     name: str
     password_hash: str
@@ -174,6 +190,7 @@ AnyDurable = (
     | DurableBinding
     | DurableSegment
     | DurableTransaction
+    | DurableOrphans
     | DurableUser
     | DurablePermission
     | DurableTopicPermission

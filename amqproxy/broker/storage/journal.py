@@ -156,6 +156,14 @@ class Journal:
             self.stir()
         return message_log
 
+    def rename_log(self, message_log: MessageLog, owner: LogOwner) -> None:
+        """Let another owner have a message log, whose state is reported anew."""
+        del self.message_logs[message_log.owner]
+        message_log.owner = owner
+        self.message_logs[owner] = message_log
+        self._created[message_log.number] = owner  # which replaces what the store has
+        message_log.restate()
+
     def delete_log(self, message_log: MessageLog) -> None:
         """A queue, or what else has a message log, is gone with all in it."""
         del self.message_logs[message_log.owner]

@@ -212,6 +212,11 @@ class MessageLog:
         self._rows_bytes += difference
         self.journal.waiting_bytes += difference
 
+    def restate(self) -> None:
+        """Report its state to the next batch."""
+        if not self._is_noted:
+            self._note()
+
     def _note(self) -> None:
         self._is_noted = True
         self.journal.note(self)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 from unittest.mock import patch
 
+from amqproxy.broker.amqp010.orphan_recovery import recover_orphans
 from amqproxy.broker.amqp010.transaction_recovery import TransactionRecovery
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
@@ -46,6 +47,7 @@ class StoredBroker:
         recorder = DefinitionRecorder(self.broker, self.journal)
         recorder.begin(contents.durables)
         recorder.compare()
+        recover_orphans(self.broker, self.journal, contents.durables, NOW)
 
     def __enter__(self) -> Self:
         return self
