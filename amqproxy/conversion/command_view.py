@@ -21,7 +21,7 @@ from amqproxy.conversion.message_views import (
     with_length,
     without_long_texts,
 )
-from amqproxy.conversion.method_views import method_view, shape_of
+from amqproxy.conversion.method_views import QueueQueryOk, method_view, shape_of
 from amqproxy.peer import Peer
 
 HIGHEST_CHANNEL = 65_535
@@ -40,7 +40,8 @@ def command_view(
     `position` is the command's in its session. `body_size` is the size of a body that is not all there yet, and then
     not looked into. A client's transfer `falls_back` if its destination may be no exchange: see `FALLS_BACK`.
 
-    The properties of a message may be longer than those of 0-9-1: then its frames do not have them.
+    The properties of a message may be longer than those of 0-9-1: then its frames do not have them; nor do they have
+    the alternate exchange of a queue.
     """
     original = assembly.method
     if isinstance(original, ConnectionHeartbeat):
@@ -50,7 +51,8 @@ def command_view(
         if method is None:
             return None
         number = 0 if method.name.startswith("connection.") else view_channel(assembly.channel)
-        return Command.received([_frame(number, method)])
+        command = Command.received([_frame(number, method)])
+        return command.altered(method) if isinstance(method, QueueQueryOk) else command
     number, header = view_channel(assembly.channel), assembly.header
     frames = [_frame(number, transfer_view(sender, original, header, position, falls_back=falls_back))]
     size = assembly.body_size if body_size is None else body_size

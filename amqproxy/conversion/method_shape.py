@@ -106,13 +106,12 @@ class MethodShape:
 
     def changed(self, original: Method010, before: Method, after: Method) -> Method010:
         """The original, with what differs between its view and what has become of that; `Inexpressible`."""
-        changes: dict[str, Any] = {}
         for field in changed_fields(before, after):
             place = self._places.get(field)
             if place is None or place.written is None:
                 raise Inexpressible(f"`{spec_name(field)}` of {before.name} cannot be changed in AMQP 0-10")
-            changes.update(place.written(original, getattr(after, field)))
-        return replace(original, **changes) if changes else original
+            original = replace(original, **place.written(original, getattr(after, field)))
+        return original
 
 
 def changed_fields(before: Method, after: Method) -> list[str]:

@@ -35,6 +35,17 @@ BOUND_QUEUE = "queue"
 BOUND_KEY = "binding-key"
 """The arguments of a passive exchange.declare that stand for the queue and the key of exchange.bound."""
 
+
+class QueueQueryOk(methods.QueueDeclareOk, frozen=True):
+    """The answer to queue.query: what a passive queue.declare is answered, and the queue's alternate exchange."""
+
+    alternate_exchange: str = ""
+
+    def encode(self) -> bytes:
+        """As 0-9-1 has it, without the alternate exchange."""
+        return methods.QueueDeclareOk(self.queue, self.message_count, self.consumer_count).encode()
+
+
 _NO_WAIT = {"no_wait": True}
 """A completion is no answer that rules would see."""
 
@@ -251,8 +262,9 @@ _OF_SERVER: dict[type[Method010], MethodShape] = {
         methods.ChannelClose, {"reply_code": "error_code", "reply_text": _description()}
     ),
     commands.ExecutionResult: MethodShape(
-        methods.QueueDeclareOk,
+        QueueQueryOk,
         {
+            "alternate_exchange": _result_field("alternate_exchange"),
             "queue": _result_field("queue"),
             "message_count": _result_field("message_count"),
             "consumer_count": _result_field("subscriber_count"),

@@ -13,7 +13,7 @@ from amqproxy.amqp010.wire import Array
 from amqproxy.amqp091 import methods
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.wire import Table
-from amqproxy.conversion.method_views import INFINITE, SHAPES, method_view, shape_of
+from amqproxy.conversion.method_views import INFINITE, SHAPES, QueueQueryOk, method_view, shape_of
 from amqproxy.peer import CLIENT, SERVER, Peer
 
 FIVE = SequenceSet([(2, 4), (6, 7)])
@@ -79,7 +79,7 @@ ONE = SequenceSet([(9, 9)])
         (
             SERVER,
             commands.ExecutionResult(1, QueueQueryResult("q", message_count=3, subscriber_count=2)),
-            methods.QueueDeclareOk("q", 3, 2),
+            QueueQueryOk("q", 3, 2),
         ),
         (SERVER, commands.ExecutionResult(1, XaResult(0)), None),
         (CLIENT, commands.DtxSelect(), None),
@@ -117,6 +117,12 @@ def test_views(sender: Peer, original: Method010, view: Method | None) -> None:
             commands.ExecutionResult(1, QueueQueryResult("a", message_count=0, subscriber_count=0)),
             {"queue": "b"},
             commands.ExecutionResult(1, QueueQueryResult("b", message_count=0, subscriber_count=0)),
+        ),
+        (
+            SERVER,
+            commands.ExecutionResult(1, QueueQueryResult("q", "a.x", message_count=0, subscriber_count=0)),
+            {"alternate_exchange": "x"},
+            commands.ExecutionResult(1, QueueQueryResult("q", "x", message_count=0, subscriber_count=0)),
         ),
     ],
 )

@@ -4,6 +4,9 @@ Qpid Broker-J takes a destination that is no exchange for the name of a queue; a
 it has the default exchange route the message. So what rules say of these holds for a transfer to a destination unless
 that is known to be an exchange: the broker has said so, or the client has declared it on the same session. If that
 fails, the broker takes nothing more of that session; but of others it does.
+
+What other connections delete is not noted: tenants have other names for the same exchange, and a broker has clients
+that come past the proxy. Until this client is told, its transfers to a deleted exchange fall back as the broker does.
 """
 
 from __future__ import annotations

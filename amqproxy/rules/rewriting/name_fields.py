@@ -13,7 +13,7 @@ from amqproxy.amqp091.errors import cut_reply_text
 from amqproxy.amqp091.methods import BY_NAME, ExchangeDeclare, Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.conversion.method_views import BOUND_KEY, BOUND_QUEUE
+from amqproxy.conversion.method_views import BOUND_KEY, BOUND_QUEUE, QueueQueryOk
 
 
 class NameKind(StrEnum):
@@ -85,6 +85,10 @@ def renamed(method: Method, rename: Rename, *, is_back: bool = False, in_argumen
         new = rename(noun, name)
         if new != name:
             changes[field] = new
+    if isinstance(method, QueueQueryOk) and method.alternate_exchange:
+        new = rename(NameKind.EXCHANGE, method.alternate_exchange)
+        if new != method.alternate_exchange:
+            changes["alternate_exchange"] = new
     if in_arguments and method.name in _EXCHANGE_ARGUMENTS:
         arguments = method.arguments  # type: ignore[attr-defined]
         new_arguments = _renamed_arguments(arguments, _EXCHANGE_ARGUMENTS[method.name], rename)

@@ -14,6 +14,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish, ExchangeDeclare, Method, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
+from amqproxy.conversion.method_views import QueueQueryOk
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.operations import (
     ALTERNATE_EXCHANGE,
@@ -251,6 +252,8 @@ def _restored_methods(kinds: Any, follows: frozenset[str]) -> frozenset[str]:
         named = {kind for _, kind in fields}
         if name in MESSAGES:
             named.add(NameKind.QUEUE)
+        if name == QueueQueryOk.name:
+            named.add(NameKind.EXCHANGE)  # 0-10 names the alternate exchange
         if SERVER in SENDERS[name] and named & kinds:
             found.add(name)
     if "texts" in follows and kinds:

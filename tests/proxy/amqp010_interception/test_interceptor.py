@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.commands import ExchangeDeclare
+from amqproxy.amqp010.commands import ExchangeDeclare, ExecutionResult
 from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.results import QueueQueryResult
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.amqp010_interception.session_memory import CHANNEL_COST, SESSION_COST
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
@@ -794,6 +796,15 @@ def test_a_tenant_transfers_to_exchanges_that_it_has_shown() -> None:
     heard = stage.feed(CLIENT, transfer(destination="e", routing_key="k"))
     assert heard[0].startswith("=> 1 message.transfer destination=guest.e ")
     assert " routing_key=k " in heard[0]
+
+
+@pytest.mark.parametrize("rules", [TENANT, 'action = "rewrite"\nexchange.prefix = "{user}."\n'])
+def test_a_tenant_is_told_its_own_name_of_an_alternate_exchange(rules: str) -> None:
+    stage = AMQP010Stage(rules)
+    stage.say(">> 1 queue.declare queue=q alternate_exchange=x\n>> 1 queue.query queue=q")
+    result = QueueQueryResult("guest.q" if rules == TENANT else "q", "guest.x", message_count=1, subscriber_count=0)
+    (heard,) = stage.feed(SERVER, encode_method(1, ExecutionResult(1, result)))
+    assert "QueueQueryResult(queue='q', alternate_exchange='x', " in heard
 
 
 def test_a_tenant_asks_about_bindings_of_its_own() -> None:

@@ -202,6 +202,7 @@ def test_one_way_only() -> None:
     assert (made.restores(SERVER), made.restores(CLIENT)) == (frozenset(), frozenset())
     assert rewrite('follows = []\nexchange.prefix = "p."').restores(SERVER) == {
         "basic.deliver",
+        "queue.declare-ok",
         "basic.get-ok",
         "basic.return",
     }
