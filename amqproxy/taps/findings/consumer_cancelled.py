@@ -87,7 +87,7 @@ class ConsumerCancelled(ProcessDetector):
     why = "The consumer gets nothing more: a client that does not handle this waits for ever, and looks healthy."
     remedy = (
         "Handle basic.cancel (announce the capability consumer_cancel_notify, set the library's callback): declare and "
-        "consume again, or stop; over 0-10 the session ends with resource-deleted. Delete only queues that nothing "
+        "consume again, or stop; over 0-10 the session may end with resource-deleted. Delete only queues that nothing "
         "consumes (if_unused)."
     )
 
