@@ -1,5 +1,6 @@
 """Deletes of queues by AMQP 0-10, and the completions that limits see as their answers."""
 
+from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.commands import QueueDeclare, QueueDelete
 from amqproxy.amqp010.controls import SessionCompleted, SessionFlush
 from amqproxy.amqp010.sequence import SequenceSet
@@ -23,6 +24,36 @@ def test_deletes_are_completed_in_order() -> None:
     assert awaited.completed_by(completed((0, 1))) == 1
     assert awaited.completed_by(completed((0, 3))) == 2
     assert not awaited
+
+
+def test_later_completions_are_remembered_as_few_ranges() -> None:
+    awaited = AwaitedDeletes()
+    for position in range(0, 2 * MAX_AWAITED, 2):
+        awaited.note(QueueDelete(queue="q"), position)
+    for position in range(2, 2 * MAX_AWAITED, 2):
+        assert awaited.completed_by(completed((position + 1, position + 1), (position, position))) == 0
+        assert awaited.completed_by(completed((2, position + 1))) == 0
+    assert awaited._completed.ranges == 1
+    assert awaited.completed_by(completed((9, 3))) == 0, "not a range"
+    assert awaited.completed_by(completed((0, 0))) == MAX_AWAITED
+    assert not awaited
+    assert not awaited._completed
+
+
+def test_a_completion_of_many_looks_at_no_delete_behind_the_first_open_one() -> None:
+    class Counted(CommandIds):
+        asked = 0
+
+        def __contains__(self, position: object) -> bool:
+            Counted.asked += 1
+            return super().__contains__(position)
+
+    awaited = AwaitedDeletes()
+    awaited._completed = Counted()
+    for position in range(MAX_AWAITED):
+        awaited.note(QueueDelete(queue="q"), position)
+    assert awaited.completed_by(completed((1, MAX_AWAITED))) == 0
+    assert Counted.asked == 1
 
 
 def test_ids_roll_over() -> None:
