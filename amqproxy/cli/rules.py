@@ -210,6 +210,7 @@ def explain(
     user: str | None = None,
     vhost: str | None = None,
     address: str | None = None,
+    connection_name: str | None = None,
     sender: Literal["client", "server"] | None = None,
     method: str | None = None,
     exchange: str | None = None,
@@ -231,6 +232,8 @@ def explain(
         The virtual host that it has entered.
     address
         The IP address that it comes from.
+    connection_name
+        The name that it gives its connection.
     sender
         The sender of the command.
     method
@@ -252,7 +255,7 @@ def explain(
     from amqproxy.rules.engine.explanation import explained as in_words
 
     attributes = {"user": user, "vhost": vhost, "client.address": address, "exchange": exchange, "queue": queue}
-    attributes |= {"routing_key": routing_key, "consumer_tag": consumer_tag}
+    attributes |= {"connection_name": connection_name, "routing_key": routing_key, "consumer_tag": consumer_tag}
     given = {name: value for name, value in attributes.items() if value is not None}
     try:
         inquiry = ExplainedCommand(given, method, Peer(sender) if sender else None, is_amqp010=protocol == "0-10")

@@ -1,4 +1,4 @@
-"""What clients of either protocol call themselves."""
+"""The name that clients of either protocol give their connection."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 from amqproxy.amqp010.login import NAME_PROPERTIES
 
 _NAMES = ("connection_name", *NAME_PROPERTIES)
+
+
+ALIASES = ("client.name", "client.connection_name", "connection_name")
+"""The names by which rules and filters know what `given_name` returns."""
 
 
 def given_name(properties: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.conversion.client_name import given_name
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +39,11 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         host, _, port = here.rpartition(":")
         number = int(port) if port.isdigit() else 0
         return cls(session=session, address=host.strip("[]"), port=number, listener=there, upstream=there)
+
+    @property
+    def name(self) -> str:
+        """The name that the client's properties give its connection; "" if there is none."""
+        return given_name(self.properties)
 
     def announced(self, capability: str) -> bool:
         """Did the client announce a capability, such as "connection.blocked"?"""

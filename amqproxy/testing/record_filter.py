@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.rules.context import Client
+from amqproxy.rules.matching.attributes import NAMES, AttributeSource, client_value
 from amqproxy.rules.matching.filters import FilterFailed, compiled
 from amqproxy.taps.message_record import MessageRecord
 
@@ -49,13 +50,11 @@ def _value(path: str, record: MessageRecord, client: Client) -> Any:
     group, _, name = path.partition(".")
     if group == "properties":
         return (record.properties or {}).get(name)
-    if group == "client":
-        return getattr(client, name) or None
+    if NAMES[path].source is AttributeSource.CLIENT:
+        return client_value(path, client)
     read = _READ.get(path)
     if read is not None:
         return read(record)
-    if path in ("user", "vhost", "listener", "upstream"):
-        return getattr(client, path) or None
     fields = _fields(record)
     if path == "exchange":
         return fields.get("exchange", fields.get("source"))

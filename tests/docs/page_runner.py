@@ -5,7 +5,8 @@
 - A block with a title, such as ```toml title="proxy.toml"```, is written to that file.
 - In a ```console``` block, what follows `$ ` is run by bash, and what follows that is what it prints: each line has to
   come, in this order, among others perhaps; `…` stands for any text. What runs on then is ended with Ctrl-C; with `&`
-  at its end a command stays until the page ends, and `# fails` says that its exit code is not 0.
+  at its end a command stays until the page ends, and must not fail until then; `# fails` says that its exit code is
+  not 0. A pipe fails with any of its commands.
 - After `<!-- until Ctrl-C -->`, commands of a block may go on: each is ended once it has had the time to fail.
 - `<!-- first: COMMAND -->` is run by bash, unseen by readers; REPOSITORY is in its environment.
 - `pip install amqproxy[EXTRA]` is not run, which would ask PyPI; but the extras have to exist.
@@ -24,6 +25,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -117,7 +119,7 @@ class Page:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._staying: list[subprocess.Popen[str]] = []
+        self._staying: list[tuple[Command, subprocess.Popen[str], list[str]]] = []
 
     def do(self, block: Block) -> None:
         if block.title:
@@ -133,13 +135,19 @@ class Page:
                 else:
                     self._run(command, goes_on=block.goes_on)
 
+    def check_staying(self) -> None:
+        """`PageFailed` for a command with `&` that has failed."""
+        for command, process, seen in self._staying:
+            if process.poll():
+                raise PageFailed(_failed(command, process.returncode, seen))
+
     def end(self) -> None:
-        for process in reversed(self._staying):
+        for _, process, _ in reversed(self._staying):
             _interrupt(process)
 
     def _run(self, command: Command, *, goes_on: bool = False) -> None:
         process = subprocess.Popen(
-            ["bash", "-c", command.text.removesuffix("&").rstrip()],
+            ["bash", "-o", "pipefail", "-c", command.text.removesuffix("&").rstrip()],
             cwd=self._directory,
             env=os.environ | {"REPOSITORY": str(ROOT)},
             stdin=subprocess.DEVNULL,
@@ -173,15 +181,24 @@ class Page:
             _interrupt(process)
             raise PageFailed(_unlike(command, wanted, seen, "it ended"))
         if command.stays:
-            self._staying.append(process)
+            self._staying.append((command, process, seen))
+            if not command.output:  # nothing says that it has begun
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(QUIET)
+            threading.Thread(target=_keep, args=(lines, seen), daemon=True).start()
+            self.check_staying()
         elif (code := process.wait(ENDING)) and "# fails" not in command.text:
-            raise PageFailed(f"line {command.line}: exit code {code} of: {command.text}\n" + "".join(seen))
+            raise PageFailed(_failed(command, code, seen))
 
 
 def _check_extras(extras: str | None, command: Command) -> None:
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     if missing := set(extras.split(",") if extras else ()) - set(known):
         raise PageFailed(f"line {command.line}: no such extra: {', '.join(missing)}")
+
+
+def _failed(command: Command, code: int, seen: list[str]) -> str:
+    return f"line {command.line}: exit code {code} of: {command.text}\n" + "".join(seen)
 
 
 def _unlike(command: Command, wanted: list[re.Pattern[str]], seen: list[str], state: str) -> str:
@@ -195,6 +212,11 @@ def _read(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> Non
         for line in process.stdout:
             lines.put(line)
     lines.put(None)
+
+
+def _keep(lines: SimpleQueue[str | None], seen: list[str]) -> None:
+    while (line := lines.get()) is not None:
+        seen.append(line)
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:
@@ -215,6 +237,7 @@ def do(path: Path) -> None:
         try:
             for block in blocks(path.read_text()):
                 page.do(block)
+            page.check_staying()
         finally:
             page.end()
 

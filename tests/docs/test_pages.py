@@ -32,8 +32,15 @@ def own_network() -> tuple[str, ...]:
     return IN_OWN_NETWORK
 
 
+PROGRAMS = {"debug-a-stuck-consumer": "jq", "record-in-production": "tshark"}
+"""The programs that pages run besides ours."""
+
+
 @pytest.mark.parametrize("page", DONE, ids=lambda page: page.stem)
 def test_a_page_is_true(page: Path, own_network: tuple[str, ...]) -> None:
+    program = PROGRAMS.get(page.stem)
+    if program and not shutil.which(program) and os.environ.get("CI") != "true":
+        pytest.skip(f"needs {program}: apt-get install {program}")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     done = subprocess.run(
@@ -87,6 +94,9 @@ def test_output_is_compared_by_words() -> None:
     [
         ("```console\n$ echo one\ntwo\n```\n", "without 'two'"),
         ("```console\n$ false\n```\n", "exit code 1"),
+        ("```console\n$ false | cat\n```\n", "exit code 1"),
+        ("```console\n$ exit 4 &\n```\n", "exit code 4"),
+        ("```console\n$ echo up && sleep 1 && exit 5 &\nup\n$ sleep 2\n```\n", "exit code 5"),
         ("<!-- first: test -e nowhere -->\n", "exit code 1"),
         ("<!-- until Ctrl-C -->\n```console\n$ exit 3\n```\n", "exit code 3"),
         ('```console\n$ pip install "amqproxy[none]"\n```\n', "no such extra: none"),

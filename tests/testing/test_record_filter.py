@@ -89,6 +89,9 @@ def test_who_the_client_is() -> None:
     expression = "user == 'u' && vhost == '/v' && client.address == '10.0.0.1' && client.properties.product == 'p'"
     assert holds(f"{expression} && listener == 'a:1'", client, type="publish", size=0)
     assert not holds("user == 'u'", type="publish", size=0)
+    named = Client(properties={"connection_name": "billing"}, sni="a.example")
+    both = "client.name == 'billing' && connection_name == 'billing' && client.connection_name == 'billing'"
+    assert holds(f"{both} && tls.sni == 'a.example'", named, type="publish", size=0)
 
 
 def test_events_of_connections_never_match() -> None:

@@ -24,7 +24,7 @@ from amqproxy.peer import CLIENT, Peer
 from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FRAME_COST, MemoryRoom
-from amqproxy.rules.matching.attributes import SECRETS
+from amqproxy.rules.matching.attributes import NAMES, SECRETS, AttributeSource, client_value
 from amqproxy.rules.matching.filters import Filter, FilterFailed
 
 Mark = TypeVar("Mark")
@@ -147,6 +147,8 @@ class AssemblyFilter(Generic[Mark]):
 
     def _value(self, path: str, sender: Peer, assembly: Assembly, time: float) -> Any:
         """What a name stands for; None where there is no such thing."""
+        if NAMES[path].source is AttributeSource.CLIENT:
+            return client_value(path, self._client)
         group, _, member = path.partition(".")
         method = assembly.method
         header: Header | None = assembly.header
@@ -161,12 +163,6 @@ class AssemblyFilter(Generic[Mark]):
                 return {name: self._plain(each) for name, each in method.to_dict().items() if name not in SECRETS}
             case "channel":
                 return assembly.channel if member == "number" else None
-            case "client":
-                return getattr(self._client, member) or None
-            case "tls":
-                return getattr(self._client, f"{group}_{member}" if member == "subject" else member) or None
-            case "vhost" | "user" | "listener" | "upstream":
-                return getattr(self._client, group) or None
             case "exchanges" | "queues" | "routing_keys":
                 found = self._value(group[:-1], sender, assembly, time)
                 return [] if found is None else [found]

@@ -11,7 +11,7 @@ from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import SENDERS, SERVER, Peer
 from amqproxy.rules.context import BodyTooLarge, CommandContext
 from amqproxy.rules.engine.outcome import OutcomeCounts
-from amqproxy.rules.matching.attributes import AttributeSource
+from amqproxy.rules.matching.attributes import SENT_LATER, AttributeSource
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.matching.patterns import predicate
@@ -19,9 +19,6 @@ from amqproxy.rules.rule import Cacheable, ImpairsStream, Reversible, Rule, Rule
 from amqproxy.rules.scripting.script_loader import ScriptError
 from amqproxy.rules.sendable import Unsendable
 from amqproxy.rules.verdict import Stage
-
-SENT_LATER = frozenset({"user", "vhost", "client.properties"})
-"""The names of what is not known of a client when it connects."""
 
 
 class CompiledRule:

@@ -12,6 +12,7 @@ from amqproxy.amqp010.methods import BY_NAME as AMQP010_BY_NAME
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
+from amqproxy.conversion.client_name import ALIASES
 from amqproxy.conversion.method_views import SHAPES
 from amqproxy.rules.access.acl import AccessList, deciding_condition, parts_of
 from amqproxy.rules.access.allow import Allow
@@ -37,6 +38,7 @@ WAITS_FOR = {
 
 _CLIENT_FIELDS = {"user": "user", "vhost": "vhost", "client.address": "address", "tls.sni": "sni"}
 _CLIENT_FIELDS |= {"tls.subject": "tls_subject", "listener": "listener", "upstream": "upstream"}
+CONNECTION_NAME = "connection_name"
 _METHOD_FIELDS = ("exchange", "queue", "routing_key", "consumer_tag", "destination")
 
 
@@ -70,6 +72,10 @@ class ExplainedCommand:
         if fields and method is None:
             raise ValueError(f"to know what {next(iter(fields))} is meant, name a method too")
         self.known = {path for path in given if path not in fields}
+        named: dict[str, Any] = {}
+        if CONNECTION_NAME in given:
+            self.known |= set(ALIASES)
+            named = {"properties": {CONNECTION_NAME: given[CONNECTION_NAME]}}
         asked: Any = ConnectionOpenOk()
         if method is not None:
             cls = BY_NAME[method]
@@ -83,7 +89,7 @@ class ExplainedCommand:
             _CLIENT_FIELDS[path]: value for path, value in given.items() if path in _CLIENT_FIELDS
         }
         self.context = CommandContext(
-            sender=self.sender or CLIENT, command=Command(1, asked), client=Client(**about_client)
+            sender=self.sender or CLIENT, command=Command(1, asked), client=Client(**about_client, **named)
         )
         self.is_empty = not given and method is None and sender is None
 

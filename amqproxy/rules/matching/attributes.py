@@ -10,9 +10,12 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import HEARTBEAT
+from amqproxy.amqp091.methods import ConnectionOpenOk
 from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.context import CommandContext
+from amqproxy.conversion.client_name import ALIASES
+from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.matching.operations import Name as Named
 from amqproxy.rules.matching.operations import exchanges_of, queues_of, routing_keys_of
 from amqproxy.rules.verdict import Stage
@@ -198,6 +201,10 @@ _ALL = [
     _about_client(
         "client.properties", "its client properties", lambda context: context.client.properties, AttributeKind.TABLE
     ),
+    *[
+        _about_client(path, "the name that its client properties give the connection", _of_client("name"))
+        for path in ALIASES
+    ],
     _about_client("listener", "HOST:PORT of the listener that the client connected to", _of_client("listener")),
     _about_client("upstream", "HOST:PORT of the broker", _of_client("upstream")),
     _about_client("tls.subject", "the subject of the client's certificate", _of_client("tls_subject")),
@@ -230,8 +237,19 @@ for _field in Properties.__struct_fields__:
 NAMES: dict[str, Attribute] = {name.path: name for name in _ALL}
 """Every name, by how it is written."""
 
+SENT_LATER = frozenset({"user", "vhost", "client.properties", *ALIASES})
+"""The names of what is not known of a client when it connects."""
+
 GROUPS: frozenset[str] = frozenset(path.partition(".")[0] for path in NAMES if "." in path)
 """The words before the dots, which have no value of their own."""
+
+
+_NOTHING = Command(0, ConnectionOpenOk())
+
+
+def client_value(path: str, client: Client) -> Any:
+    """The value that an attribute of the source `CLIENT` has for a client, whatever the command."""
+    return NAMES[path].value(CommandContext(sender=CLIENT, command=_NOTHING, client=client))
 
 
 def builtin_value(value: Any) -> Any:

@@ -13,6 +13,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.conversion.client_name import ALIASES
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.clock_time import ClockTime
@@ -60,9 +61,9 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """All that is given must hold; of several patterns for one thing, any.
 
     What a command does not have matches no pattern, not even a negated one. `address` takes addresses and networks;
-    `client` names client properties, `properties` and `headers` what a message has, `json` JSON pointers into its body;
-    `sample` is a percentage. A command may name several exchanges, queues or routing keys: `MatchedPlaces` is which
-    of them have to match.
+    `client` names client properties (`name` is the connection's, as `connection_name` is), `properties` and `headers`
+    what a message has, `json` JSON pointers into its body; `sample` is a percentage. A command may name several
+    exchanges, queues or routing keys: `MatchedPlaces` is which of them have to match.
     """
 
     sender: Literal["client", "server"] | None = None
@@ -70,6 +71,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     vhost: Patterns | None = None
     user: Patterns | None = None
     address: Patterns | None = None
+    connection_name: Patterns | None = None
     client: Mapping[str, Wanted] = {}
     listener: Patterns | None = None
     upstream: Patterns | None = None
@@ -170,7 +172,11 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         for name, wanted in self.properties.items():
             yield _about(f"properties.{name}", _placed(f"properties.{name}", entry, wanted))
         for name, wanted in self.client.items():
-            yield _about("client.properties", _at(_placed(f"client.{name}", entry, wanted), name, at_path))
+            holds = _placed(f"client.{name}", entry, wanted)
+            if f"client.{name}" in ALIASES:
+                yield _about(f"client.{name}", holds)
+            else:
+                yield _about("client.properties", _at(holds, name, at_path))
         for key in ("arguments", "headers"):
             for name, wanted in getattr(self, key).items():
                 yield _about(key, _of_twins(_placed(f"{key}.{name}", entry, wanted), name, places))
@@ -195,6 +201,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 _TEXTS = {
     "vhost": "vhost",
     "user": "user",
+    "connection_name": "client.name",
     "listener": "listener",
     "upstream": "upstream",
     "tls_subject": "tls.subject",

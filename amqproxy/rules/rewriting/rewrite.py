@@ -292,7 +292,7 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
         return Verdict(command=self._names.restored(context, memory.own))
 
 
-_CLIENT_KEYS = ("user", "vhost", "address", "client", "listener", "tls_subject", "tls_sni")
+_CLIENT_KEYS = ("user", "vhost", "address", "connection_name", "client", "listener", "tls_subject", "tls_sni")
 """The keys of `match` that select clients."""
 
 _NO_HEADERS = Table()

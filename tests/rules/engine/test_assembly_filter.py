@@ -7,6 +7,7 @@ import pytest
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import records_of
 from amqproxy.capture.filtering import filtered
+from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.filters import Filter
 from tests.amqp010 import recorded
 
@@ -52,7 +53,18 @@ def test_names(expression: str, found: set[str] | None) -> None:
         assert set(shown) == found
 
 
-def test_headers_and_users_are_known() -> None:
+def test_users_and_names_of_connections_are_known() -> None:
     assert kinds("vhost == 'test' && method == 'connection.close'", BROKER_J) == ["client connection.close"]
     assert not kinds("vhost == 'other'", BROKER_J)
+    assert "client session.attach" in kinds("has(client.name) && method == 'session.attach'", BROKER_J)
+    for other in ("connection_name", "client.connection_name"):
+        assert not kinds(f"client.name != {other} && method == 'session.attach'", BROKER_J)
+
+
+@pytest.mark.parametrize("path", [path for path, name in NAMES.items() if name.source is AttributeSource.CLIENT])
+def test_every_name_about_the_client_may_be_asked_for(path: str) -> None:
+    kinds(f"{path} == null", BROKER_J)
+
+
+def test_headers_are_known() -> None:
     assert kinds("has(headers.JMS_QPID_DESTTYPE) || size > 100000", BROKER_J) is not None

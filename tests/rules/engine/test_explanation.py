@@ -193,6 +193,18 @@ def test_each_rule_has_its_own_reason_and_the_verdict_is_said(
     assert lines[-1] == f"Verdict: this {verdict}."
 
 
+@pytest.mark.parametrize("name", ["billing", "other"])
+def test_the_name_of_the_connection_is_known(name: str) -> None:
+    rules = [
+        Refuse(name="a", match=Match(method="basic.get", client={"name": "billing"})),
+        Refuse(name="b", match=Match(method="basic.get", connection_name="billing")),
+        Refuse(name="c", match=Match(method="basic.get"), when="client.connection_name == 'billing'"),
+    ]
+    for each in rules:
+        [*_, here, _, _] = explained([each], ExplainedCommand({"connection_name": name}, "basic.get"))
+        assert here.strip().startswith("here:  holds" if name == "billing" else "here:  does not hold: ")
+
+
 def test_a_line_behind_one_that_may_hold_may_hold() -> None:
     lines = list(explained(LISTED, ExplainedCommand({"exchange": "orders"}, "basic.publish")))
     answers = [line.partition("here:  ")[2] for line in lines if "here:" in line]

@@ -15,8 +15,17 @@ from amqproxy.amqp091.methods import BasicGet, BasicPublish, ExchangeBind, Metho
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
+from amqproxy.conversion.client_name import ALIASES
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
-from amqproxy.rules.matching.attributes import GROUPS, NAMES, AttributeKind, AttributeSource, builtin_value
+from amqproxy.rules.matching.attributes import (
+    GROUPS,
+    NAMES,
+    SENT_LATER,
+    AttributeKind,
+    AttributeSource,
+    builtin_value,
+    client_value,
+)
 from amqproxy.rules.verdict import Stage
 from tests.amqp091.strategies import items, methods, properties
 from tests.rules.commands import command
@@ -30,7 +39,7 @@ CLIENT_FACTS = Client(
     sni="amqp.example",
     user="guest",
     vhost="/",
-    properties={"product": "pika"},
+    properties={"product": "pika", "connection_name": "billing"},
 )
 PUBLISH = command(
     BasicPublish(exchange="e", routing_key="k"),
@@ -56,7 +65,10 @@ PUBLISH = command(
         ("user", "guest"),
         ("client.address", "10.0.0.1"),
         ("client.port", 4000),
-        ("client.properties", {"product": "pika"}),
+        ("client.properties", {"product": "pika", "connection_name": "billing"}),
+        ("client.name", "billing"),
+        ("client.connection_name", "billing"),
+        ("connection_name", "billing"),
         ("listener", "0.0.0.0:5672"),
         ("upstream", "rabbit:5672"),
         ("tls.subject", "CN=a"),
@@ -86,6 +98,25 @@ def test_what_is_not_known_yet_is_not_there() -> None:
     absent = {path for path, name in NAMES.items() if name.value(context) is None}
     assert {"user", "vhost", "tls.sni", "size", "headers", "body", "json", "exchange"} <= absent
     assert NAMES["queue"].value(context) == ""
+
+
+@pytest.mark.parametrize("path", ALIASES)
+@pytest.mark.parametrize("given", ["connection_name", "clientName", "qpid.client_process"])
+def test_a_connection_has_one_name_in_both_protocols_under_all_aliases(path: str, given: str) -> None:
+    client = Client(properties={"product": "x", given: "billing"})
+    assert client_value(path, client) == client.name == "billing"
+    assert client_value(path, Client()) is None
+    assert path in SENT_LATER
+
+
+def test_own_names_are_as_sent_and_all_names_are_in_the_lists() -> None:
+    """As docs/rules.md says of `when`."""
+    publish = command(BasicPublish(routing_key="q"), 1, Properties(), b"")
+    broken = command(QueueDeclare(queue="q\n"))
+    for sent in (publish, broken):
+        context = CommandContext(sender=CLIENT, command=sent, client=Client())
+        assert NAMES["queue"].value(context) != "q"
+        assert "q" in NAMES["queues"].value(context)
 
 
 def test_other_methods() -> None:

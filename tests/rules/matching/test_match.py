@@ -46,7 +46,7 @@ CLIENT_FACTS = Client(
     sni="amqp.example",
     user="guest",
     vhost="/",
-    properties={"product": "pika", "capabilities": {"basic.nack": True, "depth": 2}},
+    properties={"product": "pika", "clientName": "billing", "capabilities": {"basic.nack": True, "depth": 2}},
 )
 MESSAGE = Properties(priority=3, type="order", headers=Table({"tier": "gold", "n": 5, "flag": True, "raw": b"ab"}))
 PUBLISH = command(
@@ -91,7 +91,12 @@ def holds(
         ({"client": {"capabilities/basic.nack": "true"}}, True),
         ({"client": {"capabilities/depth": 2}}, True),
         ({"client": {"capabilities/other": False}}, True),
-        ({"client": {"connection_name": True}}, False),
+        ({"client": {"platform": True}}, False),
+        ({"client": {"connection_name": "bill*"}}, True),
+        ({"client": {"name": "billing"}}, True),
+        ({"client": {"name": "other"}}, False),
+        ({"connection_name": ["billing", "x"]}, True),
+        ({"connection_name": "!billing"}, False),
         ({"listener": "*:5671"}, True),
         ({"upstream": "rabbit:*"}, True),
         ({"tls_subject": "CN=orders"}, True),
