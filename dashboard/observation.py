@@ -154,7 +154,7 @@ class Observation:
             case SkippedBytes():
                 self._keep(observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason))
             case StreamEnded():
-                self._keep(observer.end(decoded.ts_ns, decoded.reason))
+                self._keep(observer.end(decoded.ts_ns, decoded.reason, decoded.stalled_ns))
                 self._observers.pop(decoded.stream, None)
                 self._numbers.end(decoded.stream)
 

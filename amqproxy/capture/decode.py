@@ -25,6 +25,7 @@ from amqproxy.capture.second_engine import SecondEngine
 from amqproxy.capture.share import Share
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
+from amqproxy.peer import SERVER
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import Record
 
@@ -51,6 +52,7 @@ class Decoder:
     _talks: dict[int, Conversation]
     _first_ends: dict[int, Closed]
     _recorded_ends: dict[int, str]
+    _stalls: dict[int, int]
     _last_opened: Opened | None
     _tally: Tally
     _share: object
@@ -63,6 +65,7 @@ class Decoder:
         self._talks = {}
         self._first_ends = {}
         self._recorded_ends = {}
+        self._stalls = {}
         self._last_opened = None
         self._tally = Tally()
 
@@ -111,6 +114,7 @@ class Decoder:
         del self._talks[stream]
         self._first_ends.pop(stream, None)
         self._recorded_ends.pop(stream, None)
+        self._stalls.pop(stream, None)
         self.ignored += 1
         return True
 
@@ -121,6 +125,8 @@ class Decoder:
         talk.end(event.direction, event.ts_ns, event.ending, passed)
         if event.comments and (recorded := end_of(event.comments)):
             self._recorded_ends[event.stream] = recorded
+        if event.stalled_ns and talk.sender(event.direction) == SERVER:
+            self._stalls[event.stream] = event.stalled_ns
         if event.ending in (StreamEnd.FIN, StreamEnd.RST):
             self._first_ends.setdefault(event.stream, event)
         if talk.is_over:
@@ -132,9 +138,10 @@ class Decoder:
             else:  # what became of the other direction is the consequence
                 reason = f"{talk.sender(first.direction)} {_REASONS[first.ending]}"
             reason = self._recorded_ends.pop(event.stream, reason)
+            stalled_ns = self._stalls.pop(event.stream, 0)
             self.ignored += not talk.is_reported
             if talk.is_reported:
-                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, reason, talk.leg))
+                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, reason, talk.leg, stalled_ns))
 
 
 def read_decoded(

@@ -85,13 +85,17 @@ class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamEnded(msgspec.Struct, frozen=True, gc=False):
-    """Both directions of a stream are over, for the `reason` given; there is no record of it."""
+    """Both directions of a stream are over, for the `reason` given; there is no record of it.
+
+    `stalled_ns` is for how long the server has received nothing until then, though it was sent something.
+    """
 
     ts_ns: int
     stream: int
     connection: str
     reason: str
     leg: str = ""
+    stalled_ns: int = 0
 
 
 Decoded: TypeAlias = DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes | StreamEnded

@@ -101,4 +101,4 @@ def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
         case SkippedBytes():
             return observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)
         case StreamEnded():
-            return observer.end(decoded.ts_ns, decoded.reason)
+            return observer.end(decoded.ts_ns, decoded.reason, decoded.stalled_ns)

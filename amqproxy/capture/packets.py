@@ -20,11 +20,14 @@ FIN = 1
 SYN = 2
 RST = 4
 ACK = 16
+ZERO_WINDOW = 256
+"""Beside the flags of TCP: the sender receives no more bytes for now."""
 
 MAX_DEPTH = 4
 """IP in IP, and fragments of fragments, are followed so far down."""
 _MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
 
+_ZERO_WINDOW = cython.declare(cython.int, ZERO_WINDOW)
 _IPV4 = cython.declare(cython.int, 0x0800)
 _IPV6 = cython.declare(cython.int, 0x86DD)
 _ANY_IP = cython.declare(cython.int, -1)
@@ -326,12 +329,15 @@ class Dissector:
             flow = data[addresses : at + 4]
         else:
             flow = data[addresses : addresses + addresses_size] + data[at : at + 4]
+        flags: cython.int = data[at + 13]
+        if _two(data, at + 14) == 0 and not flags & 6:  # a reset has no window, whatever it says
+            flags |= _ZERO_WINDOW
         return TCPSegment._of(
             ts_ns,
             flow,
             _four(data, at + 4),
             _four(data, at + 8),
-            data[at + 13],
+            flags,
             data[start:stop],
             missing,
             self._leg,

@@ -25,7 +25,7 @@ from bisect import bisect_left
 
 from amqproxy.capture.endpoints import reverse, source_of
 from amqproxy.capture.packet_comment import tells_loss
-from amqproxy.capture.packets import TCPSegment
+from amqproxy.capture.packets import ZERO_WINDOW, TCPSegment
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 
@@ -46,6 +46,7 @@ MAX_STREAMS = 65_536
 MAX_CLOSED_STREAMS = 1024
 """Streams remembered after their end, for their last, late packets."""
 
+_ZERO_WINDOW = cython.declare(cython.int, ZERO_WINDOW)
 _BEHIND = cython.declare(cython.longlong, 3 << 30)
 _WRAP = cython.declare(cython.longlong, 1 << 32)
 _WINDOW = cython.declare(cython.longlong, 1 << 30)
@@ -72,6 +73,8 @@ class _Direction:
     waited: cython.int  # segments since the hole was acknowledged
     held: list[tuple[int, int, bytes, tuple[str, ...]]]  # pieces behind a hole, in order: from, to, bytes, comments
     held_bytes: cython.longlong
+    is_stalled: cython.bint  # whether the sender's window is 0
+    stalled_at: int  # since when
 
     def __init__(self, stream: _Stream, index: int) -> None:
         self.stream = stream
@@ -90,6 +93,8 @@ class _Direction:
         self.waited = 0
         self.held = []
         self.held_bytes = 0
+        self.is_stalled = False
+        self.stalled_at = 0
 
     @cython.cfunc
     def begin(self, seq: cython.longlong, is_guess: cython.bint) -> None:
@@ -233,6 +238,12 @@ class Reassembler:
         if flags & 4:  # RST: before its acknowledgement is believed, which may be as wrong as its sequence number
             self._take_reset(direction, segment, events)
             return
+        if flags & _ZERO_WINDOW:
+            if not direction.is_stalled:
+                direction.is_stalled = True
+                direction.stalled_at = segment.ts_ns
+        else:
+            direction.is_stalled = False
         if flags & 16:  # ACK
             peer.acked = ack
             if flags & 2 and not peer.is_known:
@@ -470,7 +481,9 @@ class Reassembler:
         self._forget_held(direction)
         direction.is_over = True
         number = direction.stream.number
-        events.append(Closed(number, direction.index, self._ts_ns, ending, self._comments))  # type: ignore[arg-type]
+        stalled_ns = max(0, self._ts_ns - direction.stalled_at) if direction.is_stalled else 0
+        closed = Closed(number, direction.index, self._ts_ns, ending, self._comments, stalled_ns)  # type: ignore[arg-type]
+        events.append(closed)
 
     @cython.cfunc
     def _flush(self, direction: _Direction, events: list[Event]) -> None:

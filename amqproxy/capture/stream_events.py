@@ -114,7 +114,8 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
 class Closed(msgspec.Struct, frozen=True, gc=False):
     """A direction ended.
 
-    After a FIN the other direction may go on; an RST ends both, the sender's first.
+    After a FIN the other direction may go on; an RST ends both, the sender's first. `stalled_ns` is for how long the
+    sender has received nothing until now, by its window of 0.
     """
 
     stream: int
@@ -122,6 +123,7 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     ts_ns: int
     ending: StreamEnd
     comments: tuple[str, ...] = ()
+    stalled_ns: int = 0
 
 
 Event: TypeAlias = Opened | Data | Gap | Closed

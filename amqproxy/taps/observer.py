@@ -109,8 +109,10 @@ class Observer:
         """Bytes of `sender` are missing, or could not be read."""
         return self._reports(self._trace.gap(sender, ts_ns, reason))
 
-    def end(self, ts_ns: int, reason: str) -> list[Report]:
-        """The connection is over."""
+    def end(self, ts_ns: int, reason: str, stalled_ns: int = 0) -> list[Report]:
+        """The connection is over; until then the broker has received nothing for so long."""
+        if stalled_ns:
+            self._trace.activity.stalled_ns = stalled_ns
         return self._reports(self._trace.end(ts_ns, reason))
 
     def overdue(self, now_ns: int, stalled_ns: int = 0) -> list[Report]:

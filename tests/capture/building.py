@@ -35,9 +35,10 @@ def tcp(
     ack: int = 0,
     flags: int = ACK,
     options: bytes = b"",
+    window: int = 8192,
 ) -> bytes:
     offset = 5 + len(options) // 4
-    words = (source, target, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, offset << 12 | flags, 8192, 0, 0)
+    words = (source, target, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, offset << 12 | flags, window, 0, 0)
     return struct.pack(">HHIIHHHH", *words) + options + payload
 
 

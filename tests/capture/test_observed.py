@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from itertools import chain
 
 import pytest
 
 from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
-from amqproxy.amqp091.methods import ConfirmSelect, ConfirmSelectOk
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import encode_method
+from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ChannelOpenOk, ConfirmSelect, ConfirmSelectOk
 from amqproxy.amqp091.protocol_header import HEADER, recognise
 from amqproxy.capture import observed as observed_module
+from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedProtocolHeader
 from amqproxy.capture.observed import observed
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings
+from tests.capture import building
+from tests.capture.building import ACK, RST, SYN, ipv4, tcp
 from tests.export.dialogue import Dialogue
 
 
@@ -57,3 +63,33 @@ def test_open_messages_of_all_connections_are_bounded_together(monkeypatch: pyte
         assert len({each.routing_key for each in publishes}) == 100
         assert outcomes["pending"] >= pending
         assert (outcomes["pending"] == 0) is (pending == 0)
+
+
+@pytest.mark.parametrize(
+    ("window", "is_reset", "kinds"),
+    [(0, True, ["stalled-confirms"]), (0, False, ["stalled-confirms"]), (512, True, []), (512, False, [])],
+)
+def test_a_broker_whose_window_stays_closed_has_read_nothing(window: int, is_reset: bool, kinds: list[str]) -> None:
+    """RabbitMQ does not read from publishers under an alarm: its window of 0 is all that a capture shows of it."""
+
+    def up(at: int, payload: bytes = b"", seq: int = 1, flags: int = ACK) -> tuple[int, bytes]:
+        return at * 10**9, building.ethernet(ipv4(tcp(payload, seq=seq, ack=1, flags=flags)))
+
+    def down(at: int, payload: bytes = b"", ack: int = 1, flags: int = ACK, window: int = 512) -> tuple[int, bytes]:
+        segment = tcp(payload, source=5672, target=40000, seq=1, ack=ack, flags=flags, window=window)
+        return at * 10**9, building.ethernet(ipv4(segment, source=building.SERVER, target=building.CLIENT))
+
+    sent = HEADER + encode_method(1, ChannelOpen()) + Command(1, BasicPublish(), body=b"x").encode(0)
+    end = 1 + len(sent)
+    packets = [
+        up(0, seq=0, flags=SYN),
+        up(1, sent),
+        down(1, encode_method(1, ChannelOpenOk()), end),
+        down(2, ack=end, window=0),
+        down(3, ack=end, window=window),
+        up(50, seq=end, flags=RST | ACK if is_reset else ACK),
+    ]
+    reports = observed(read_decoded(io.BytesIO(building.pcap(packets))), ObserverSettings(findings=True))
+    found = [each for each in reports if isinstance(each, Finding) and each.kind == "stalled-confirms"]
+    assert [each.kind for each in found] == kinds
+    assert all(each.text.startswith("the broker has read nothing for 48 s, while publishes wait") for each in found)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amqproxy.capture import reassembly as module
 from amqproxy.capture.endpoints import Endpoint
-from amqproxy.capture.packets import ACK, FIN, RST, SYN, TCPSegment
+from amqproxy.capture.packets import ACK, FIN, RST, SYN, ZERO_WINDOW, TCPSegment
 from amqproxy.capture.reassembly import ACKNOWLEDGED_PATIENCE, Reassembler
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, WarningKind
@@ -616,3 +616,17 @@ def test_tshark_follows_the_same_streams(tmp_path: Path) -> None:
         theirs = b"".join(bytes.fromhex(line) for line in lines[6:-1] if not line.startswith("\t"))
         assert ours[stream] == theirs == b"".join(words)
     assert set(ours) == {0, 1, 2}
+
+
+# ------------------------------------------------------------------------------------------------------- zero windows
+
+
+def test_how_long_a_window_was_closed_when_its_direction_ends() -> None:
+    closed = down(seq=5000, ack=1001, flags=ACK | ZERO_WINDOW)
+    segments = [*HANDSHAKE, up(b"x", 1000, 5000), closed, closed, up(b"y", 1001, 5000)]
+    events = events_of(segments, is_finished=True)
+    assert [(each.direction, each.stalled_ns) for each in events if isinstance(each, Closed)] == [(0, 0), (1, 2)]
+    opened = [*segments, down(seq=5000, ack=1002)]
+    assert [each.stalled_ns for each in events_of(opened, is_finished=True) if isinstance(each, Closed)] == [0, 0]
+    reset = [*segments, up(seq=1002, flags=RST)]
+    assert {each.stalled_ns for each in events_of(reset) if isinstance(each, Closed)} == {0, 3}

@@ -12,6 +12,7 @@ from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
     ChannelClosed,
+    ConnectionClosed,
     MessagePublished,
     PublishesSettled,
     Settlement,
@@ -58,6 +59,7 @@ class StalledConfirms(Detector):
         self._open: dict[int, OpenPublishes] = {}
         self._is_blocked = False
         self._is_stall_reported = False
+        self._is_unconfirmed = False
 
     @on(BlockingStarted, BlockingEnded)
     def _on_blocking(self, event: BlockingStarted | BlockingEnded) -> None:
@@ -70,6 +72,7 @@ class StalledConfirms(Detector):
     def _on_published(self, event: MessagePublished) -> None:
         if not event.awaits or event.confirm_tag is None:
             # A broker that reads no more is seen by its silence alone: look after this was sent, and not taken.
+            self._is_unconfirmed = True
             self.due_ns = min(self.due_ns, event.ts_ns + QUIET * 1_000_000_000)
             return
         found = self._open.get(event.channel)
@@ -115,11 +118,21 @@ class StalledConfirms(Detector):
         if not stalled_ns or self._open:
             self._is_stall_reported = False
             return
-        if stalled_ns >= QUIET * 1_000_000_000 and not self._is_blocked and not self._is_stall_reported:
-            self._is_stall_reported = True
-            text = f"the broker has read nothing for {QUIET} s, while publishes wait to be sent"
-            yield Overdue(now_ns, None, f"{text}{self._lacks}")
+        if text := self._stall_text():
+            yield Overdue(now_ns, None, text)
         self.due_ns = min(self.due_ns, now_ns + LOOK_NS)
+
+    @on(ConnectionClosed)
+    def _on_ended(self, event: ConnectionClosed) -> str | None:
+        """The end of a connection in a capture, which shows only then that the broker has received nothing more."""
+        return self._stall_text() if self._is_unconfirmed and not self._open else None
+
+    def _stall_text(self) -> str | None:
+        stalled_ns = self.observed.trace.activity.stalled_ns
+        if stalled_ns < QUIET * 1_000_000_000 or self._is_blocked or self._is_stall_reported:
+            return None
+        self._is_stall_reported = True
+        return f"the broker has read nothing for {stalled_ns / 1e9:.0f} s, while publishes wait to be sent{self._lacks}"
 
     def _schedule(self) -> None:
         due = [] if self._is_blocked else [each.due_ns for each in self._open.values()]
