@@ -53,6 +53,7 @@ class ConsumerClient(msgspec.Struct):
     connection: ConnectionPlace
     vhost: str
     is_told: bool
+    is_amqp010: bool = False
     consumers: dict[Place, QueueKey] = msgspec.field(default_factory=dict)
     cancelled: int = 0
 
@@ -136,7 +137,7 @@ class ConsumerCancelled(ProcessDetector):
                 ended.append((place, queue))
         if event.by is not SERVER or event.code != ErrorCode.RESOURCE_DELETED:
             return []
-        # 0-10 has no message.cancel from the broker: the deletion of a queue ends the sessions that consume it.
+        # 0-10 has no message.cancel from the broker: it may end the session, or say nothing, as Broker-J does.
         named = [each for each in ended if f"'{each[1][1]}'" in event.text]
         known = [each for each in ended if each[1] in self._deletions]
         return [
@@ -158,7 +159,7 @@ class ConsumerCancelled(ProcessDetector):
         found: list[Sighting] = []
         match request:
             case BasicConsume() if request.queue:
-                client.is_told |= isinstance(event.request, MessageSubscribe)  # by the end of the session
+                client.is_amqp010 = isinstance(event.request, MessageSubscribe)
                 reply = event.reply if isinstance(event, RequestAnswered) else None
                 tag = reply.consumer_tag if isinstance(reply, BasicConsumeOk) else request.consumer_tag
                 self._begin(client, (event.channel, tag), (client.vhost, request.queue))
@@ -239,7 +240,7 @@ class ConsumerCancelled(ProcessDetector):
             cause = "no queue.delete was seen: it was deleted elsewhere, has expired, or its node went down"
         else:
             cause = f"{deletion.connection.name} has deleted it"
-        if client is not None and not client.is_told:
+        if client is not None and not client.is_told and not client.is_amqp010:
             cause += "; the client is not told, since it lacks the capability consumer_cancel_notify"
         records = (deletion.record if deletion else None, cancelled.record)
         evidence = tuple(each for each in records if each is not None)

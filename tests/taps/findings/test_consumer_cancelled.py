@@ -178,6 +178,22 @@ def test_a_session_of_0_10_ends_with_its_queue(text: str, is_first: bool) -> Non
     assert len(together.findings) == 1
 
 
+def test_a_broker_of_0_10_that_says_nothing() -> None:
+    """Broker-J leaves the session open; there is no capability that the client could lack."""
+    together = Together()
+    consumer, other = (ConnectionPlace(number, f"a:{number}-b:1") for number in (1, 2))
+    subscribe, delete_queue = MessageSubscribe(queue="q", destination="d"), AMQP010QueueDelete(queue="q")
+    for place, event in (
+        (consumer, opened()),
+        (other, opened()),
+        (consumer, answered(1, subscribe)),
+        (other, answered(5, delete_queue)),
+    ):
+        together.findings += together.inspector.inspect(place, [event], None)
+    (finding,) = together.findings
+    assert finding.text == "the broker ended consumer d of queue q: a:2-b:1 has deleted it"
+
+
 @pytest.mark.parametrize("close", [ended(404, "not-found"), ended(0, ""), ended(408, "", CLIENT)])
 def test_other_ends_of_a_session_are_no_cancellation(close: ChannelClosed) -> None:
     together = Together()
