@@ -12,27 +12,27 @@ from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp010.transitions import SessionState
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
+from amqproxy.proxy.amqp010.traffic import Amqp010Traffic
 from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
 from amqproxy.taps.record import json_value
 
 Entry = dict[str, Any]
 
 
-def amqp010_connection(traffic: AMQP010Traffic) -> Entry:
+def connection(traffic: Amqp010Traffic) -> Entry:
     """What there is of a connection besides what is known of every session."""
-    connection = traffic.legs[CLIENT].connection
+    found = traffic.legs[CLIENT].connection
     properties = traffic.passage.shown_client.properties
     sessions = traffic.sessions
     meters = [traffic.metered.attachment(number) for number in sessions]
     return {
         "protocol": NAME,
-        "mechanism": "" if connection.client is None else shown_text(connection.client.mechanism or ""),
+        "mechanism": "" if found.client is None else shown_text(found.client.mechanism or ""),
         "product_version": shown_text(properties.get("version") or properties.get("qpid.client_version", "")),
         "name": client_name(properties),
-        "channel_max": connection.channel_max,
-        "frame_max": connection.frame_max,
-        "heartbeat": connection.heartbeat,
+        "channel_max": found.channel_max,
+        "frame_max": found.frame_max,
+        "heartbeat": found.heartbeat,
         "blocked": False,
         "channels": len(sessions),
         "consumers": sum(len(each.consumers) for each in meters if each is not None),
@@ -40,10 +40,10 @@ def amqp010_connection(traffic: AMQP010Traffic) -> Entry:
     }
 
 
-def amqp010_channels(traffic: AMQP010Traffic) -> Iterator[Entry]:
+def channels(traffic: Amqp010Traffic) -> Iterator[Entry]:
     """The sessions that the client is attached to. What is not counted is None."""
-    paused, channels = traffic.paused_channels, traffic.legs[CLIENT].connection.channels
-    for number, channel in list(channels.items()):
+    paused = traffic.paused_channels
+    for number, channel in list(traffic.legs[CLIENT].connection.channels.items()):
         session = channel.session
         if session is None:
             continue
@@ -74,7 +74,7 @@ def _mode(meter: AttachmentMeter | None) -> str:
     return "dtx" if meter.is_distributed else "tx" if meter.is_transactional else "normal"
 
 
-def amqp010_consumers(traffic: AMQP010Traffic) -> Iterator[Entry]:
+def consumers(traffic: Amqp010Traffic) -> Iterator[Entry]:
     """The subscriptions of the client, as far as they are counted. What rules may hide of one is None until it is
     complete: only then is it known how it may be shown."""
     for number in traffic.sessions:

@@ -213,7 +213,7 @@ class RequestHandler:
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
         """What waits under that number; None when it does no more, or only for its time."""
-        interceptor = session.holder
+        interceptor = session.interceptor
         found = interceptor.waiting.get(number) if interceptor is not None else None
         return None if found is None else self._described(session, found[1], excerpt)
 
@@ -250,17 +250,17 @@ class RequestHandler:
             yield from topology.deleted(vhost)
 
     def _session(self, session: Session) -> Response:
-        client, connection = session.shown, session.client.connection
-        interceptor = session.holder
+        client, traffic = session.shown, session.traffic
+        interceptor = session.interceptor
         return {
             "session": session.number,
             "connection": session.name,
-            "state": "paused" if session.is_paused else str(session.state),
+            "state": "paused" if session.is_paused else session.state,
             "user": shown_text(client.user),
             "vhost": shown_text(client.vhost),
             "product": shown_text(client.properties.get("product", "")),
             "name": client_name(client.properties),
-            "channels": len(connection.channels if session.amqp010 is None else session.amqp010.sessions),
+            "channels": 0 if traffic is None else traffic.channel_count,
             "paused_channels": session.paused_channels,
             "held": 0
             if interceptor is None
@@ -270,8 +270,8 @@ class RequestHandler:
     def _held(self, excerpt: int) -> Iterator[HeldCommand | None]:
         """What waits, without what is gone by the time that its entry is made; and None for each session besides."""
         for session in list(self._registry.sessions.values()):
-            if session.holder is not None:
-                for direction in [direction for _, direction in session.holder.waiting.values()]:
+            if session.interceptor is not None:
+                for direction in [direction for _, direction in session.interceptor.waiting.values()]:
                     yield self._described(session, direction, excerpt)
             yield None
 
@@ -297,7 +297,7 @@ class RequestHandler:
 
     def _release(self, request: Release) -> None:
         session = numbered(self._registry.sessions, request.session)
-        interceptor = session.holder
+        interceptor = session.interceptor
         found = interceptor.waiting.get(request.number) if interceptor is not None else None
         if interceptor is None or found is None or found[1].waiting is None or not found[1].is_held:
             raise RequestError(

@@ -1,145 +1,180 @@
-"""One leg of a session: the transport to one peer, and the connection state on it."""
+"""One leg of a session: the transport to one peer, and the state of the connection on it.
+
+The dialects' legs derive from `Leg`. What their connection states are named is alike in the tables of both protocols,
+so that the questions which a session asks of a leg are answered here.
+"""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from contextlib import suppress
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import trio
 
-from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import METHOD, Frame, encode_method, every_frame
-from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk, Method
-from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.amqp091.transitions import CONNECTION_CLOSING, ConnectionState, Peer
-from amqproxy.config import Limits
-from amqproxy.proxy.turns import TurnQueue
-from amqproxy.proxy.watched_connection import WatchedConnection
-from amqproxy.proxy.watched_leg import WatchedLeg
+from amqproxy.peer import CLIENT, Peer
+from amqproxy.proxy.turns import Turn, TurnQueue
+from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken
-from amqproxy.taps.metrics import Metrics
 
-TAKES_CLOSE = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
-"""When a peer understands connection.close. Before, RabbitMQ only closes the socket; so do we."""
+HEARTBEAT_LEEWAY = 2.0
+"""Seconds by which the other peer may notice sooner than we do that one is silent: each looks when it does."""
 
 QUANTUM_FRAMES = 64
 """Frames that are looked at before the time is."""
 
-_CLOSED_BY = {Peer.CLIENT: ConnectionState.CLOSED_BY_CLIENT, Peer.SERVER: ConnectionState.CLOSED_BY_SERVER}
-_CLOSE_OK = encode_method(0, ConnectionCloseOk())
+_TAKES_CLOSE = frozenset({"opening", "open"})
+"""States in which a peer understands connection.close. Before, RabbitMQ only closes the socket; so do we."""
+
+_CLOSING = frozenset({"closed by client", "closed by server", "closed by both", "closed"})
+_AWAITS_CLOSE_OK = {peer: frozenset({f"closed by {peer}", "closed by both"}) for peer in Peer}
 
 
-class OwnFrames(Protocol):
-    """Is shown frames that pass between us and one peer only."""
+class AnyConnection(Protocol):
+    """A connection of either protocol; `heartbeat` is what its peers have agreed on, in seconds, or 0."""
 
-    def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Frame]) -> None: ...
+    heartbeat: int
+    state: Any
+
+    def note_received(self, sender: Peer, now: float) -> None: ...
+
+    def is_silent(self, sender: Peer, now: float) -> bool: ...
+
+    def is_heartbeat_due(self, sender: Peer, now: float) -> bool: ...
+
+    def heard(self, sender: Peer, now: float) -> float: ...
 
 
-class Leg(WatchedLeg[Connection]):
-    """The transport to `peer`, and the `Connection` in which we play the other part.
+ConnectionT = TypeVar("ConnectionT", bound=AnyConnection)
 
-    `report`, if there is one, records how we close the connection.
+
+class Leg(ABC, Generic[ConnectionT]):
+    """The `transport` to `peer`, its `reader`, and the `connection` in which we play the other part.
+
+    What comes from the peer is read in its `turn`.
     """
 
-    __slots__ = ("reader", "report")
+    __slots__ = ("_received", "connection", "peer", "transport", "turn")
+
+    CLOSE_OK: ClassVar[bytes]
+    """The frame that answers connection.close."""
+
+    reader: Any
 
     def __init__(
-        self,
-        peer: Peer,
-        transport: Transport,
-        connection: Connection,
-        report: OwnFrames | None = None,
-        turns: TurnQueue | None = None,
+        self, peer: Peer, transport: Transport, connection: ConnectionT, turns: TurnQueue | None = None
     ) -> None:
-        super().__init__(peer, transport, connection, turns)
-        self.report = report
-        self.reader = connection.readers[peer]
+        self.peer = peer
+        self.transport = transport
+        self.connection = connection
+        self.turn = Turn(TurnQueue() if turns is None else turns)
+        self._received = -1
+
+    @property
+    def name(self) -> str:
+        """What the log calls the peer."""
+        return "client" if self.peer is CLIENT else "upstream"
+
+    # --- heartbeats
+
+    def missed_heartbeats(self, now: float, leeway: float = 0.0) -> str:
+        """Why the peer counts as gone since it sends nothing, or will within `leeway` seconds; "" when it does not.
+
+        A peer that is not being read from, because earlier data is still being sent on, is not silent. To be asked at
+        intervals: what a peer has sent counts as received when this is asked the next time.
+        """
+        heartbeat = self.connection.heartbeat
+        if not heartbeat:
+            return ""
+        before, self._received = self._received, self.transport.received
+        if self._received != before or not self.transport.is_listening:
+            self.connection.note_received(self.peer, now)
+        elif self.connection.is_silent(self.peer, now + min(leeway, heartbeat)):
+            return f"missed its heartbeats, of which there is one in {heartbeat} s"
+        return ""
+
+    def heard(self, now: float) -> float:
+        """When the peer was heard last, as far as that is known; `now` where it may be since that was asked last."""
+        return self.connection.heard(self.peer, now) if self._received == self.transport.received else now
+
+    def note_heard(self, at: float) -> None:
+        """Note the time at which the last bytes were received."""
+        self._received = self.transport.received
+        self.connection.note_received(self.peer, at)
+
+    # --- the end of the connection
 
     @property
     def takes_close(self) -> bool:
-        """Would the peer understand a connection.close of ours now?"""
-        return self.connection.state in TAKES_CLOSE
+        """Whether the peer understands a connection.close of ours now."""
+        return self.connection.state in _TAKES_CLOSE
 
     @property
     def is_open(self) -> bool:
-        """Is the connection past its handshake, and neither peer closing it?"""
-        return self.connection.state is ConnectionState.OPEN
+        """Whether the connection is past its handshake, and neither peer is closing it."""
+        return bool(self.connection.state == "open")
 
     @property
     def is_closing(self) -> bool:
-        """Is either peer closing the connection, or is it closed?"""
-        return self.connection.state in CONNECTION_CLOSING
+        """Whether either peer is closing the connection, or it is closed."""
+        return self.connection.state in _CLOSING
 
     @property
     def has_crossed(self) -> bool:
-        """Have both closed the connection, and neither answered?"""
-        return self.connection.state is ConnectionState.CLOSED_BY_BOTH
+        """Whether both peers have closed the connection, and neither has answered."""
+        return bool(self.connection.state == "closed by both")
 
     @property
     def is_closed(self) -> bool:
-        """Have all that were sent connection.close answered it?"""
-        return self.connection.state is ConnectionState.CLOSED
+        """Whether every peer that was sent connection.close has answered it."""
+        return bool(self.connection.state == "closed")
 
-    async def turn_away(self, timeout: float, header: bytes = HEADER) -> None:
-        """Answer a client of another protocol with the header of the one that is taken, and let it close."""
-        with trio.move_on_after(timeout):
-            try:
-                await self.transport.send(header)
-                await self.transport.send_eof()
-                while await self.transport.receive():
-                    pass
-            except TransportBroken:
-                pass
+    @property
+    def awaits_close_ok(self) -> bool:
+        """Whether the peer has sent connection.close and waits for its answer."""
+        return self.connection.state in _AWAITS_CLOSE_OK[self.peer]
 
+    def expects_close(self, error: ProtocolError, client: Client) -> bool:
+        """Whether the peer expects connection.close for this error in a state in which it usually would not."""
+        return False
+
+    @abstractmethod
     def close(self, error: ProtocolError) -> bytes:
-        """Close the connection for `error`, if the peer takes that: the bytes that are to be sent.
+        """Close the connection for `error`, if the peer takes that: the bytes to send.
 
         From here on the connection counts as closed by us, whenever they leave.
         """
-        close = ConnectionClose(error.code, error.reply_text, error.class_id, error.method_id)
-        return self._sent(close)
 
-    def _sent(self, method: Method) -> bytes:
-        """A method of our own on the connection itself: the bytes that are to be sent."""
-        data = self.connection.send(self.peer.other, 0, method)
-        self._show(self.peer.other, data)
-        return data
-
-    def _show(self, sender: Peer, data: bytes) -> None:
-        if self.report is not None:
-            self.report.note_own_frames(self.peer, sender, every_frame(data, 0))
+    @abstractmethod
+    def close_ok(self) -> bytes:
+        """Answer connection.close: the bytes to send."""
 
     async def answer_close(self) -> None:
-        """Send close-ok, if the peer has sent close and waits for it. `TransportBroken` if the peer is gone."""
-        if self.connection.state in (_CLOSED_BY[self.peer], ConnectionState.CLOSED_BY_BOTH):
-            await self.transport.send(self._sent(ConnectionCloseOk()))
+        """Send close-ok, if the peer waits for it. `TransportBroken` if the peer is gone."""
+        if self.awaits_close_ok:
+            await self.transport.send(self.close_ok())
 
-    async def send_close(self, error: ProtocolError, timeout: float, *, is_understood: bool = False) -> None:
-        """Close the connection in good order, for `error`; within `timeout` seconds, or not at all.
-
-        It is sent also to a peer that would usually not understand it yet, if `is_understood`.
-        """
-        with trio.move_on_after(timeout):
-            try:
-                await self.answer_close()
-                if self.takes_close or is_understood:
-                    await self.transport.send(self.close(error))
-                    await self.linger()
-            except TransportBroken:
-                pass
+    async def send_close(self, error: ProtocolError, timeout: float, client: Client | None = None) -> None:
+        """Close the connection in good order, for `error`; within `timeout` seconds, or not at all."""
+        with trio.move_on_after(timeout), suppress(TransportBroken):
+            await self.answer_close()
+            if self.takes_close or (client is not None and self.expects_close(error, client)):
+                await self.transport.send(self.close(error))
+                await self.linger()
 
     async def linger(self) -> None:
-        """Read, and throw away, until the peer has answered a close or is gone (or `TransportBroken`).
+        """Read, and discard, until the peer has answered a close or is gone (or `TransportBroken`).
 
         Closing a socket with unread bytes resets it, and the peer loses what was sent last.
         """
-        lost = b""
+        lost, close_ok = b"", self.CLOSE_OK
         self.reader.quantum = 0
         if self.reader.is_paused:
             await self._await_close_ok(self.reader.resume())
-        while self.connection.state is not ConnectionState.CLOSED:
+        while not self.is_closed:
             data = await self.transport.receive()
             if not data:
                 return
@@ -147,37 +182,24 @@ class Leg(WatchedLeg[Connection]):
             if self.reader.error is None:
                 await self._await_close_ok(self.reader.feed(data))
             else:  # frame boundaries are lost; but the answer can be recognised by its bytes
-                lost = lost[-len(_CLOSE_OK) :] + data
-                if _CLOSE_OK in lost:
-                    self._show(self.peer, _CLOSE_OK)
+                lost = lost[-len(close_ok) :] + data
+                if close_ok in lost:
+                    self._show(self.peer, close_ok)
                     break
             ended = time.perf_counter()
             if self.turn.is_over(began, ended, ended):
                 await self.turn.next()
         await self.transport.send_eof()
 
-    async def _await_close_ok(self, frames: list[Frame]) -> None:
+    async def _await_close_ok(self, frames: Sequence[Any]) -> None:
         for frame in frames:
-            if frame.channel == 0 and frame.kind == METHOD:
-                try:
-                    self.connection.receive(self.peer, frame)
-                except ProtocolError:
-                    continue  # it was sent an error before
-                self._show(self.peer, frame.raw)
-                await self.answer_close()
+            self.take_last(frame)
+            await self.answer_close()
 
+    @abstractmethod
+    def take_last(self, frame: Any) -> None:
+        """Take a frame of a peer that was sent connection.close: only what ends the connection counts."""
 
-def new_leg(
-    peer: Peer,
-    transport: Transport,
-    limits: Limits,
-    metrics: Metrics,
-    report: OwnFrames | None = None,
-    turns: TurnQueue | None = None,
-) -> Leg:
-    """A leg of a session, at the beginning of its connection."""
-    kind = WatchedConnection if peer is Peer.CLIENT else Connection
-    connection = kind(initial_frame_max=limits.initial_frame_max, header_max=limits.frame_max, tallies=metrics.tallies)
-    leg = Leg(peer, transport, connection, report, turns)
-    leg.reader.quantum = QUANTUM_FRAMES
-    return leg
+    @abstractmethod
+    def _show(self, sender: Peer, data: bytes) -> None:
+        """Show taps a frame that passes between us and the peer only."""

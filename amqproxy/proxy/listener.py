@@ -14,6 +14,7 @@ import trio
 from amqproxy.config import Limits, join_address, split_address
 from amqproxy.log import logger
 from amqproxy.proxy import watchdog
+from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
@@ -282,6 +283,7 @@ class ProxyServer:
                 name,
                 dial,
                 self._services,
+                DIALECTS,
                 self._tap,
                 rules=self.rules,
                 client=client,

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import trio
 
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.config import Limits
-from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.sessions import for_each
+from amqproxy.sockets.transport import Transport
 
 INTERVAL = 1.0
 """Seconds between two looks at every session."""
@@ -60,10 +61,8 @@ class Watchdog:
         self._stalled_before, self._stalled = self._stalled, {}
 
     def look_unless_parked(self, session: Session, now: float) -> None:
-        """The same for a session that a pump does not watch; a pump keeps none whose peer takes nothing."""
-        if session.is_parked:
-            session.note_upstream_stall(0.0)
-        else:
+        """The same for a session that a pump does not watch."""
+        if not session.is_parked:
             self.look(session, now)
 
     def look(self, session: Session, now: float) -> None:
@@ -73,38 +72,41 @@ class Watchdog:
         that has hung up ends.
         """
         session.refresh()
-        if session.is_paused and session.client.transport.has_hung_up():
+        if session.is_paused and session.client_transport.has_hung_up():
             session.resume(by="since the client has hung up")
+        legs = session.legs
         if session.owes_heartbeats:
-            upstream = session.watched_legs[SERVER].connection
+            upstream = legs[SERVER].connection
             if upstream.is_heartbeat_due(CLIENT, now):
                 upstream.note_received(CLIENT, now)
                 session.send_heartbeat()
-        for peer, leg in session.watched_legs.items():
-            seconds = self._stalled_for((session.number, peer), leg, now)
+        for peer, transport in session.transports.items():
+            leg = legs.get(peer)
+            seconds = self._stalled_for((session.number, peer), transport, now)
             if peer is SERVER:
                 session.note_upstream_stall(seconds)
-            reason = leg.missed_heartbeats(now) or self._stalled_reason(leg, seconds)
+            missed = "" if leg is None else leg.missed_heartbeats(now)
+            reason = missed or self._stalled_reason(peer, leg, seconds)
             if reason:
                 session.disconnect(peer, reason)
                 break
 
-    def _stalled_for(self, key: tuple[int, Peer], leg: Leg | AMQP010Leg, now: float) -> float:
+    def _stalled_for(self, key: tuple[int, Peer], transport: Transport, now: float) -> float:
         """Seconds for which a peer has taken nothing of what waits to be sent to it."""
-        if not leg.transport.is_sending:
+        if not transport.is_sending:
             return 0.0
         before = self._stalled_before.get(key)
-        progress = leg.transport.progress
+        progress = transport.progress
         self._stalled[key] = (progress, now) if before is None or before[0] != progress else before
         return now - self._stalled[key][1]
 
-    def _stalled_reason(self, leg: Leg | AMQP010Leg, seconds: float) -> str:
+    def _stalled_reason(self, peer: Peer, leg: Leg[Any] | None, seconds: float) -> str:
         """Why a peer counts as gone that has taken nothing for some seconds; "" when it does not."""
-        timeout = self._send_timeout(leg)
+        timeout = self._send_timeout(peer, leg)
         return f"has taken nothing for {timeout:g} s" if seconds and seconds >= timeout else ""
 
-    def _send_timeout(self, leg: Leg | AMQP010Leg) -> float:
+    def _send_timeout(self, peer: Peer, leg: Leg[Any] | None) -> float:
         """Under an alarm, RabbitMQ takes nothing from publishers while that lasts; but its heartbeats still come."""
-        if leg.peer is not SERVER:
+        if peer is not SERVER:
             return self._limits.send_timeout
-        return math.inf if leg.connection.heartbeat else self._limits.upstream_send_timeout
+        return math.inf if leg is not None and leg.connection.heartbeat else self._limits.upstream_send_timeout

@@ -214,7 +214,7 @@ async def test_for_what_is_held_one_session_is_looked_at_at_a_time(autojump_cloc
     async with opened() as proxy:
         proxy.publish()
         await wait_all_tasks_blocked()
-        proxy.sessions.update({number: SimpleNamespace(holder=None) for number in range(1000, 1100)})
+        proxy.sessions.update({number: SimpleNamespace(interceptor=None) for number in range(1000, 1100)})
         answer = proxy.handler.answer(ListHeld())
         assert isinstance(answer, ListResponse)
         assert [each is None for each in answer.entries] == [False] + [True] * 101

@@ -19,8 +19,8 @@ from amqproxy.control import session_control
 from amqproxy.control.request import CloseSession, Pause, Resume
 from amqproxy.control.request_error import RequestError
 from amqproxy.proxy import watchdog
+from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.proxy.interception import interceptor
-from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import OPEN, Actor, Stage, staged
 from tests.rules.scene import rule
@@ -210,7 +210,7 @@ async def test_it_is_refused_where_there_is_no_such_channel() -> None:
         assert refused(session_control.pause, stage, Pause(session=1, channel=3)) == "no-channel"
         assert refused(session_control.resume, stage, Resume(session=1, channel=1)) == "not-paused"
         assert refused(session_control.resume, stage, Resume(session=1)) == "not-paused"
-        assert isinstance(stage.session._traffic.passage, PassThrough)
+        assert isinstance(stage.session.traffic.passage, PassThrough)
         await close(stage, None)
         await stage.client.sees()
         assert refused(session_control.close, stage, CloseSession(session=1, channel=1)) == "not-open"
@@ -227,7 +227,7 @@ async def test_rules_that_come_later_apply_to_it() -> None:
         hold = RuleSet([rule('name = "look"\naction = "hold"\nmatch.method = "basic.publish"')])
         stage.session.apply_rules(hold)
         await stage.play(">> 2: basic.publish, 2: header 0\nbroker: nothing")
-        assert held == list(stage.session._traffic.passage.waiting)
+        assert held == list(stage.session.traffic.passage.waiting)
         assert len(held) == 1
 
 
@@ -460,7 +460,7 @@ async def test_a_held_command_of_a_paused_channel_is_released_and_what_is_behind
     async with opened(hold) as stage:
         await stage.play(f">> 1: queue.declare, {PUBLISH}\nbroker: nothing")
         await pause(stage, 1)
-        [number] = stage.session._traffic.passage.waiting
+        [number] = stage.session.traffic.passage.waiting
         stage.session.release(number, None)
         await stage.play("broker: 1: queue.declare")
         await resume(stage, 1)

@@ -147,7 +147,7 @@ async def test_channels() -> None:
 
 async def test_what_is_not_counted_is_not_known() -> None:
     async with opened() as proxy:
-        proxy.session.meter.feed(False, b"no frame at all", 0.0)
+        proxy.session.traffic.meter.feed(False, b"no frame at all", 0.0)
         channel, _ = channel_entries([proxy.session])
         assert (channel["unconfirmed"], channel["unacked"]) == (None, None)
 

@@ -26,6 +26,7 @@ async def play(stage: Stage, steps: list[Step], piece: int = 1 << 20) -> None:
 
 async def close(stage: Stage) -> None:
     stage.client.perform("EOF")
+    await wait_all_tasks_blocked()  # a broker that ended first would have the client sent connection.close
     stage.broker.perform("EOF")
     await stage.is_over.wait()
 

@@ -6,7 +6,7 @@ import trio
 
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
-from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.amqp091.leg import Amqp091Leg
 from amqproxy.sockets.transport import TransportBroken
 from tests.amqp091.tracking import TrackingConnection
 from tests.transcripts.words import octets
@@ -48,7 +48,7 @@ class Script:
         self.ends.append("reset")
 
 
-def leg_in(state: ConnectionState, peer: Peer, *lines: bytes | None) -> tuple[Leg, Script]:
+def leg_in(state: ConnectionState, peer: Peer, *lines: bytes | None) -> tuple[Amqp091Leg, Script]:
     """A leg whose connection has come as far as `state`."""
     connection = TrackingConnection(initial_frame_max=131_072)
     connection.receive_header(CLIENT, HEADER)
@@ -64,4 +64,4 @@ def leg_in(state: ConnectionState, peer: Peer, *lines: bytes | None) -> tuple[Le
             connection.feed(speaker, octets(said))
     assert connection.state is state
     script = Script(list(lines))
-    return Leg(peer, script, connection), script
+    return Amqp091Leg(peer, script, connection), script

@@ -21,6 +21,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.config import Limits
+from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_services import SessionServices
@@ -204,6 +205,7 @@ class Stage:
                 brake=brake,
                 pumps=self.pumps,
             ),
+            DIALECTS,
             tap,
             rules=rules or standing_rules,
             resume=lambda session: self._resumed.set(),

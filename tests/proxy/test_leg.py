@@ -1,103 +1,37 @@
-"""One leg alone: how it parts from its peer."""
+"""A leg as the watchdog sees it, of either protocol."""
+
+from types import SimpleNamespace
 
 import pytest
-import trio
-from trio.testing import MockClock
 
+from amqproxy.amqp010.connection import Connection as Connection010
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import ConnectionForced, FrameError
-from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
-from amqproxy.proxy.leg import TAKES_CLOSE, Leg
-from tests.proxy.legs import Script, leg_in
-from tests.transcripts.words import octets, words
-
-FORCED = ConnectionForced("because")
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010.leg import Amqp010Leg
+from amqproxy.proxy.amqp091.leg import Amqp091Leg
+from amqproxy.proxy.leg import AnyConnection
 
 
-def test_what_the_log_calls_the_peers() -> None:
-    assert [leg_in(ConnectionState.OPEN, peer)[0].name for peer in Peer] == ["client", "upstream"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "sent"),
-    [
-        ([octets("connection.close-ok")], "connection.close 320"),
-        ([octets("heartbeat, connection.close-ok")], "connection.close 320"),
-        ([octets("1: basic.publish, 1: header 5"), octets("connection.close-ok")], "connection.close 320"),
-        (
-            [octets("connection.close 200"), octets("connection.close-ok")],
-            "connection.close 320, connection.close-ok",
-        ),
-        (
-            [octets("connection.close 200, connection.close 200, connection.close-ok")],
-            "connection.close 320, connection.close-ok, connection.close-ok",
-        ),
-        ([octets("connection.tune"), octets("connection.close-ok")], "connection.close 320"),
-        ([b"nonsense, and so", octets("connection.close-ok")], "connection.close 320"),
-        ([b"nonsense", octets("connection.close-ok")[:4], octets("connection.close-ok")[4:]], "connection.close 320"),
-    ],
-)
-async def test_a_peer_that_answers(lines: list[bytes | None], sent: str, autojump_clock: MockClock) -> None:
-    leg, script = leg_in(ConnectionState.OPEN, CLIENT, *lines)
-    await leg.send_close(FORCED, timeout=5.0)
-    assert words(script.told) == sent
-    assert script.ends == ["EOF"]
-    assert trio.current_time() == 0
-
-
-@pytest.mark.parametrize("lines", [[b""], [octets("heartbeat"), b""], [None]])
-async def test_a_peer_that_goes(lines: list[bytes | None], autojump_clock: MockClock) -> None:
-    leg, script = leg_in(ConnectionState.OPEN, CLIENT, *lines)
-    await leg.send_close(FORCED, timeout=5.0)
-    assert words(script.told) == "connection.close 320"
-    assert trio.current_time() == 0
-
-
-@pytest.mark.parametrize("lines", [[], [octets("heartbeat")], [b"nonsense"]])
-async def test_a_peer_that_does_not_answer(lines: list[bytes | None], autojump_clock: MockClock) -> None:
-    leg, script = leg_in(ConnectionState.OPEN, SERVER, *lines)
-    await leg.send_close(FORCED, timeout=5.0)
-    assert words(script.told) == "connection.close 320"
-    assert trio.current_time() == pytest.approx(5.0)
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        ConnectionState.GREETED,
-        ConnectionState.STARTED,
-        ConnectionState.ANSWERED,
-        ConnectionState.TUNED,
-        ConnectionState.AGREED,
-    ],
-)
-async def test_a_peer_that_would_not_understand(state: ConnectionState) -> None:
-    leg, script = leg_in(state, CLIENT)
-    assert state not in TAKES_CLOSE
-    await leg.send_close(FORCED, timeout=5.0)
-    assert script.told == b""
-
-
-async def test_a_peer_whose_close_was_not_answered() -> None:
-    leg, script = leg_in(ConnectionState.OPEN, SERVER)
-    leg.connection.feed(SERVER, octets("connection.close 320"))
-    await leg.send_close(FORCED, timeout=5.0)
-    assert words(script.told) == "connection.close-ok"
-
-
-async def test_the_close_has_the_error() -> None:
-    leg, script = leg_in(ConnectionState.OPENING, CLIENT, b"")
-    await leg.send_close(FrameError("too large", class_id=60, method_id=40), timeout=5.0)
-    (close,) = Connection().readers[SERVER].feed(script.told)
-    assert close.method.reply_text == "FRAME_ERROR - too large"
-    assert (close.method.failing_class_id, close.method.failing_method_id) == (60, 40)
-
-
-@pytest.mark.parametrize(("lines", "seconds"), [([b"more", b""], 0), ([None], 0), ([b"more"], 5)])
-async def test_a_stranger_is_turned_away(lines: list[bytes | None], seconds: float, autojump_clock: MockClock) -> None:
-    script = Script(lines)
-    await Leg(CLIENT, script, Connection()).turn_away(timeout=5.0)
-    assert script.told == HEADER
-    assert script.ends == ["EOF"]
-    assert trio.current_time() == pytest.approx(seconds)
+@pytest.mark.parametrize("kind", [Connection, Connection010])
+@pytest.mark.parametrize(("peer", "name"), [(CLIENT, "client"), (SERVER, "upstream")])
+def test_who_is_read_from_and_sends_nothing_is_silent(kind: type[AnyConnection], peer: Peer, name: str) -> None:
+    connection = kind()
+    transport = SimpleNamespace(received=0, is_listening=True)
+    leg = Amqp091Leg(peer, transport, connection) if kind is Connection else Amqp010Leg(peer, transport)  # type: ignore[arg-type]
+    connection = leg.connection
+    assert leg.name == name
+    assert leg.missed_heartbeats(0) == ""
+    connection.heartbeat = 10
+    assert leg.missed_heartbeats(100) == ""
+    assert leg.missed_heartbeats(120) == ""
+    assert leg.missed_heartbeats(121) == "missed its heartbeats, of which there is one in 10 s"
+    assert leg.missed_heartbeats(119.5, leeway=2) != ""
+    assert leg.heard(130) == 100
+    transport.received += 1
+    assert leg.heard(130) == 130
+    assert leg.missed_heartbeats(130) == ""
+    transport.is_listening = False
+    assert leg.missed_heartbeats(1000) == ""
+    transport.is_listening = True
+    leg.note_heard(900)
+    assert leg.missed_heartbeats(921) != ""

@@ -15,10 +15,10 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 
 from amqproxy.config import Limits
 from amqproxy.proxy import listener as listener_module
+from amqproxy.proxy.amqp091.traffic import Amqp091Traffic
 from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_report import SessionReport
-from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.proxy.sessions import for_each
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
@@ -195,7 +195,7 @@ async def test_one_client_s_trouble_is_not_another_s(
         client, broker = await built.opened()
         other, other_broker = await built.opened()
         with monkeypatch.context() as patch:
-            patch.setattr(Traffic, "_on_method", fail)
+            patch.setattr(Amqp091Traffic, "_on_method", fail)
             await client.send_all(octets("1: channel.open"))
             assert await receive(client, 14)
         await client.send_all(octets("connection.close-ok"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import encode_method
-from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
+from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
 from amqproxy.pump.pumps import are_available
 from amqproxy.taps.metering.amqp010_message_run import RUN as AMQP010_RUN
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
@@ -165,7 +165,7 @@ def test_a_meter_of_amqp_0_10_counts_by_the_journal_as_by_the_bytes(seed: int) -
     dice = Random(seed)
     data = random_amqp010_commands(dice), random_amqp010_commands(dice)
     direct, journalled = Metrics(), Metrics()
-    meters = AMQP010SessionMeter(direct, 1, ""), AMQP010SessionMeter(journalled, 2, "")
+    meters = Amqp010SessionMeter(direct, 1, ""), Amqp010SessionMeter(journalled, 2, "")
     points = b"".join(encode_method(channel, SessionCommandPoint(0xFFFF_FFF0, 0)) for channel in (1, 2))
     for place in (0, 1):
         for meter in meters:

@@ -79,6 +79,8 @@ class AMQP010Interceptor:
     """
 
     must_read = is_followed = True
+    relays_unseen = False
+    fault = None
 
     def __init__(
         self,
@@ -213,6 +215,12 @@ class AMQP010Interceptor:
     @now.setter
     def now(self, now: float) -> None:
         self._evaluation.now = now
+
+    def ask_for_frames(self) -> None:
+        """The readers hand over all frames: those of one command are gathered whole."""
+
+    def count_unseen(self) -> None:
+        """Nothing passes unseen."""
 
     @property
     def effects(self) -> InterceptorEffects:

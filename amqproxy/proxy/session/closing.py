@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
-from functools import partial
+from typing import Any
 
 import trio
 
 from amqproxy.amqp091.errors import ConnectionForced, InternalError, ProtocolError
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.protocol_header import HEADER, foreign_answer
-from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
-from amqproxy.proxy.amqp010_leg import AMQP010Leg
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.faulty_transport import FaultyTransport
-from amqproxy.proxy.interception.effects import ConnectionRefusal
-from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.leg import HEARTBEAT_LEEWAY, Leg
+from amqproxy.proxy.session.opening import turn_away
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
-from amqproxy.proxy.watched_leg import HEARTBEAT_LEEWAY
 from amqproxy.rules.context import Client
+from amqproxy.sockets.transport import Transport
 
 FAILURE = InternalError("the proxy failed; its log says how")
 SHUTDOWN = ConnectionForced("the proxy is shutting down")
@@ -32,17 +27,18 @@ class Closing:
     """The end of a session, as it becomes known, and what is sent to its peers then.
 
     Each way to end has a method, which notes the end in `report` (the first one counts) and the connection.close for
-    each peer. `legs` are those that there are by then; `partings` stand in their place where the peers speak AMQP 0-10.
+    each peer. `transports` are those that there are by then; `legs` are empty until both are there. With a
+    `server_header`, that is what the client is sent in place of connection.close.
     """
 
-    __slots__ = ("_closes", "_has_failed", "_legs", "_lost", "_report", "_server_header", "partings")
+    __slots__ = ("_closes", "_has_failed", "_lost", "_report", "_transports", "legs", "server_header")
 
-    def __init__(self, legs: Mapping[Peer, Leg], report: SessionReport) -> None:
-        self._legs = legs
-        self.partings: Mapping[Peer, Leg | AMQP010Leg] = legs
+    def __init__(self, transports: Mapping[Peer, Transport], report: SessionReport) -> None:
+        self._transports = transports
+        self.legs: Mapping[Peer, Leg[Any]] = {}
         self._report = report
         self._closes = _NO_CLOSES
-        self._server_header = b""
+        self.server_header = b""
         self._lost: tuple[Peer, ...] = ()
         self._has_failed = False
 
@@ -75,30 +71,11 @@ class Closing:
         self._report.finish(SessionEnd("proxy", refusal.code, refusal.reply_text))
         self._closes = {CLIENT: refusal, SERVER: REFUSED}
 
-    def refuse(self, sender: Peer, error: ProtocolError, culprit: Frame | None = None) -> None:
-        """What `sender` sent, the frame `culprit` if that is known, is wrong; the other side gets a close without
-        blame.
-        """
-        reader = self._legs[sender].reader
-        if error is reader.error:
-            error.received = reader.refused
-            if sender is SERVER and not reader.frames:
-                self._refuse_foreign_server(error)
-        elif culprit is not None:
-            error.received = culprit.raw
+    def refuse(self, sender: Peer, error: ProtocolError, answer: ProtocolError) -> None:
+        """What `sender` sent is wrong, which it is told by `answer`; the other side gets a close without blame."""
         self._report.note_violation(sender, error)
-        own = _reworded(error, self._legs[CLIENT], culprit) if sender is CLIENT else error
         other = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
-        self._closes = {sender: own, sender.other: other}
-
-    def _refuse_foreign_server(self, error: ProtocolError) -> None:
-        """Name the protocol of a server that has answered in another one, and keep its header for the client."""
-        text = foreign_answer(error.received)
-        if not text:
-            return
-        error.text, error.offset = text, 0
-        if error.received[:4] == HEADER[:4]:  # section 4.2.2: the client learns which protocol the server takes
-            self._server_header = error.received[: len(HEADER)]
+        self._closes = {sender: answer, sender.other: other}
 
     def reset(self, peer: Peer, reason: str) -> None:
         """A peer is silent or does not read: its connection is reset."""
@@ -130,7 +107,8 @@ class Closing:
         return bool(missed)
 
     def _missed_by_client(self) -> str:
-        return self.partings[CLIENT].missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY)
+        client = self.legs.get(CLIENT)
+        return "" if client is None else client.missed_heartbeats(trio.current_time(), HEARTBEAT_LEEWAY)
 
     def _reset_client(self, reason: str) -> None:
         self._lose(CLIENT)
@@ -146,7 +124,7 @@ class Closing:
     @property
     def upstream_takes_more(self) -> bool:
         """Is what has waited of the client's still to be sent to the upstream?"""
-        upstream = self.partings.get(SERVER)
+        upstream = self.legs.get(SERVER)
         if upstream is None or SERVER in self._lost or self._has_failed:
             return False
         return upstream.is_open
@@ -154,52 +132,23 @@ class Closing:
     async def reset_lost(self) -> None:
         """Reset the connections to peers that are silent or do not read."""
         for peer in self._lost:
-            await self.partings[peer].transport.reset()
+            transport = self.legs[peer].transport if self.legs else self._transports[peer]
+            await transport.reset()
 
     async def send_closes(self, client: Client, timeout: float) -> None:
         """Send connection.close to the peers that are to know why the session ended, and wait for their answers."""
         async with trio.open_nursery() as nursery:
             for peer, error in self._closes.items():
-                if peer in self.partings:
-                    leg = self.partings[peer]
-                    if peer is CLIENT and isinstance(leg, Leg) and self._server_header:
-                        nursery.start_soon(leg.turn_away, timeout, self._server_header)
-                        continue
-                    is_understood = (
-                        isinstance(leg, Leg) and peer is CLIENT and _is_expected(error, leg.connection.state, client)
-                    )
-                    nursery.start_soon(partial(leg.send_close, is_understood=is_understood), error, timeout)
+                if peer not in self.legs:
+                    continue
+                if peer is CLIENT and self.server_header:
+                    nursery.start_soon(turn_away, self.legs[peer].transport, self.server_header, timeout)
+                else:
+                    nursery.start_soon(self.legs[peer].send_close, error, timeout, client)
 
     async def linger(self) -> None:
         """Put off the end of the connections for as long as rules require."""
         async with trio.open_nursery() as nursery:
-            for leg in self.partings.values():
+            for leg in self.legs.values():
                 if isinstance(leg.transport, FaultyTransport):
                     nursery.start_soon(leg.transport.linger)
-
-
-def culprit_of(frames: list[Frame], error: Exception) -> Frame | None:
-    """The frame that an error is about, if it is among these."""
-    if not isinstance(error, ProtocolError) or error.offset is None:
-        return None
-    offset = error.offset
-    return next((frame for frame in frames if frame.offset <= offset < frame.offset + frame.length()), None)
-
-
-def _reworded(error: ProtocolError, client: Leg, culprit: Frame | None) -> ProtocolError:
-    """The error that RabbitMQ would send to a client for this; the log has the details."""
-    reader, error_of_client = client.reader, copy(error)
-    if error is reader.error:
-        return reworded_reading(error_of_client, reader.refused, reader.frame_max)
-    if culprit is not None:
-        return reworded(error_of_client, culprit, client.connection.state)
-    return error
-
-
-def _is_expected(error: ProtocolError, state: ConnectionState, client: Client) -> bool:
-    """Does a client whose login or limits a rule has refused expect connection.close? As RabbitMQ decides it."""
-    if not isinstance(error, ConnectionRefusal):
-        return False
-    if state is ConnectionState.ANSWERED:
-        return client.announced("authentication_failure_close")
-    return state is ConnectionState.AGREED

@@ -3,43 +3,48 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Protocol
+from enum import Enum, auto
+from typing import Any
 
 import trio
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.peer import Peer
+from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.session.session_state import SessionState
+from amqproxy.sockets.transport import TransportBroken
 
 
-class ClosingLeg(Protocol):
-    """The client's leg, of either protocol."""
+class DrainStart(Enum):
+    """How the drain of a session begins."""
 
-    @property
-    def transport(self) -> Transport: ...
+    NOT_AGAIN = auto()
+    """It has begun before."""
+    ABORT = auto()
+    """There is nothing to complete: the session ends at once."""
+    AWAIT_CLOSE = auto()
+    """The connection is being closed already: that has some time to end."""
+    DRAIN = auto()
+    """A drain begins."""
 
-    @property
-    def takes_close(self) -> bool:
-        """Would the peer understand a connection.close of ours now?"""
 
-    @property
-    def has_crossed(self) -> bool:
-        """Have both closed the connection, and neither answered?"""
-
-    @property
-    def is_closed(self) -> bool:
-        """Have all that were sent connection.close answered it?"""
-
-    def close(self, error: ProtocolError) -> bytes:
-        """Close the connection for `error`: the bytes that are to be sent."""
-
-    async def answer_close(self) -> None:
-        """Send close-ok, if the peer waits for it. `TransportBroken` if the peer is gone."""
+def drain_start(session: SessionState, client: Leg[Any] | None) -> DrainStart:
+    """How to drain a session in this state, whose connection to the client is on that leg."""
+    if session in (SessionState.DRAINING, SessionState.LEAVING):
+        return DrainStart.NOT_AGAIN
+    if session is not SessionState.RELAYING:
+        return DrainStart.ABORT
+    if client is None:
+        return DrainStart.ABORT
+    if client.is_closing:
+        return DrainStart.AWAIT_CLOSE
+    return DrainStart.DRAIN if client.takes_close else DrainStart.ABORT
 
 
 class Farewell:
     """Asks the client to close; it `is_leaving` from then on."""
 
-    def __init__(self, client: ClosingLeg) -> None:
+    def __init__(self, client: Leg[Any]) -> None:
         self.is_leaving = False
         self._client = client
         self._close_sent = trio.Event()
@@ -47,6 +52,10 @@ class Farewell:
     @property
     def is_complete(self) -> bool:
         """Is there nothing left to wait for before the client is asked?"""
+        return True
+
+    def passes(self, sender: Peer, frame: Any) -> bool:
+        """Whether the frame, the next of `sender`'s, is passed on."""
         return True
 
     def close(self, error: ProtocolError) -> bytes | None:

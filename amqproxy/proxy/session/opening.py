@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 import trio
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
+from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
 from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
@@ -35,24 +35,13 @@ class Opening(NamedTuple):
         return self.data[:HEADER_SIZE]
 
     @property
-    def rest(self) -> bytes:
-        """What came with it, after it."""
-        return self.data[HEADER_SIZE:]
-
-    @property
     def is_opaque(self) -> bool:
         """Is it a protocol that we do not read?"""
         return self.protocol in OPAQUE
 
-    @property
-    def is_amqp010(self) -> bool:
-        """Is it AMQP 0-10?"""
-        return self.protocol == AMQP010
-
-    def refusal(self, *, has_rules: bool, is_seen: bool) -> SessionEnd | None:
+    def refusal(self, *, is_decoded: bool, has_rules: bool, is_seen: bool) -> SessionEnd | None:
         """Why the client is not served, if so. `is_seen` is whether taps are to see its frames."""
-        is_read = self.protocol in LIKE_0_9_1 or self.is_amqp010
-        if is_read or (self.is_opaque and not has_rules and not is_seen):
+        if is_decoded or (self.is_opaque and not has_rules and not is_seen):
             return None
         why = ""
         if self.is_opaque:
@@ -84,6 +73,18 @@ async def receive_opening(transport: Transport, tls_timeout: float) -> Opening |
         protocol = recognise(data)
         if protocol is not None:
             return Opening(data, protocol)
+
+
+async def turn_away(transport: Transport, header: bytes, timeout: float) -> None:
+    """Answer a client of another protocol with the header of the one that is taken, and let it close.
+
+    Section 4.2.2.
+    """
+    with trio.move_on_after(timeout), suppress(TransportBroken):
+        await transport.send(header)
+        await transport.send_eof()
+        while await transport.receive():
+            pass
 
 
 def with_tls(client: Client, transport: Transport) -> Client:

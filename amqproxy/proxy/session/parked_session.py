@@ -6,22 +6,18 @@
 from __future__ import annotations
 
 import socket
+from functools import cache
 from typing import Any
 
 import msgspec
 import trio
 
-from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp091.connection import SILENCE
-from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.proxy.amqp010_leg import AMQP010Leg
-from amqproxy.proxy.leg import Leg
-from amqproxy.proxy.session.amqp010_packed_leg import AMQP010PackedLeg, amqp010_packed_leg, unpack_amqp010_leg
-from amqproxy.proxy.session.amqp010_session_meter import AMQP010SessionMeter
+from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.session.closing import FAILURE
+from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.ownership import Handover
-from amqproxy.proxy.session.packed_leg import PackedLeg, packed_leg, unpack_leg
-from amqproxy.proxy.session.session_meter import SessionMeter
+from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
@@ -32,43 +28,58 @@ from amqproxy.taps.topology.client_requests import ClientRequests
 
 _PLACES = (CLIENT, SERVER)
 
-AnyPackedLeg = PackedLeg | AMQP010PackedLeg
-AnySessionMeter = SessionMeter | AMQP010SessionMeter | None
-
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
-    """What was known of the client before its first frame, and both legs."""
+    """What was known of the client before its first frame, and both legs, as their dialect encodes them."""
 
     address: str
     port: int
     listener: str
     upstream: str
-    legs: tuple[AnyPackedLeg, AnyPackedLeg]
+    legs: tuple[msgspec.Raw, msgspec.Raw]
 
 
+_encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.Decoder(_Packed).decode
+
+
+@cache
+def _leg_decoder(packed_leg: type[PackedLeg]) -> msgspec.msgpack.Decoder[PackedLeg]:
+    return msgspec.msgpack.Decoder(packed_leg)
 
 
 class ParkedSession:
     """A session whose connection a pump has; `handover` is how."""
 
-    __slots__ = ("_blocked_since", "_numberings", "_packed", "_requests", "_sockets", "_viewed", "handover", "metered")
+    __slots__ = (
+        "_blocked_since",
+        "_dialect",
+        "_kept",
+        "_packed",
+        "_requests",
+        "_sockets",
+        "_viewed",
+        "handover",
+        "metered",
+    )
 
     def __init__(
         self,
         handover: Handover,
         sockets: tuple[socket.socket, socket.socket],
+        dialect: Dialect,
         packed: bytes,
-        metered: AnySessionMeter,
-        numberings: tuple[CommandNumbering, CommandNumbering] | None,
+        metered: Any,
+        kept: object,
         requests: ClientRequests | None,
         blocked_since: float | None,
     ) -> None:
         self.handover = handover
         self.metered = metered
         self._sockets = sockets
+        self._dialect = dialect
         self._packed = packed
-        self._numberings = numberings
+        self._kept = kept
         self._requests = requests
         self._blocked_since = blocked_since
         self._viewed: SessionParts | None = None
@@ -79,15 +90,17 @@ class ParkedSession:
 
         The pump names `holder` where a peer is silent from `now` on; see `Pump.silent`.
         """
-        client = parts.carrier.first_known
-        legs = [parts.watched_legs[peer] for peer in _PLACES]
-        ours, theirs = (packed_leg(leg) if isinstance(leg, Leg) else amqp010_packed_leg(leg) for leg in legs)
+        traffic, dialect = parts.traffic, parts.dialect
+        if traffic is None or dialect is None:
+            return None
+        client = traffic.first_known
+        legs = [traffic.legs[peer] for peer in _PLACES]
+        ours, theirs = (dialect.pack_leg(leg) for leg in legs)
         if ours is None or theirs is None or client is None or parts.share.used:
             return None
         try:
-            data = msgspec.msgpack.encode(
-                _Packed(client.address, client.port, client.listener, client.upstream, (ours, theirs))
-            )
+            packed = msgspec.Raw(_encode(ours)), msgspec.Raw(_encode(theirs))
+            data = _encode(_Packed(client.address, client.port, client.listener, client.upstream, packed))
         except ValueError:  # a text that UTF-8 cannot encode
             return None
         sockets = []
@@ -102,10 +115,11 @@ class ParkedSession:
         return cls(
             handover,
             (sockets[0], sockets[1]),
+            dialect,
             data,
-            parts.carrier.metered,
-            None if parts.amqp010 is None else parts.amqp010.numberings,
-            parts.observer.requests,
+            traffic.metered,
+            traffic.kept,
+            traffic.requests,
             parts.report.blocked_since,
         )
 
@@ -115,15 +129,17 @@ class ParkedSession:
             each.close()
         report = SessionReport(number, name, services.metrics, None, services.rule_log)
         with report.contained("session not counted"):
-            packed = _decode(self._packed)
-            report.go_on(len(packed.legs[0].channels), self._blocked_since, _client(packed, number))
+            packed, (leg, _) = self._unpacked()
+            report.go_on(leg.channel_count, self._blocked_since, _client(packed, number))
             report.note_failure(FAILURE.code)
             report.close(trio.current_time())
         with report.contained("session not counted"):
             if self.metered is not None:
                 self.metered.close()
             if self._requests is not None:
-                self.view(services, number, name).observer.end()
+                traffic = self.view(services, number, name).traffic
+                assert traffic is not None
+                traffic.end_observing()
         self._let_go()
 
     def view(self, services: SessionServices, number: int, name: str) -> SessionParts:
@@ -155,42 +171,35 @@ class ParkedSession:
 
     def _new_parts(self, services: SessionServices, number: int, name: str) -> SessionParts:
         """Parts like those, which know all that has passed; the transports are lent to the pump, while it has them."""
-        packed = _decode(self._packed)
+        packed, places = self._unpacked()
         client = _client(packed, number)
         transports = [SocketTransport(each) for each in self._sockets]
         parts = SessionParts(services, number, name, transports[0], client)
         parts.life.state = SessionState.RELAYING
-        parts.connect(transports[1], services)
-        if self._numberings is not None:
-            parts.speak_amqp010(client, services)
+        parts.connect(transports[1])
+        traffic = parts.speak(self._dialect, services)
         start_oks: dict[bytes, Any] = {}
         pumped = self.handover.pumped
-        legs = [parts.watched_legs[peer] for peer in _PLACES]
-        for place, (leg, each) in enumerate(zip(legs, packed.legs, strict=True)):
-            _unpack(each, leg, start_oks)
+        legs = [traffic.legs[peer] for peer in _PLACES]
+        for place, (leg, each) in enumerate(zip(legs, places, strict=True)):
+            self._dialect.unpack_leg(each, leg, start_oks)
             transports[place].lend()
             transports[place].received = each.received + pumped.received(place)
             transports[place].progress = each.progress + 1  # a peer that takes nothing has its time anew
             heard = pumped.heard(place)
             if heard is not None:
                 leg.note_heard(heard)
-        pumped.adopt((legs[0].reader, legs[1].reader), (packed.legs[0].frames, packed.legs[1].frames))
+        pumped.adopt((legs[0].reader, legs[1].reader), (places[0].frames, places[1].frames))
         pumped.show()
-        if parts.amqp010 is not None:
-            parts.amqp010.go_on(client, self.metered, self._numberings)
-        elif isinstance(self.metered, SessionMeter):
-            parts.traffic.metered = self.metered
-        parts.observer.go_on_with(self._requests)
-        parts.report.go_on(len(packed.legs[0].channels), self._blocked_since, parts.carrier.passage.shown_client)
+        traffic.go_on(client, self.metered, self._requests, self._kept)
+        parts.report.go_on(places[0].channel_count, self._blocked_since, traffic.passage.shown_client)
         return parts
 
-
-def _unpack(packed: AnyPackedLeg, leg: Leg | AMQP010Leg, start_oks: dict[bytes, Any]) -> None:
-    """Have a new leg be as the packed one was."""
-    if isinstance(packed, PackedLeg) and isinstance(leg, Leg):
-        unpack_leg(packed, leg, start_oks)
-    elif isinstance(packed, AMQP010PackedLeg) and isinstance(leg, AMQP010Leg):
-        unpack_amqp010_leg(packed, leg, start_oks)
+    def _unpacked(self) -> tuple[_Packed, tuple[PackedLeg, PackedLeg]]:
+        packed = _decode(self._packed)
+        decode = _leg_decoder(self._dialect.packed_leg).decode
+        ours, theirs = map(decode, packed.legs)
+        return packed, (ours, theirs)
 
 
 def _client(packed: _Packed, number: int) -> Client:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+import math
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.peer import Peer
 from amqproxy.proxy.interception.effects import InterceptorEffects, InterceptorFault
 from amqproxy.rules.context import Client
-from amqproxy.rules.verdict import Impairment, Verdict
+from amqproxy.rules.verdict import Close, Impairment, Verdict
 from amqproxy.taps.note import Note
 
 
@@ -27,23 +28,22 @@ class CoveredView(Protocol):
 
 
 class Passage(Protocol):
-    """Takes the frames of each peer, and returns what is sent to either: a `PassThrough`, or an `Interceptor`.
+    """Takes the frames of each peer, and returns what is sent to either: a pass-through, or an interceptor.
 
     It does no input or output; the time is passed in. It shows each leg's `Connection` what really passes on it.
-    Methods that count for the session itself are handed to the session as they pass.
+    Methods that count for the session itself are handed to the session as they pass. Frames are those of its protocol,
+    and so are the commands that rules and logs see: of 0-10, as `conversion` has them.
 
-    While it `relays_unseen`, what a reader has taken without handing over a frame is sent on as it is, shown to taps if
-    it `is_tapped`, and not taken here. What its `gate` does not let by goes no further; once it `is_draining`, channels
-    are no longer shown to the legs. `ask_for_frames` after changing one of these.
+    While it `relays_unseen`, a chunk of which the reader has handed over no frame need not be taken here. What its
+    `gate` does not let by goes no further. `ask_for_frames` after changing that, or `is_tapped`.
     """
 
-    gate: Callable[[Peer, Frame], bool] | None
-    is_draining: bool
+    gate: Callable[[Peer, Any], bool] | None
     is_tapped: bool
 
     @property
     def relays_unseen(self) -> bool:
-        """Need chunks of which no frame was handed over not be taken here?"""
+        """Whether chunks of which no frame was handed over can be relayed without being taken here."""
 
     @property
     def client(self) -> Client:
@@ -61,7 +61,7 @@ class Passage(Protocol):
     def ask_for_frames(self) -> None:
         """Have the readers hand over what is needed, and no more."""
 
-    def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
+    def take(self, sender: Peer, frames: list[Any], now: float) -> None:
         """Take what the sender's reader has just been fed, `frames` of which it has handed over.
 
         `ProtocolError` at the first that may not come; those before it have passed then.
@@ -70,7 +70,7 @@ class Passage(Protocol):
     def take_output(self, to: Peer) -> bytes | memoryview:
         """All that is to be sent to a peer now."""
 
-    def take_passed(self, sender: Peer) -> Iterable[tuple[Note, Sequence[Frame]]]:
+    def take_passed(self, sender: Peer) -> Iterable[tuple[Note, Any]]:
         """What taps are to see of `sender`, and what they are to know of it."""
 
     def take_effects(self) -> InterceptorEffects | None:
@@ -129,3 +129,63 @@ class Passage(Protocol):
 
     def count_unseen(self) -> None:
         """Have the rules count what has passed unseen so far."""
+
+
+class AnyInterceptor(Passage, Protocol):
+    """A passage with rules, which can also pause and close channels for an operator."""
+
+    evaluator: Any
+
+    @property
+    def paused_channels(self) -> list[int]:
+        """The numbers of the channels on which the client's commands wait to be resumed."""
+
+    def pause_channel(self, number: int, now: float) -> None:
+        """Queue the client's commands on a channel from the next one on, in order."""
+
+    def resume_channel(self, number: int, now: float) -> None:
+        """Go on with what the client has sent on a paused channel."""
+
+    def close_channel(self, number: int, close: Close, now: float) -> None:
+        """Close a channel for both peers, as soon as no content is under way on it."""
+
+
+class NothingWaits:
+    """The part of a `Passage` that only rules need, for one without any."""
+
+    __slots__ = ()
+
+    refusal = None
+    fault = None
+    is_over = False
+    is_releasing = False
+    waiting: Mapping[int, object] = MappingProxyType({})
+    next_deadline = math.inf
+
+    def take_effects(self) -> None:
+        return None
+
+    def is_full(self, sender: Peer) -> bool:
+        return False
+
+    def tick(self, now: float) -> None:
+        """Nothing waits."""
+
+    def release(self, number: int, verdict: Verdict | None, now: float) -> None:
+        """`KeyError`, since nothing is held."""
+        raise KeyError(number)
+
+    def release_all(self, now: float) -> None:
+        """Nothing waits."""
+
+    def go_on_releasing(self, now: float) -> None:
+        """Nothing waits."""
+
+    def start(self, now: float, *, is_open: bool) -> tuple[Impairment, ...]:
+        return ()
+
+    def count_unseen(self) -> None:
+        """Nothing is counted."""
+
+    def covered_method(self, sender: Peer, command: Command) -> Command | None:
+        return command

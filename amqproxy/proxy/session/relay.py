@@ -1,28 +1,25 @@
-"""One direction of a session: reads from one leg, has the frames pass, and sends to the other."""
+"""One direction of a session: reads from one leg, feeds its dialect's `Direction`, and sends to the other leg."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum, auto
+from typing import Any, Protocol
 
 import trio
 
-from amqproxy.amqp091.errors import ProtocolError, ResourceError
-from amqproxy.amqp091.frame import FRAME_MIN_SIZE, Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.proxy.interception.effects import InterceptorFault
+from amqproxy.amqp091.errors import ResourceError
+from amqproxy.amqp091.frame import FRAME_MIN_SIZE
+from amqproxy.peer import CLIENT
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
-from amqproxy.proxy.session.closing import culprit_of
-from amqproxy.proxy.session.drain import Drain
-from amqproxy.proxy.session.handshake import PacedHandshake
+from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.ownership import Ownership, TargetBroken
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.sockets.transport import TransportBroken
-from amqproxy.taps.frame_chunk import FrameChunk
 
 _RELEASED = TapBrake()
 
@@ -40,48 +37,93 @@ class DirectionEnding(Enum):
     """A pump has the connection, and the session keeps no relays meanwhile."""
 
 
-class Relay:
-    """Passes on what `source` sends to `target`, through `passage`, which may be replaced between two chunks.
+class Pacing(Protocol):
+    """Receives in place of the transport, while a peer sends ahead of the replies that it has to wait for."""
 
-    `handshake` receives from the client until it may send without waiting. `drain` is set once the session drains.
+    @property
+    def is_over(self) -> bool:
+        """Whether the peer may send as it likes from here on."""
+
+    async def receive(self) -> bytes:
+        """Receive what may be relayed now; b"" at the end. `TransportBroken` when the peer is gone."""
+
+
+class Direction(Protocol):
+    """Turns the bytes of one peer into frames, and lets the session's passage take them: sans-IO.
+
+    `error` is what was wrong in the last bytes, behind those that have passed. `drain` is set once the session drains.
+    """
+
+    passage: Any
+    pacing: Pacing | None
+    drain: Farewell | None
+
+    @property
+    def error(self) -> Exception | None: ...
+
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes were fed that are not taken: `take` with b"" goes on with them."""
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of the incomplete frame at the end."""
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether nothing but whole frames is relayed, with which a pump could go on."""
+
+    @property
+    def rest(self) -> bytes:
+        """Bytes that were not sent on, as parts of an incomplete frame."""
+
+    def take(self, data: bytes) -> bytes | memoryview | None:
+        """Take bytes in their order. Bytes that pass without the passage are returned; None: it has taken frames."""
+
+    def finish(self, output: bytes | memoryview, began: float) -> bytes | memoryview:
+        """Return the bytes to send on, given the `output` of the passage; `began` is when the turn did."""
+
+    def recover(self, failure: Exception) -> bytes | memoryview:
+        """Return the bytes to send on where the passage has failed; raise `failure` if they must not pass unread."""
+
+    def resume_after_pump(self) -> None:
+        """A pump had the connection, and gave it back."""
+
+
+class Relay:
+    """Passes on what `source` sends to `target`, as the `direction` takes it.
+
     `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `observe`
-    takes the seconds from receiving a chunk to having sent it; `note` what the client has sent, or, with True, what it
-    is sent, and the time at which that was read; `show`, while there are taps, what passes that the passage does not
-    take. What is held of an incomplete frame counts for `share`. After a `ProtocolError`, `culprit` is the frame that
-    it is about, if that is known. While it is paused, nothing is read, or taken of what has been read; so it is while
-    a `brake` holds the session of this `number`. With an `ownership`, a pump may relay in its place for a while.
+    takes the seconds from receiving a chunk to having sent it; `measure` what the client is sent in reply to what it
+    has sent. What is held of an incomplete frame counts for `share`. While it is paused, nothing is read, or taken of
+    what has been read; so it is while a `brake` holds the session of this `number`. With an `ownership`, a pump may
+    relay in its place for a while.
     """
 
     __slots__ = (
         "_brake",
         "_follow_up",
-        "_note",
+        "_measure",
         "_number",
         "_observe",
         "_ownership",
         "_resumed",
         "_room",
         "_share",
-        "_show",
-        "culprit",
-        "drain",
-        "handshake",
-        "passage",
+        "direction",
         "source",
         "target",
     )
 
     def __init__(
         self,
-        source: Leg,
-        target: Leg,
-        passage: Passage,
+        source: Leg[Any],
+        target: Leg[Any],
+        direction: Direction,
         share: MemoryShare,
         follow_up: Callable[[], None],
         observe: Callable[[float], None],
-        note: Callable[[bool, bytes | memoryview, float], None],
-        show: Callable[[Peer, Sequence[Frame]], None],
-        handshake: PacedHandshake | None = None,
+        measure: Callable[[bool, bytes | memoryview, float], None] = lambda is_server, data, now: None,
         brake: TapBrake | None = None,
         number: int = 0,
         ownership: Ownership | None = None,
@@ -91,81 +133,90 @@ class Relay:
         self._number = number
         self.source = source
         self.target = target
-        self.passage = passage
-        self.handshake = handshake
-        self.drain: Drain | None = None
-        self.culprit: Frame | None = None
+        self.direction = direction
         self._share = share
         self._follow_up = follow_up
         self._observe = observe
-        self._note = note
-        self._show = show
+        self._measure = measure
         self._room: trio.Event | None = None
         self._resumed: trio.Event | None = None
 
-    async def run(self) -> DirectionEnding:
-        """Pass frames on until there are no more.
+    @property
+    def passage(self) -> Passage:
+        """The passage, which may be replaced between two chunks."""
+        found: Passage = self.direction.passage
+        return found
+
+    @passage.setter
+    def passage(self, passage: Passage) -> None:
+        self.direction.passage = passage
+
+    async def run(self, received: bytes = b"") -> DirectionEnding:
+        """Pass on what was `received` before, and what comes, until there is no more.
 
         `TransportBroken` when the source is gone. `ProtocolError` when it sent what it may not, `InterceptorFault` when
         what has waited cannot go on: what came before that has then been passed on.
         """
         try:
-            return await self._run()
+            return await self._run(received)
         except TargetBroken:
             return DirectionEnding.TARGET_GONE
 
-    async def _run(self) -> DirectionEnding:
-        source, target = self.source, self.target
-        reader = source.reader
+    async def _run(self, received: bytes) -> DirectionEnding:
+        target, direction = self.target, self.direction
         observe, brake = self._observe, self._brake
-        turn = source.turn
-        handshake = self.handshake
+        pacing = direction.pacing
+        turn = self.source.turn
         held = 0
-        data = await (self._receive() if handshake is None else handshake.receive())
+        data = received or await (self._receive() if pacing is None else pacing.receive())
         while data:
             while self._resumed is not None:
                 await self._resumed.wait()
             if brake.is_on:
                 await brake.wait(self._number)
             began = time.perf_counter()
-            if reader.is_paused:
-                frames = reader.resume()
+            if direction.has_more:
+                output, error = self._pass_on(b"", began)
             else:
-                received = began
-                frames = reader.feed(data)
-            output, error = self._pass_on(frames, began)
-            if reader.is_paused and error is None:
-                frames, output, error = self._pass_on_more(frames, output, began)
+                arrived = began
+                output, error = self._pass_on(data, began)
+            if direction.has_more and error is None:
+                output, error = self._pass_on_more(output, began)
             decided = time.perf_counter()
             try:
                 await target.transport.send(output)
             except TransportBroken:
                 return DirectionEnding.TARGET_GONE
-            if not self.passage.relays_unseen:
+            if not direction.passage.relays_unseen:
                 await self._answer()
             if error is not None:
-                self.culprit = culprit_of(frames, error)
                 raise error
-            if self.drain is not None and self.drain.is_leaving and await self.drain.is_answered():
+            drain = direction.drain
+            if drain is not None and drain.is_leaving and await drain.is_answered():
                 return DirectionEnding.ANSWERED
-            if reader.held_size != held:
+            if direction.held_size != held:
                 self._count_held(held)
-                held = reader.held_size
+                held = direction.held_size
             now = time.perf_counter()
-            observe(now - received)
+            observe(now - arrived)
             if turn.is_over(began, decided, now):
                 await turn.next()
-            if reader.is_paused:
+            if direction.has_more:
                 continue
-            if handshake is not None and handshake.is_over:
-                handshake = self.handshake = None
-            data = await (self._receive() if handshake is None else handshake.receive())
+            if pacing is not None and pacing.is_over:
+                pacing = direction.pacing = None
+            data = await (self._receive() if pacing is None else pacing.receive())
         return DirectionEnding.PARKED if data is None else DirectionEnding.EOF
 
     def _receive(self) -> Awaitable[bytes | None]:
         if self._ownership is None:
             return self.source.transport.receive()
-        return self._ownership.receive(self.source.peer)
+        return self._receive_owned(self._ownership)
+
+    async def _receive_owned(self, ownership: Ownership) -> bytes | None:
+        data = await ownership.receive(self.source.peer)
+        self.direction.resume_after_pump()
+        return data
 
     @property
     def is_paused(self) -> bool:
@@ -173,8 +224,13 @@ class Relay:
 
     @property
     def is_unread(self) -> bool:
-        """Is the source, on purpose, not being read from?"""
+        """Whether the source is, on purpose, not being read from."""
         return self._resumed is not None or self._room is not None or self._brake.holds(self._number)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether whole frames are read and passed on, and nothing else is done."""
+        return self.direction.is_steady and not self.is_unread and not self._brake.is_on
 
     def pause(self) -> None:
         """Take nothing more of the source, from the next chunk on."""
@@ -193,52 +249,36 @@ class Relay:
             self._room.set()
             self._room = None
 
-    def _pass_on(
-        self, frames: list[Frame], now: float
-    ) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
-        """What is to be sent on of what was read with these frames at a time, and what is wrong after it."""
-        passage, reader = self.passage, self.source.reader
-        if not frames and passage.relays_unseen:
-            output: bytes | memoryview = reader.taken
-            error: ProtocolError | InterceptorFault | None = reader.error
-            if passage.is_tapped and output:
-                self._show(self.source.peer, FrameChunk(output, reader.taken_from, reader.taken_frames))
-        else:
-            output, error = self._take(frames)
-        is_client = self.source.peer is CLIENT
-        self._note(not is_client, reader.taken if is_client else output, now)
-        return output, error
-
-    def _take(self, frames: list[Frame]) -> tuple[bytes | memoryview, ProtocolError | InterceptorFault | None]:
-        """The same, where there is something to be decided."""
-        passage, reader = self.passage, self.source.reader
-        error: ProtocolError | InterceptorFault | None = reader.error
+    def _pass_on(self, data: bytes, began: float) -> tuple[bytes | memoryview, Exception | None]:
+        """Return what to send on of what was read at a time, and what is wrong after it."""
+        direction = self.direction
         try:
-            passage.take(self.source.peer, frames, trio.current_time())
-        except ProtocolError as found:
-            error = found
-        self._follow_up()
-        return passage.take_output(self.target.peer), passage.refusal or error or passage.fault
+            unseen = direction.take(data)
+            if unseen is not None:
+                return direction.finish(unseen, began), direction.error
+            self._follow_up()
+            passage = direction.passage
+            output = direction.finish(passage.take_output(self.target.peer), began)
+            return output, passage.refusal or direction.error or passage.fault
+        except Exception as failure:  # noqa: BLE001 - a dialect may let bytes pass unread; else it is raised again
+            return direction.recover(failure), None
 
-    def _pass_on_more(
-        self, frames: list[Frame], output: bytes | memoryview, began: float
-    ) -> tuple[list[Frame], bytes | memoryview, ProtocolError | InterceptorFault | None]:
-        """Continue with a reader that is paused, for a quantum, so that what it read is sent on in one piece: the
-        frames looked at last, all that is to be sent on, and what is wrong after it.
+    def _pass_on_more(self, output: bytes | memoryview, began: float) -> tuple[bytes | memoryview, Exception | None]:
+        """Continue for a turn, so that what was read is sent on in one piece.
 
         It ends where something has to be done about the peers first.
         """
-        reader = self.source.reader
-        error: ProtocolError | InterceptorFault | None = None
+        direction = self.direction
+        error: Exception | None = None
         gathered = [output]
         end = began + self.source.turn.quantum
-        while reader.is_paused and error is None and time.perf_counter() < end:
-            if (self.drain is not None and self.drain.is_leaving) or self.passage.is_full(self.source.peer):
+        while direction.has_more and error is None and time.perf_counter() < end:
+            drain = direction.drain
+            if (drain is not None and drain.is_leaving) or direction.passage.is_full(self.source.peer):
                 break
-            frames = reader.resume()
-            output, error = self._pass_on(frames, began)
+            output, error = self._pass_on(b"", began)
             gathered.append(output)
-        return frames, b"".join(gathered), error
+        return b"".join(gathered), error
 
     async def _answer(self) -> None:
         """Send queued replies to the source; and wait while too much of what it sent waits."""
@@ -246,7 +286,7 @@ class Relay:
         replies = self.passage.take_output(source.peer)
         if replies:
             if source.peer is CLIENT:
-                self._note(True, replies, time.perf_counter())
+                self._measure(True, replies, time.perf_counter())
             with suppress(TransportBroken):  # its own direction reports what happened
                 await source.transport.send(replies)
         while self.passage.is_full(source.peer):
@@ -258,7 +298,7 @@ class Relay:
 
         `ResourceError` when there is no room for them, unless the frame is of a size that every peer must take.
         """
-        size = self.source.reader.held_size
+        size = self.direction.held_size
         self._share.add(size - before)
         if size > FRAME_MIN_SIZE and self._share.is_over:
             raise ResourceError("there is no memory now for the rest of a frame")

@@ -12,35 +12,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Any
 
 import trio
 
-from amqproxy.amqp010.transitions import ConnectionState as AMQP010State
-from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
-from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.config import Limits
-from amqproxy.exception_frames import release_frames
-from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
-from amqproxy.proxy.amqp010_leg import AMQP010Leg
-from amqproxy.proxy.faulty_transport import EndedByFault, FaultyTransport, cause_of_end
-from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
-from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
-from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
-from amqproxy.proxy.session.client_observer import ClientObserver
 from amqproxy.proxy.session.closing import Closing
-from amqproxy.proxy.session.drain import DrainStart, drain_start
-from amqproxy.proxy.session.handshake import PacedHandshake
-from amqproxy.proxy.session.opening import Opening, receive_opening, with_tls
+from amqproxy.proxy.session.dialect import Dialect
+from amqproxy.proxy.session.farewell import DrainStart, drain_start
+from amqproxy.proxy.session.opening import Opening, receive_opening, turn_away, with_tls
 from amqproxy.proxy.session.ownership import Handover, Owner, Ownership
 from amqproxy.proxy.session.parked_session import ParkedSession
-from amqproxy.proxy.session.relay import DirectionEnding, Relay
-from amqproxy.proxy.session.session_meter import SessionMeter
 from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
@@ -51,10 +38,9 @@ from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.verdict import Close, Verdict
-from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.rules.verdict import Verdict
+from amqproxy.sockets.transport import Transport
 from amqproxy.supervision import contained, report
-from amqproxy.taps.metering.message_meter import MessageMeter
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.client_requests import ChannelView
@@ -64,7 +50,8 @@ class Session:
     """One client's connection, from its first byte to the last one of the broker's.
 
     `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
-    them, its own first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `client` is what is
+    them, its own first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `dialects` are the
+    protocols that are decoded, by the names that `recognise` gives their headers. `client` is what is
     known of the client so far, `rules` what is applied to it; without any, frames pass as they came. `on_hold` is
     called with the number of each command that waits for an operator from then on.
 
@@ -75,12 +62,12 @@ class Session:
 
     __slots__ = (
         "_dial",
+        "_dialects",
         "_is_beating",
         "_kept_parts",
         "_nursery",
         "_on_hold",
         "_parked",
-        "_relays",
         "_resume",
         "_rules",
         "_services",
@@ -98,6 +85,7 @@ class Session:
         name: str,
         dial: Callable[[], Awaitable[Transport]],
         services: SessionServices,
+        dialects: Mapping[str, Dialect],
         tap: Tap | None = None,
         *,
         rules: RuleSet | None = None,
@@ -110,6 +98,7 @@ class Session:
         self.connected_at = time.time()
         self.is_over = False
         self._services = services
+        self._dialects = dialects
         self._dial: Callable[[], Awaitable[Transport]] | None = dial
         self._rules = rules
         self._on_hold = on_hold
@@ -118,7 +107,6 @@ class Session:
             services, number, name, transport, client or Client(session=number), tap
         )
         self._parked: ParkedSession | None = None
-        self._relays: tuple[Relay, Relay] | None = None
         self._nursery: SessionTasks | None = None
         self._tunnel: Tunnel | None = None
         self._is_beating = False
@@ -133,22 +121,14 @@ class Session:
         return self._parked.view(self._services, self.number, self.name)
 
     @property
-    def legs(self) -> dict[Peer, Leg]:
-        """The client's, and the upstream's once there is one."""
+    def legs(self) -> Mapping[Peer, Leg[Any]]:
+        """Both legs, once the upstream is connected; none of a protocol that is not decoded."""
         return self._parts.legs
 
     @property
-    def _traffic(self) -> Traffic:
+    def traffic(self) -> Traffic | None:
+        """What relays, in the client's protocol; None before the upstream is connected, and without such a protocol."""
         return self._parts.traffic
-
-    @property
-    def amqp010(self) -> AMQP010Traffic | None:
-        """What passes, if the client speaks AMQP 0-10."""
-        return self._parts.amqp010
-
-    @property
-    def _carrier(self) -> Traffic | AMQP010Traffic:
-        return self._parts.carrier
 
     @property
     def _report(self) -> SessionReport:
@@ -157,10 +137,6 @@ class Session:
     @property
     def _closing(self) -> Closing:
         return self._parts.closing
-
-    @property
-    def _observer(self) -> ClientObserver:
-        return self._parts.observer
 
     @property
     def _share(self) -> MemoryShare:
@@ -190,13 +166,7 @@ class Session:
     @property
     def channel_views(self) -> Mapping[int, ChannelView]:
         """What the client has asked for on its channels; those on which it has asked for nothing may be left out."""
-        return self._observer.channels
-
-    @property
-    def meter(self) -> MessageMeter | None:
-        """What counts the messages of a connection of 0-9-1, if they are counted; see `refresh`."""
-        metered = self._traffic.metered if self._parked is None else self._parked.metered
-        return metered.meter if isinstance(metered, SessionMeter) else None
+        return {} if self.traffic is None else self.traffic.channel_views
 
     @property
     def is_tls(self) -> bool:
@@ -204,49 +174,43 @@ class Session:
         return self._report.is_tls
 
     @property
-    def client(self) -> Leg:
+    def client(self) -> Leg[Any]:
+        """The client's leg; `KeyError` before the upstream is connected."""
         return self.legs[CLIENT]
 
     @property
-    def watched_legs(self) -> Mapping[Peer, Leg | AMQP010Leg]:
-        """The legs, of the protocol that the client speaks."""
-        return self._parts.watched_legs
+    def transports(self) -> Mapping[Peer, Transport]:
+        """The transport to the client, and to the upstream once it is connected."""
+        return self._parts.current_transports
 
     @property
-    def interceptor(self) -> Interceptor | None:
-        """What there is between the legs, if there are rules."""
-        if self.is_parked:
-            return None
-        passage = self._traffic.passage
-        return passage if isinstance(passage, Interceptor) else None
+    def client_transport(self) -> Transport:
+        """The transport to the client."""
+        return self.transports[CLIENT]
 
     @property
-    def holder(self) -> Interceptor | AMQP010Interceptor | None:
-        """What has the commands that wait, of either protocol."""
+    def interceptor(self) -> Any:
+        """The passage between the legs, if it has rules, and so the commands that wait; None otherwise."""
         if self.is_parked:  # nothing waits: all sessions are asked at once, and parts of each would take long
             return None
-        rules = None if self.amqp010 is None else self.amqp010.rules
-        return self.interceptor if rules is None else rules.interceptor
-
-    @property
-    def _waiting(self) -> Mapping[int, Any]:
-        return self._traffic.passage.waiting if self.holder is None else self.holder.waiting
+        return None if self.traffic is None else self.traffic.interceptor
 
     @property
     def known(self) -> Client:
         """What is known of the client so far."""
-        return self._traffic.passage.client if self.amqp010 is None else self.amqp010.passage.client
+        client: Client = self._parts.known if self.traffic is None else self.traffic.passage.client
+        return client
 
     @property
     def shown(self) -> Client:
         """The same as logs and operators may see it, as redactions leave it."""
-        passage = self._traffic.passage if self.amqp010 is None else self.amqp010.passage
-        return passage.shown_client
+        client: Client = self._parts.known if self.traffic is None else self.traffic.passage.shown_client
+        return client
 
     @property
-    def state(self) -> ConnectionState | AMQP010State:
-        """Where the client's leg is in its life."""
-        return self.client.connection.state if self.amqp010 is None else self.amqp010.legs[CLIENT].connection.state
+    def state(self) -> str:
+        """The state of the client's connection; of the session, before there is one."""
+        return str(self.phase if self.traffic is None else self.client.connection.state)
 
     # --- while a pump has the connection
 
@@ -257,7 +221,7 @@ class Session:
 
     @property
     def _ownership(self) -> Ownership | None:
-        return self._carrier.ownership
+        return None if self.traffic is None else self.traffic.ownership
 
     @property
     def owner(self) -> Owner:
@@ -309,12 +273,10 @@ class Session:
         try:
             parts = parked.parts(self._services, self.number, self.name)
             tasks = SessionTasks()
-            if parts.amqp010 is not None:
-                parts.amqp010.begin(tasks, self._rules, self._announce_hold, self._park, is_parked=True)
-            else:
-                self._relays = parts.traffic.begin(tasks, self._rules, None, self._announce_hold, self._park)
-            assert parts.carrier.ownership is not None
-            parts.carrier.ownership.go_on(parked.handover)
+            assert parts.traffic is not None
+            parts.traffic.begin(tasks, self._rules, self._announce_hold, self._park, is_open=True)
+            assert parts.traffic.ownership is not None
+            parts.traffic.ownership.go_on(parked.handover)
             self._kept_parts, self._nursery = parts, tasks
         except Exception as failure:  # noqa: BLE001 - it is no trouble to the others that come back
             report("session failed", failure, session=self.number)
@@ -345,12 +307,13 @@ class Session:
                         "proxy",
                         0,
                         f"no connection.open-ok within {self._limits.handshake_timeout:g} s",
-                        is_probe=not self.client.transport.received,
+                        is_probe=not self.client_transport.received,
                     )
                 )
             with self.contained():
                 await self._closing.reset_lost()
-                await self._carrier.settle()
+                if self.traffic is not None:
+                    await self.traffic.settle()
                 await self._closing.send_closes(self.known, self._limits.close_timeout)
                 await self._closing.linger()
         finally:
@@ -360,19 +323,20 @@ class Session:
     async def _end(self) -> None:
         """Close both connections, and the account."""
         self.is_over = True
+        parts, traffic = self._parts, self.traffic
         with trio.CancelScope(shield=True):
-            for leg in self.legs.values():
+            for transport in parts.current_transports.values():
                 with self.contained():
-                    await leg.transport.aclose()
+                    await transport.aclose()
         with self.contained():
-            self._traffic.show_gap()  # else messages look open whose ends were not shown
+            if traffic is not None:
+                traffic.show_gap()  # else messages look open whose ends were not shown
             self._report.close(trio.current_time())
-        self._observer.end()  # while it is known what may be shown of the client
         with self.contained():
-            self._traffic.end()
-            if self.amqp010 is not None:
-                self.amqp010.end()
-        self._parts.let_go()
+            if traffic is not None:
+                traffic.end_observing()  # while it is known what may be shown of the client
+                traffic.end()
+        parts.let_go()
         self._life.state = SessionState.OVER
 
     def contained(self) -> AbstractContextManager[None]:
@@ -403,58 +367,42 @@ class Session:
             self._dial = None
         self._metrics.upstream_up.labels("main").set(1)
         self._metrics.connect_seconds.observe(trio.current_time() - began)
-        upstream = self._parts.connect(transport, self._services)
-        for leg in self.legs.values():
-            leg.connection.receive_header(CLIENT, HEADER)
-        if opening.is_amqp010:
-            self._nursery = SessionTasks()
-            self._life.move(SessionEvent.CONNECTED)
-            self._parts.speak_amqp010(self.known, self._services).begin(
-                self._nursery, self._rules, self._announce_hold, self._park
-            )
-            await self._relay(opening.data)
+        parts = self._parts
+        parts.connect(transport)
+        dialect = self._dialects.get(opening.protocol)
+        if dialect is None:
+            await self._serve_unread(transport, opening)
             return
-        if opening.is_opaque:
-            await self._serve_unread(upstream, opening)
-            return
-        self._nursery = SessionTasks()
+        tasks = self._nursery = SessionTasks()
         self._life.move(SessionEvent.CONNECTED)
-        handshake = PacedHandshake(self.client, self._limits.initial_frame_max, opening.rest)
-        self._relays = self._traffic.begin(self._nursery, self._rules, handshake, self._announce_hold, self._park)
-        with suppress(TransportBroken):  # its own direction reports what happened
-            await upstream.transport.send(opening.header)
-        del opening, handshake, upstream, transport  # a connection may be idle for long
-        await self._relay()
+        traffic = parts.speak(dialect, self._services)
+        received = opening.data
+        traffic.begin(tasks, self._rules, self._announce_hold, self._park, received)
+        del opening, transport, parts, traffic, tasks  # a connection may be idle for long
+        await self._relay(received)
 
     async def _relay(self, received: bytes = b"") -> None:
-        """Relay both directions until they have ended, or the session is parked. `received` is what the client of
-        AMQP 0-10 has sent so far."""
+        """Relay both directions until they have ended, or the session is parked; `received` is what has come so far."""
         parts, tasks = self._kept_parts, self._nursery
         assert parts is not None
         assert tasks is not None
-        relays, self._relays = self._relays, None
+        assert parts.traffic is not None
         try:
             async with trio.open_nursery() as nursery:
                 tasks.begin(nursery)
-                if parts.amqp010 is not None:
-                    await parts.amqp010.run(nursery, received)
-                else:
-                    assert relays is not None
-                    inbound, outbound = relays
-                    nursery.start_soon(self._carry, parts, outbound, nursery.cancel_scope)
-                    await self._carry(parts, inbound, nursery.cancel_scope)
+                await parts.traffic.run(nursery, received)
         finally:
             if self._kept_parts is parts:
                 self._nursery = None
-                parts.carrier.stop()
+                parts.traffic.stop()
 
     def _announce_hold(self, number: int) -> None:
         self._on_hold(self, number)
 
-    async def _serve_unread(self, upstream: Leg, opening: Opening) -> None:
+    async def _serve_unread(self, upstream: Transport, opening: Opening) -> None:
         """Relay a protocol that is not decoded."""
         self._scope.deadline = math.inf
-        self._tunnel = Tunnel(self.client.transport, upstream.transport, self._limits.close_timeout)
+        self._tunnel = Tunnel(self.client_transport, upstream, self._limits.close_timeout)
         self._report.log("info", f"{opening.protocol} passes without being read")
         self._nursery = SessionTasks()
         try:
@@ -470,91 +418,26 @@ class Session:
 
     async def _open(self) -> Opening | None:
         """Receive the protocol header; None when the client is not served."""
-        transport = self.client.transport
+        transport = self.client_transport
         opening = await receive_opening(transport, self._limits.tls_handshake_timeout)
         if isinstance(opening, SessionEnd):
             self._report.finish(opening)
             return None
         self._report.note_protocol_header(opening.header)
-        self._traffic.know(with_tls(self.known, transport))
+        self._parts.known = with_tls(self.known, transport)
         has_rules = self._rules is not None and bool(self._rules.rules)
         tap = self._report.tap
-        refusal = opening.refusal(has_rules=has_rules, is_seen=tap is not None and tap.requires_decoding)
+        refusal = opening.refusal(
+            is_decoded=opening.protocol in self._dialects,
+            has_rules=has_rules,
+            is_seen=tap is not None and tap.requires_decoding,
+        )
         if refusal is None:
             return opening
         self._metrics.refused.labels("protocol").inc()
         self._report.finish(refusal)
-        await self.client.turn_away(self._limits.close_timeout)
+        await turn_away(transport, HEADER, self._limits.close_timeout)
         return None
-
-    async def _carry(self, parts: SessionParts, relay: Relay, scope: trio.CancelScope) -> None:
-        """One direction, from its first frame to its end, and what that end means for the session."""
-        source, target = relay.source, relay.target
-        try:
-            by, reason = str(source.peer), "closed without connection.close"
-            try:
-                ending = await relay.run()
-                if ending is DirectionEnding.PARKED:
-                    return
-                if ending is DirectionEnding.TARGET_GONE:
-                    await self._outlast(target, source, scope)
-            except ConnectionRefusal as refusal:
-                self._closing.refuse_by_rule(refusal)
-                release_frames(refusal)
-                scope.cancel()
-                return
-            except ProtocolError as error:
-                self._closing.refuse(source.peer, error, relay.culprit)
-                release_frames(error)
-                scope.cancel()
-                return
-            except InterceptorFault as fault:
-                self._closing.refuse(fault.sender, fault.error)
-                release_frames(fault)
-                release_frames(fault.error)
-                scope.cancel()
-                return
-            except TransportBroken as error:
-                cause = cause_of_end(source.transport, error)
-                ending, reason = DirectionEnding.EOF, str(cause)
-                by = "proxy" if isinstance(cause, EndedByFault) else by
-            if source.peer is SERVER:
-                self._traffic.end_handshake()
-            if self.phase is SessionState.LEAVING:
-                if source.peer is CLIENT:
-                    await self._traffic.release_all()  # what it had sent before still goes to the broker
-                    with suppress(TransportBroken):
-                        await self.client.transport.send_eof()
-                    scope.cancel()
-                return  # whatever becomes of the upstream, the client has its time to answer
-            if source.peer is SERVER and self.client.takes_close and self._report.end is None:
-                self._closing.lose_upstream(reason, by)
-                scope.cancel()
-                return
-            self._report.finish(SessionEnd(by, 0, f"{source.name} {reason}"))
-            end_soon(scope, self._limits.close_timeout)
-            with suppress(TransportBroken):
-                if ending is DirectionEnding.EOF:
-                    await self._traffic.release_all()
-                    await target.transport.send(source.reader.held)
-                await target.transport.send_eof()
-        finally:
-            parts.directions -= 1
-            if not parts.directions:  # what runs besides has nothing more to do
-                scope.cancel()
-
-    async def _outlast(self, target: Leg, source: Leg, scope: trio.CancelScope) -> None:
-        """Wait for what `target`, which takes no more, may still send, or for the end of `source`.
-
-        `TransportBroken` when the source is gone.
-        """
-        with trio.move_on_after(self._limits.close_timeout) as patience:
-            await source.linger()
-        if patience.cancelled_caught:
-            if target.peer is SERVER:
-                self._closing.lose_upstream("takes no more")
-            self._report.finish(SessionEnd(str(target.peer), 0, f"{target.name} takes no more"))
-            end_soon(scope, 0)
 
     # --- rules
 
@@ -567,19 +450,15 @@ class Session:
             return
         kept = rules.continued_from(self._rules) if self._rules is not None else set()
         self._rules = rules
-        self._observer.forget()
-        for leg in self.legs.values():
-            if isinstance(leg.transport, FaultyTransport):
-                leg.transport.lift(kept)
+        traffic = self.traffic
         if self._tunnel is not None and rules.rules:
             self.abort("rules cannot read 0-8")
-        elif self.amqp010 is not None:
-            if rules.rules and not self.amqp010.is_readable:
+        elif traffic is not None:
+            traffic.forget_shown()
+            if rules.rules and not traffic.is_readable:
                 self.abort("rules cannot follow what has passed on this connection")
             else:
-                self.amqp010.apply_rules(rules, kept)
-        else:
-            self._traffic.apply_rules(rules, self._announce_hold)
+                traffic.apply_rules(rules, kept)
 
     def apply_tap(self, tap: Tap | None) -> None:
         """Show another tap what passes from here on; None: show it to no tap."""
@@ -588,27 +467,23 @@ class Session:
         if self._report.tap is not tap:
             self.recall()
             self._report.tap = tap
-            self._traffic.apply_tap()
-            if self.amqp010 is not None:
-                self.amqp010.apply_tap()
+            if self.traffic is not None:
+                self.traffic.apply_tap()
 
     def count_unseen(self) -> None:
         """Have the rules count what passed without being looked at."""
-        if self.is_parked:
-            return
-        self._traffic.passage.count_unseen()
+        if not self.is_parked and self.traffic is not None:
+            self.traffic.passage.count_unseen()
 
     def release(self, number: int, verdict: Verdict | None, note: str | None = None) -> None:
         """Send on a held command, with another verdict if one is given; log the note. `KeyError` if it is not held."""
-        if self.is_parked or self._nursery is None or number not in self._waiting:
+        interceptor, traffic = self.interceptor, self.traffic
+        if interceptor is None or traffic is None or self._nursery is None or number not in interceptor.waiting:
             raise KeyError(number)
         with self.contained():
             if note is not None:
                 self._report.log("info", note)
-            if self.amqp010 is not None:
-                self.amqp010.release(number, verdict)
-                return
-            self._traffic.release(number, verdict, self._nursery)
+            traffic.release(number, verdict)
 
     # --- an operator closes a channel, or pauses the client
 
@@ -618,24 +493,21 @@ class Session:
         if self.is_parked:
             return True
         is_relaying = self.phase is SessionState.RELAYING and self._nursery is not None
-        return is_relaying and all(leg.is_open for leg in self.watched_legs.values())
+        return is_relaying and all(leg.is_open for leg in self.legs.values())
 
     @property
     def is_paused(self) -> bool:
         """Is nothing read from the client until `resume`?"""
-        return not self.is_parked and self._carrier.is_paused
+        return not self.is_parked and self.traffic is not None and self.traffic.is_paused
 
     @property
     def paused_channels(self) -> list[int]:
         """The numbers of the channels on which the client's commands wait until `resume`."""
-        return [] if self.is_parked else self._carrier.paused_channels
+        return [] if self.is_parked or self.traffic is None else self.traffic.paused_channels
 
     def has_open_channel(self, number: int) -> bool:
-        """Is this channel open for both peers; of AMQP 0-10, with a session?"""
-        if self.amqp010 is not None:
-            return self.amqp010.has_session(number)
-        channels = [leg.connection.channels.get(number) for leg in self.legs.values()]
-        return all(channel is not None and channel.takes_frames for channel in channels)
+        """Whether this channel is open for both peers; of 0-10, with a session."""
+        return self.traffic is not None and self.traffic.has_open_channel(number)
 
     def close_channel(self, number: int, text: str) -> None:
         """Close a channel of an open connection for both peers, as soon as no content is under way on it.
@@ -643,15 +515,11 @@ class Session:
         The client is sent 406, as by RabbitMQ where it closes a channel of its own accord.
         """
         self.recall()
-        assert self._nursery is not None
+        traffic = self.traffic
+        assert traffic is not None
         with self.contained():
             self._report.log("info", f"channel {number} closed by an operator: {text}")
-            if self.amqp010 is not None:
-                self.amqp010.close_session(number, PreconditionFailed.code, text)
-                return
-            close = Close(Scope.CHANNEL, PreconditionFailed.code, PreconditionFailed(text).reply_text, farewell=text)
-            self._traffic.interceptor(self._announce_hold).close_channel(number, close, trio.current_time())
-            self._traffic.send_changes(self._nursery)
+            traffic.close_channel(number, text)
 
     def pause(self, channel: int | None = None) -> None:
         """Take nothing more of what the client of an open connection sends, or sends on one channel.
@@ -659,37 +527,32 @@ class Session:
         What the broker sends goes on to it. The broker gets heartbeats for as long as the client is not read from.
         """
         self.recall()
-        assert self._nursery is not None
+        traffic = self.traffic
+        assert traffic is not None
         with self.contained():
             if channel is None:
                 self._report.log("info", "paused by an operator")
-                self._carrier.pause()
-                upstream = self.watched_legs[SERVER].connection
+                traffic.pause()
+                upstream = self.legs[SERVER].connection
                 if upstream.heartbeat:
                     upstream.note_received(CLIENT, trio.current_time())
                     self.send_heartbeat()
             else:
                 self._report.log("info", f"channel {channel} paused by an operator")
-                if self.amqp010 is not None:
-                    self.amqp010.pause_channel(channel)
-                    return
-                self._traffic.interceptor(self._announce_hold).pause_channel(channel, trio.current_time())
+                traffic.pause_channel(channel)
 
     def resume(self, channel: int | None = None, by: str = "by an operator") -> None:
         """Go on with what the client has sent meanwhile, in its order."""
-        if self.is_parked:
+        traffic = None if self.is_parked else self.traffic
+        if traffic is None:
             return
         with self.contained():
             if channel is None:
                 self._report.log("info", f"resumed {by}")
-                self._carrier.resume()
-            elif self.amqp010 is not None:
+                traffic.resume()
+            elif traffic.interceptor is not None:
                 self._report.log("info", f"channel {channel} resumed {by}")
-                self.amqp010.resume_channel(channel)
-            elif self.interceptor is not None and self._nursery is not None:
-                self._report.log("info", f"channel {channel} resumed {by}")
-                self.interceptor.resume_channel(channel, trio.current_time())
-                self._traffic.send_changes(self._nursery)
+                traffic.resume_channel(channel)
 
     # --- the session is ended from outside
 
@@ -697,15 +560,15 @@ class Session:
         """End the session with 320 as soon as the contents in progress are complete."""
         self.recall()
         nursery = self._nursery
-        start = drain_start(self.phase, self.watched_legs[CLIENT])
+        start = drain_start(self.phase, self.legs.get(CLIENT))
         if start is DrainStart.NOT_AGAIN:
             return
         if start is DrainStart.ABORT or nursery is None:
             self.abort("drained")
         elif start is DrainStart.AWAIT_CLOSE:
             end_soon(nursery.cancel_scope, self._limits.close_timeout)
-        else:
-            self._carrier.drain(nursery)
+        elif self.traffic is not None:
+            self.traffic.drain(nursery)
 
     def close(self, text: str) -> None:
         """End the session with 320 and this text, since an operator wants it."""
@@ -732,7 +595,8 @@ class Session:
 
     def note_upstream_stall(self, seconds: float) -> None:
         """Have taps know for how many seconds the broker has taken nothing of what waits to be sent to it."""
-        self._report.stalled_ns = int(seconds * 1e9)
+        if not self.is_parked:  # a pump gives a connection back whose peer takes nothing
+            self._report.stalled_ns = int(seconds * 1e9)
 
     def refresh(self) -> None:
         """Have the legs and the meter know what a pump has relayed so far, if one does: ask for either after this."""
@@ -745,16 +609,8 @@ class Session:
 
     @property
     def owes_heartbeats(self) -> bool:
-        """Does the broker expect heartbeats that do not come, since a rule has limited the client's interval, or since
-        the client is not read from?"""
-        if self.amqp010 is not None:
-            return self.amqp010.owes_heartbeats
-        upstream = self.legs.get(SERVER)
-        if upstream is None or not upstream.connection.heartbeat or not upstream.takes_close:
-            return False
-        if self._traffic.is_client_unread:
-            return True
-        return not 0 < self.client.connection.heartbeat <= upstream.connection.heartbeat
+        """Whether the broker expects heartbeats that do not come from the client."""
+        return self.traffic is not None and self.traffic.owes_heartbeats
 
     def send_heartbeat(self) -> None:
         """Send the broker a heartbeat, unless the last one is still on its way."""
@@ -766,10 +622,6 @@ class Session:
 
     async def _send_heartbeat(self) -> None:
         self.recall()  # one relay had perhaps offered the connection, and the other one handed it over meanwhile
-        upstream = self.legs[SERVER]
-        if self.amqp010 is not None:
-            await self.amqp010.send_heartbeat()
-        elif upstream.takes_close:  # the client may have closed the connection meanwhile
-            with suppress(TransportBroken):  # its own direction reports what happened
-                await upstream.transport.send(HEARTBEAT_FRAME)
+        if self.traffic is not None:
+            await self.traffic.send_heartbeat()
         self._is_beating = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from amqproxy.peer import Peer
-from amqproxy.proxy.amqp010_leg import AMQP010Leg
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.leg import Leg
@@ -45,9 +45,7 @@ def send_copies(
             mirrors.put(copy, login)
 
 
-def impair(
-    impairments: Iterable[Impairment], legs: Mapping[Peer, Leg] | Mapping[Peer, AMQP010Leg], tasks: SessionTasks | None
-) -> None:
+def impair(impairments: Iterable[Impairment], legs: Mapping[Peer, Leg[Any]], tasks: SessionTasks | None) -> None:
     """Have something done to the bytes for a peer; in vain where there are no `tasks` any more."""
     if tasks is None:
         return

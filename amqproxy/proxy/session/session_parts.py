@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import trio
 
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010_leg import AMQP010Leg
-from amqproxy.proxy.leg import Leg, new_leg
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
-from amqproxy.proxy.session.amqp010_traffic import AMQP010Traffic
-from amqproxy.proxy.session.client_observer import ClientObserver
 from amqproxy.proxy.session.closing import Closing
+from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionLife
@@ -21,15 +20,18 @@ from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import StreamTransport, Transport
 from amqproxy.taps.tap import Tap
 
+_NO_LEGS: Mapping[Peer, Leg[Any]] = {}
+
 
 class SessionParts:
-    """The parts of session `number`, whose client is at `transport`; `legs` has the upstream's leg once it is dialled.
+    """The parts of session `number`, whose client is at `transport`.
 
-    `scope` is that of the task that runs the session; `directions` are those that have not ended. `amqp010` is what
-    passes in place of `traffic`, once it is known that the client speaks AMQP 0-10.
+    `transports` has the upstream's once it is dialled. `known` is what is known of the client before its first frame,
+    and `traffic` what relays, in the `dialect` of the client, once the upstream is connected. `scope` is that of the
+    task that runs the session.
     """
 
-    __slots__ = ("amqp010", "closing", "directions", "legs", "life", "observer", "report", "scope", "share", "traffic")
+    __slots__ = ("closing", "dialect", "known", "life", "report", "scope", "share", "traffic", "transports")
 
     def __init__(
         self,
@@ -40,69 +42,43 @@ class SessionParts:
         client: Client,
         tap: Tap | None = None,
     ) -> None:
-        metrics, limits = services.metrics, services.limits
-        self.report = report = SessionReport(
-            number, name, metrics, tap, services.rule_log, is_tls=isinstance(transport, StreamTransport)
+        self.transports: dict[Peer, Transport] = {CLIENT: transport}
+        self.known = client
+        self.report = SessionReport(
+            number, name, services.metrics, tap, services.rule_log, is_tls=isinstance(transport, StreamTransport)
         )
-        self.legs: dict[Peer, Leg] = {CLIENT: new_leg(CLIENT, transport, limits, metrics, report, services.turns)}
-        self.closing = Closing(self.legs, report)
+        self.closing = Closing(self.transports, self.report)
         self.share = MemoryShare(services.memory)
         self.life = SessionLife()
         self.scope = trio.CancelScope()
-        self.traffic = Traffic(
-            self.legs,
-            client,
-            self.life,
-            self.closing,
-            report,
-            self.scope,
-            limits,
-            self.share,
-            services.mirrors,
-            services.tap_budget,
-            services.brake,
-            services.pumps,
-        )
-        self.observer = ClientObserver(self.legs[CLIENT].connection, self.traffic, report, services.topology)
-        self.directions = 2
-        self.amqp010: AMQP010Traffic | None = None
-
-    def connect(self, transport: Transport, services: SessionServices) -> Leg:
-        """The upstream is there: its leg."""
-        leg = new_leg(SERVER, transport, services.limits, services.metrics, self.report, services.turns)
-        self.legs[SERVER] = leg
-        self.report.upstream = transport
-        return leg
-
-    def speak_amqp010(self, known: Client, services: SessionServices) -> AMQP010Traffic:
-        """The client speaks AMQP 0-10, and the upstream is there."""
-        self.amqp010 = AMQP010Traffic(
-            self.legs[CLIENT].transport,
-            self.legs[SERVER].transport,
-            known,
-            self.life,
-            self.closing,
-            self.report,
-            self.scope,
-            services,
-            self.share,
-        )
-        return self.amqp010
+        self.dialect: Dialect | None = None
+        self.traffic: Traffic | None = None
 
     @property
-    def carrier(self) -> Traffic | AMQP010Traffic:
-        """What carries the traffic, of the protocol that the client speaks."""
-        return self.traffic if self.amqp010 is None else self.amqp010
+    def legs(self) -> Mapping[Peer, Leg[Any]]:
+        """Both legs, once the upstream is connected and the protocol is known."""
+        return _NO_LEGS if self.traffic is None else self.traffic.legs
 
     @property
-    def watched_legs(self) -> Mapping[Peer, Leg | AMQP010Leg]:
-        """The legs, of the protocol that the client speaks."""
-        return self.legs if self.amqp010 is None else self.amqp010.legs
+    def current_transports(self) -> Mapping[Peer, Transport]:
+        """The transports, as rules have replaced them."""
+        return {peer: leg.transport for peer, leg in self.legs.items()} or self.transports
+
+    def connect(self, transport: Transport) -> None:
+        """Note the transport to the upstream."""
+        self.transports[SERVER] = self.report.upstream = transport
+
+    def speak(self, dialect: Dialect, services: SessionServices) -> Traffic:
+        """Make what relays, in the protocol of the client; the upstream is connected."""
+        self.dialect = dialect
+        self.traffic = dialect.new_traffic(
+            self.transports, self.known, self.life, self.closing, self.report, self.scope, services, self.share
+        )
+        self.closing.legs = self.traffic.legs
+        return self.traffic
 
     def let_go(self) -> None:
         """They are used no more: undo the references of one to another, so that they are freed at once."""
         self.share.clear()
-        self.traffic.let_go()
-        if self.amqp010 is not None:
-            self.amqp010.let_go()
-        self.observer.let_go()
+        if self.traffic is not None:
+            self.traffic.let_go()

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import AccessRefused, ProtocolError
+from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import (
     ChannelClose,
@@ -31,7 +30,7 @@ from amqproxy.supervision import contained
 from amqproxy.taps.amqp010_chunk import AMQP010Chunk
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import Tap
+from amqproxy.taps.tap import AnyProtocolError, Tap
 
 NORMAL = (0, 200)
 """The reply codes of a normal connection.close: 200, and 0 as py-amqp and Kombu have it."""
@@ -173,23 +172,15 @@ class SessionReport:
             with self._shown_to_tap():
                 self.tap.saw_gap(self, frames)
 
-    def note_violation(self, sender: Peer, error: ProtocolError) -> None:
+    def note_violation(self, sender: Peer, error: AnyProtocolError) -> None:
         """What `sender` did wrong, which ends the session."""
-        self.metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
-        if self.tap is not None:
-            with self._shown_to_tap():
-                self.tap.saw_violation(self, sender, error)
-        self.finish(SessionEnd("proxy", error.code, f"the {sender} broke the protocol: {error}"))
-
-    def note_ending_violation(self, sender: Peer, error: AMQP010Error) -> None:
-        """What `sender` of AMQP 0-10 did wrong, which ends the session."""
         self.metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
         if self.tap is not None:
             with self._shown_to_tap():
                 self.tap.saw_violation(self, sender, error)
         self.finish(SessionEnd("proxy", int(error.code), f"the {sender} broke the protocol: {error}"))
 
-    def note_passed_violation(self, sender: Peer, error: AMQP010Error, consequence: str) -> None:
+    def note_passed_violation(self, sender: Peer, error: AnyProtocolError, consequence: str) -> None:
         """What `sender` did wrong, and what passes all the same."""
         self.metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
         self._log.warning(f"{consequence}: the {sender} broke the protocol: {error}")

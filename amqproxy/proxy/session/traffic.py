@@ -1,128 +1,207 @@
+# ruff: noqa: B027 - a dialect may do without most of the hooks
 """What passes between the legs of one session, and what follows from it besides sending.
 
-Somewhat long, as the one place where what passages, rules, taps and operators want of a session is carried out.
+A `Traffic` carries out what passages, rules, taps and operators want of a session. It knows no protocol: each dialect
+derives its own from it, which makes legs, passages and directions, and looks at the methods that count for a session.
 """
 
 from __future__ import annotations
 
 import math
-import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import Any, ClassVar
 
 import trio
 
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
-from amqproxy.config import Limits
-from amqproxy.proxy.interception.effects import InterceptorEffects
-from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.exception_frames import release_frames
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.faulty_transport import EndedByFault, FaultyTransport, cause_of_end
+from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorEffects, InterceptorFault
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
-from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.closing import SHUTDOWN, Closing
-from amqproxy.proxy.session.drain import Drain
-from amqproxy.proxy.session.handshake import PacedHandshake
+from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.ownership import Handover, Ownership
-from amqproxy.proxy.session.pass_through import PassThrough
-from amqproxy.proxy.session.passage import Passage
-from amqproxy.proxy.session.relay import Relay
+from amqproxy.proxy.session.passage import AnyInterceptor, Passage
+from amqproxy.proxy.session.relay import Direction, DirectionEnding, Relay
 from amqproxy.proxy.session.release_timer import ReleaseTimer
 from amqproxy.proxy.session.session_effects import impair, log_effects, send_copies
-from amqproxy.proxy.session.session_meter import SessionMeter
-from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
 from amqproxy.proxy.session.session_tasks import SessionTasks
-from amqproxy.proxy.session.tap_budget import TapBudget, TapShare
-from amqproxy.proxy.tap_brake import TapBrake
-from amqproxy.pump.pumps import AnyPumped, Pumps
+from amqproxy.proxy.session.tap_budget import TapShare
+from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.verdict import Verdict
+from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.transport import SocketTransport, TransportBroken
-from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
 
-class Traffic:
+class Traffic(ABC):
     """Carries out what the `passage` between `legs` wants, from the first frame on and until all that waited is sent.
 
     `metered` counts the messages that the client sends and is sent, if they are counted. Taps that may miss frames are
-    shown what there is time for in `tap_budget`; for others, there is the `brake`. With `pumps`, one of them relays
-    while nothing of all this is needed; `recall` before doing anything to what passes.
+    shown what there is time for in the tap budget; for others, there is the tap brake. With `services.pumps`, one of
+    them relays while nothing of all this is needed; `recall` before doing anything to what passes. What is kept counts
+    for the session's `share`.
 
     The session's `scope` is cancelled where that ends the session; `closing` and `report` know why then.
     """
 
-    __slots__ = (
-        "_announce",
-        "_brake",
-        "_closing",
-        "_drain",
-        "_is_needed",
-        "_legs",
-        "_life",
-        "_limits",
-        "_met",
-        "_mirrors",
-        "_ownership",
-        "_pumps",
-        "_relays",
-        "_report",
-        "_rules",
-        "_scope",
-        "_share",
-        "_tap_share",
-        "_tasks",
-        "_timer",
-        "metered",
-        "passage",
-    )
+    PROTOCOL: ClassVar[str]
+    """The protocol's name, as records and the control socket have it."""
+
+    ERROR: ClassVar[type[Exception]] = ProtocolError
+    """What a peer has done wrong, in this protocol."""
+
+    HEARTBEAT: ClassVar[bytes]
+    """The frame of a heartbeat."""
+
+    legs: Mapping[Peer, Leg[Any]]
+    passage: Any
+    metered: Any
 
     def __init__(
         self,
-        legs: Mapping[Peer, Leg],
-        client: Client,
         life: SessionLife,
         closing: Closing,
         report: SessionReport,
         scope: trio.CancelScope,
-        limits: Limits,
+        services: SessionServices,
         share: MemoryShare,
-        mirrors: Mirrors | None,
-        tap_budget: TapBudget | None = None,
-        brake: TapBrake | None = None,
-        pumps: Pumps | None = None,
     ) -> None:
-        self._pumps = pumps
-        self._ownership: Ownership | None = None
-        self._brake = brake
-        self._legs = legs
         self._life = life
         self._closing = closing
         self._report = report
         self._scope = scope
-        self._limits = limits
+        self._services = services
+        self._limits = services.limits
         self._share = share
-        self._mirrors = mirrors
         self._announce: Callable[[int], None] = _ignore
         self._tasks: SessionTasks | None = None
         self._relays: tuple[Relay, ...] = ()
+        self._directions_left = 2
         self._rules: RuleSet | None = None
-        self._drain: Drain | None = None
-        self._is_needed = False
+        self._drain: Farewell | None = None
         self._timer = ReleaseTimer()
-        self._met: list[tuple[Peer, Method]] = []
-        self._tap_share = None if tap_budget is None else TapShare(tap_budget)
-        self.metered: SessionMeter | None = None
-        self.passage: Passage
-        self.know(client)
+        self._met: list[tuple[Any, ...]] = []
+        self._tap_share = None if services.tap_budget is None else TapShare(services.tap_budget)
+        self.ownership: Ownership | None = None
+        """Who receives and sends, where that may be a pump."""
+        self.interceptor: Any = None
+        """The passage, while it has rules."""
 
-    def know(self, client: Client) -> None:
-        """More is known of the client, before its first frame."""
-        self.passage = PassThrough(self._legs, client, self._met, is_tapped=self._is_tapped)
+    # --- of the dialect
+
+    @abstractmethod
+    def _new_pass_through(self, client: Client, before: Any = None) -> Any:
+        """Make a passage without rules; `before` is the interceptor that it replaces."""
+
+    @abstractmethod
+    def _new_interceptor(self, rules: RuleSet) -> Any:
+        """Make a passage with rules, which goes on where the present one is."""
+
+    @abstractmethod
+    def _new_direction(self, source: Peer, received: bytes, *, is_open: bool) -> Direction:
+        """Make the direction of what `source` sends; `received` is what the client has sent with its header."""
+
+    @abstractmethod
+    def _new_drain(self) -> Farewell:
+        """Make what decides which frames pass while the session drains."""
+
+    @abstractmethod
+    def _on_method(self, *passed: Any) -> None:
+        """Do what follows for the session itself from a method that has passed."""
+
+    @abstractmethod
+    def _show_passed(self) -> None:
+        """Show the tap what the passage has kept for it."""
+
+    @abstractmethod
+    def _login(self) -> MirrorLogin | None:
+        """The client's login, with which mirrors publish its copies; None where it is not known."""
+
+    @abstractmethod
+    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> AnyPumped | None:
+        """Make what a pump takes of the connection; None where that is not possible."""
+
+    @abstractmethod
+    def _may_drop_interceptor(self) -> bool:
+        """Whether all would go on as it does if there were no interceptor, now and later."""
+
+    @abstractmethod
+    def has_open_channel(self, number: int) -> bool:
+        """Whether this channel is open for both peers."""
+
+    @abstractmethod
+    def _close_of_channel(self, text: str) -> Close:
+        """What an operator's close of a channel is to both peers."""
+
+    @property
+    @abstractmethod
+    def first_known(self) -> Client | None:
+        """What is known of the client from which the rest can be known again; None where more has to be kept."""
+
+    @property
+    @abstractmethod
+    def channel_count(self) -> int:
+        """Number of channels open on the client's leg."""
+
+    @property
+    @abstractmethod
+    def channel_views(self) -> Mapping[int, ChannelView]:
+        """What the client has asked for on its channels; those on which it has asked for nothing may be left out."""
+
+    @property
+    def requests(self) -> ClientRequests | None:
+        """What the client has asked for, where that is kept apart from what is `metered`."""
+        return None
+
+    @property
+    def kept(self) -> object:
+        """What a parked session keeps as it is, besides its packed legs; see `go_on`."""
+        return None
+
+    def go_on(self, known: Client, metered: Any, requests: ClientRequests | None, kept: Any) -> None:
+        """Be as the traffic of an open connection that was parked, whose legs have been made again."""
+        self.metered = metered
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether rules can follow what passes."""
+        return True
+
+    def end_observing(self) -> None:
+        """The session is over: count what the client has declared as gone."""
+
+    def _begun(self, *, is_open: bool) -> None:
+        """Both legs are connected, and there are relays."""
+
+    def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
+        """Count messages in what the client has sent or is sent, where the passage does not."""
+
+    def _intercepted(self, before: Any) -> None:
+        """An interceptor has taken the place of the passage `before`."""
+
+    def forget_shown(self) -> None:
+        """What may be shown of the client is another from here on."""
+
+    def _upstream_ended(self) -> None:
+        """Nothing more comes from the upstream."""
+
+    def _note_leaving(self) -> None:
+        """The client is sent connection.close: nothing but its answer counts any more."""
+
+    def _may_send_between(self) -> bool:
+        """Whether a frame of ours would come between two of the client's, as the upstream sees them."""
+        return True
 
     # --- from beginning to end
 
@@ -130,30 +209,127 @@ class Traffic:
         self,
         tasks: SessionTasks,
         rules: RuleSet | None,
-        handshake: PacedHandshake | None,
         announce: Callable[[int], None],
         park: Callable[[Handover], bool],
-    ) -> tuple[Relay, Relay]:
-        """Both legs are connected: what relays the client's frames, and what relays the server's.
+        received: bytes = b"",
+        *,
+        is_open: bool = False,
+    ) -> None:
+        """Both legs are connected. With `rules`, these decide what passes.
 
-        There is a `handshake` unless the connection is open; `park` is that of `Ownership`.
+        `announce` is called with the number of each command that waits for an operator; `park` is that of `Ownership`;
+        `received` is what the client has sent so far. A connection that was parked `is_open` already.
         """
         self._tasks = tasks
+        self._announce = announce
         self.passage.ask_for_frames()
+        services, report = self._services, self._report
+        self._begun(is_open=is_open)
+        if services.pumps is not None and all(isinstance(leg.transport, SocketTransport) for leg in self.legs.values()):
+            self.ownership = Ownership(services.pumps, self.legs, self._is_steady, self._lease, park)
+        self._relays = tuple(
+            Relay(
+                self.legs[peer],
+                self.legs[peer.other],
+                self._new_direction(peer, received, is_open=is_open),
+                self._share,
+                self._follow_up,
+                report.metrics.latency.observe,
+                self._measure,
+                services.brake,
+                report.number,
+                self.ownership,
+            )
+            for peer in (CLIENT, SERVER)
+        )
         if rules is not None:
-            self.apply_rules(rules, announce)
-        client, server = self._legs[CLIENT], self._legs[SERVER]
-        follow_up, observe = self._follow_up, self._report.metrics.latency.observe
-        if self._report.metrics.messages is not None and self.metered is None:
-            meter = MessageMeter(self._report.metrics.messages)
-            self.metered = SessionMeter(meter, self._report.number, self._report.name)
-        if self._pumps is not None and all(isinstance(leg.transport, SocketTransport) for leg in self._legs.values()):
-            self._ownership = Ownership(self._pumps, self._legs, self._is_steady, self._lease, park)
-        shared = self.passage, self._share, follow_up, observe, self._note, self._report.note_frames
-        last = self._brake, self._report.number, self._ownership
-        relays = Relay(client, server, *shared, handshake, *last), Relay(server, client, *shared, None, *last)
-        self._relays = relays
-        return relays
+            self.apply_rules(rules, set())
+
+    async def run(self, nursery: trio.Nursery, received: bytes = b"") -> None:
+        """Relay both directions until they are over, or parked; `received` is what the client has sent so far."""
+        inbound, outbound = self._relays
+        nursery.start_soon(self._carry, outbound, b"", nursery.cancel_scope)
+        await self._carry(inbound, received, nursery.cancel_scope)
+
+    async def _carry(self, relay: Relay, received: bytes, scope: trio.CancelScope) -> None:
+        """Relay one direction to its end, and do what that end means for the session."""
+        source, target = relay.source, relay.target
+        try:
+            by, reason = str(source.peer), "closed without connection.close"
+            try:
+                ending = await relay.run(received)
+                if ending is DirectionEnding.PARKED:
+                    return
+                if ending is DirectionEnding.TARGET_GONE:
+                    await self._outlast(target, source, scope)
+            except (self.ERROR, InterceptorFault) as error:
+                await self._refuse(relay, error, scope)
+                return
+            except TransportBroken as error:
+                cause = cause_of_end(source.transport, error)
+                ending, reason = DirectionEnding.EOF, str(cause)
+                by = "proxy" if isinstance(cause, EndedByFault) else by
+            if source.peer is SERVER:
+                self._upstream_ended()
+            if self._life.state is SessionState.LEAVING:
+                if source.peer is CLIENT:
+                    await self.release_all()  # what it had sent before still goes to the broker
+                    with suppress(TransportBroken):
+                        await source.transport.send_eof()
+                    scope.cancel()
+                return  # whatever becomes of the upstream, the client has its time to answer
+            if source.peer is SERVER and target.takes_close and self._report.end is None:
+                self._closing.lose_upstream(reason, by)
+                scope.cancel()
+                return
+            self._report.finish(SessionEnd(by, 0, f"{source.name} {reason}", is_abnormal=self._is_abnormal_end()))
+            end_soon(scope, self._limits.close_timeout)
+            with suppress(TransportBroken):
+                if ending is DirectionEnding.EOF:
+                    await self.release_all()
+                    await target.transport.send(relay.direction.rest)
+                await target.transport.send_eof()
+        finally:
+            self._directions_left -= 1
+            if not self._directions_left:  # what runs besides has nothing more to do
+                scope.cancel()
+
+    async def _refuse(self, relay: Relay, error: Exception, scope: trio.CancelScope) -> None:
+        """End the connection for `error`, with which a direction has ended."""
+        self._close_for(relay.source.peer, error, relay.direction)
+        release_frames(error)
+        scope.cancel()
+
+    def _close_for(self, sender: Peer, error: Exception, direction: Direction | None = None) -> None:
+        """Have both peers sent connection.close for an error in what `sender` has sent, or for what a rule wants."""
+        if isinstance(error, ConnectionRefusal):
+            self._closing.refuse_by_rule(error)
+        elif isinstance(error, InterceptorFault):
+            self._close_for(error.sender, error.error)
+            release_frames(error.error)
+        elif isinstance(error, ProtocolError):
+            self._closing.refuse(sender, error, self._as_answered(sender, error, direction))
+
+    def _as_answered(self, sender: Peer, error: ProtocolError, direction: Direction | None) -> ProtocolError:
+        """The error as its sender is told it."""
+        return error
+
+    def _is_abnormal_end(self) -> bool:
+        """Whether a peer that closes its connection now should have sent connection.close before."""
+        return True
+
+    async def _outlast(self, target: Leg[Any], source: Leg[Any], scope: trio.CancelScope) -> None:
+        """Wait for what `target`, which takes no more, may still send, or for the end of `source`.
+
+        `TransportBroken` when the source is gone.
+        """
+        with trio.move_on_after(self._limits.close_timeout) as patience:
+            await source.linger()
+        if patience.cancelled_caught:
+            if target.peer is SERVER:
+                self._closing.lose_upstream("takes no more")
+            self._report.finish(SessionEnd(str(target.peer), 0, f"{target.name} takes no more"))
+            end_soon(scope, 0)
 
     def stop(self) -> None:
         """Nothing is relayed any more."""
@@ -161,11 +337,12 @@ class Traffic:
         self._relays = ()
 
     def let_go(self) -> None:
-        """The session is parked: refer to nothing any more that refers to this."""
+        """The session is parked, or over: refer to nothing any more that refers to this."""
         self.stop()
-        if self._ownership is not None:
-            self._ownership.let_go()
-            self._ownership = None
+        self._announce = _ignore
+        if self.ownership is not None:
+            self.ownership.let_go()
+            self.ownership = None
 
     async def settle(self) -> None:
         """Send what a client that is gone by now has sent, and that is not to be refused: as if its time had come."""
@@ -177,7 +354,7 @@ class Traffic:
         with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
             while True:
                 self._apply_effects()
-                await self._legs[SERVER].transport.send(passage.take_output(SERVER))
+                await self.legs[SERVER].transport.send(passage.take_output(SERVER))
                 if not passage.is_releasing:
                     break
                 await trio.lowlevel.checkpoint()
@@ -187,9 +364,11 @@ class Traffic:
         """The session is over: nothing is kept of what rules had."""
         if self.metered is not None:
             self.metered.close()
-        self._announce = _ignore
+        client = self.passage.client
         self.passage.end()
-        self.know(self.passage.client)
+        self.interceptor = None
+        self.passage = self._new_pass_through(client)
+        self.let_go()
 
     # --- what follows from what has passed
 
@@ -201,27 +380,23 @@ class Traffic:
 
     def _apply_effects(self) -> None:
         """Do what follows from what has passed, but for sending it."""
-        passage = self.passage
-        for sender, method in self._met:
-            self._on_method(sender, method)
-        self._met.clear()
-        self._report.note_channels(len(self._legs[CLIENT].connection.channels))
-        effects = passage.take_effects()
+        if self._met:
+            for each in self._met:
+                self._on_method(*each)
+            self._met.clear()
+        self._report.note_channels(self.channel_count)
+        effects = self.passage.take_effects()
         if effects is not None or self._report.tap is not None:
-            for peer in (CLIENT, SERVER):
-                for note, frames in passage.take_passed(peer):
-                    self._report.note_frames(peer, frames, note)
+            self._show_passed()
         if effects is not None:
             self._carry_out(effects)
 
     def _carry_out(self, effects: InterceptorEffects) -> None:
         """Do what rules want besides, and note what may have changed of what waits."""
-        impair(effects.impairments, self._legs, self._tasks)
+        impair(effects.impairments, self.legs, self._tasks)
         log_effects(effects, self.passage, self._report, self._rules)
         if effects.mirrored:
-            upstream = self._legs[SERVER].connection
-            login = None if upstream.client is None else MirrorLogin(upstream.client, upstream.virtual_host)
-            send_copies(effects.mirrored, self._mirrors, login, self._report)
+            send_copies(effects.mirrored, self._services.mirrors, self._login(), self._report)
         for number in effects.held:
             with self._report.contained("hold not announced"):
                 self._announce(number)
@@ -230,46 +405,29 @@ class Traffic:
         if self._tasks is not None and self._timer.move(self.passage.next_deadline):
             self._tasks.start_soon(self._keep_time)
 
-    def _on_method(self, sender: Peer, method: Method) -> None:
-        """Do what follows from a method for the session itself."""
-        if sender is SERVER:
-            for relay in self._relays:
-                if relay.handshake is not None:
-                    relay.handshake.note_answer()
-        if isinstance(method, ConnectionClose):
-            self.resume()  # whichever peer closes, the client's answer is needed
-        if isinstance(method, ConnectionStartOk):
-            self._report.introduce(self.passage.shown_client)
-        elif isinstance(method, ConnectionTuneOk):
-            for leg in self._legs.values():  # none takes a frame above our own limit, whatever they agreed on
-                agreed = leg.connection.frame_max or self._limits.frame_max
-                leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
-        elif isinstance(method, ConnectionClose) and self._closing.reset_if_silent(sender, method.reply_code):
-            self._scope.cancel()
-        elif isinstance(method, ConnectionOpenOk):
-            self._scope.deadline = math.inf
-            connection = self._legs[CLIENT].connection
-            self._report.note_open(connection.virtual_host, connection.heartbeat)
-            impair(self.passage.start(trio.current_time(), is_open=True), self._legs, self._tasks)
-        else:
-            self._report.note_method(sender, method, trio.current_time())
-
-    def end_handshake(self) -> None:
-        """The server moves the handshake on no more."""
-        for relay in self._relays:
-            if relay.handshake is not None:
-                relay.handshake.end()
-
     def _note(self, is_server: bool, data: bytes | memoryview, began: float) -> None:
         """The client has sent something, or is sent it, that was read when a turn began."""
         self._measure(is_server, data, began)
         if self._tap_share is not None:
             self._keep_to_share(self._tap_share, began)
 
-    def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
-        """Have the meter count messages."""
-        if self.metered is not None:
-            self.metered.feed(is_server, data, now)
+    # --- taps
+
+    def apply_tap(self) -> None:
+        """Show the report's tap, if it has one now, what passes from here on."""
+        if self._tap_share is not None:
+            self._tap_share.is_hidden = False
+        self._show_or_hide()
+
+    def _show_or_hide(self) -> None:
+        self.passage.is_tapped = self._is_tapped
+        if self._relays:
+            self.passage.ask_for_frames()
+
+    @property
+    def _is_tapped(self) -> bool:
+        """Whether what passes is to be shown to the report's tap now."""
+        return self._report.tap is not None and not (self._tap_share is not None and self._tap_share.is_hidden)
 
     def _keep_to_share(self, share: TapShare, began: float) -> None:
         """Show nothing for a while where showing took too much time, and then again.
@@ -277,7 +435,7 @@ class Traffic:
         What a pass-through shows are the bytes as they lie there: that takes no time.
         """
         tap = self._report.tap
-        if tap is None or isinstance(self.passage, PassThrough):
+        if tap is None or self.interceptor is None:
             return
         if share.is_hidden:
             if tap.may_miss_frames and not share.may_show(began):
@@ -288,8 +446,7 @@ class Traffic:
             share.frames_before = self._frames
         else:
             return
-        self.passage.is_tapped = self._is_tapped
-        self.passage.ask_for_frames()
+        self._show_or_hide()
 
     def show_gap(self) -> None:
         """Show the tap how much it has missed, if nothing is shown for a while: that is over."""
@@ -300,149 +457,124 @@ class Traffic:
 
     @property
     def _frames(self) -> int:
-        meter = None if self.metered is None else self.metered.meter
-        return 0 if meter is None else meter.frames
-
-    @property
-    def _is_tapped(self) -> bool:
-        """Is what passes to be shown to the report's tap now?"""
-        return self._report.tap is not None and not (self._tap_share is not None and self._tap_share.is_hidden)
+        """Number of frames that both peers have sent."""
+        return sum(leg.reader.frames for leg in self.legs.values())
 
     # --- pumps
 
-    @property
-    def ownership(self) -> Ownership | None:
-        """Who receives and sends, where that may be a pump."""
-        return self._ownership
-
     def recall(self) -> None:
         """Have the connection here, if a pump has it."""
-        if self._ownership is not None:
-            self._ownership.recall()
+        if self.ownership is not None:
+            self.ownership.recall()
 
     def _is_steady(self) -> bool:
-        """Is there nothing to be done with what passes but to send it on, and to count it?"""
+        """Whether nothing is to be done with what passes but to send it on, and to count it."""
         self._drop_interceptor()
         passage = self.passage
         return (
-            isinstance(passage, PassThrough)
-            and passage.relays_unseen
+            self.interceptor is None
+            and passage.gate is None
             and not passage.is_tapped
+            and self.is_readable
             and self._tasks is not None
             and self._life.state is SessionState.RELAYING
-            and not (self._brake is not None and self._brake.is_on)
-            and all(leg.connection.state is ConnectionState.OPEN for leg in self._legs.values())
-            and not any(relay.is_paused or relay.handshake is not None for relay in self._relays)
+            and self._report.end is None
+            and all(leg.is_open for leg in self.legs.values())
+            and all(relay.is_steady for relay in self._relays)
         )
-
-    def _drop_interceptor(self) -> None:
-        """Go on without the interceptor where none of the rules can hold for this client, and none ever could."""
-        passage = self.passage
-        if (
-            not isinstance(passage, Interceptor)
-            or self._is_needed
-            or passage.evaluator.may_act
-            or passage.is_over
-            or passage.is_draining
-            or passage.gate is not None
-            or passage.next_deadline != math.inf
-            or passage.paused_channels
-            or self._legs[CLIENT].connection.state is not ConnectionState.OPEN
-        ):
-            return
-        client = passage.client
-        passage.end()
-        self.passage = PassThrough(self._legs, client, self._met, is_tapped=self._is_tapped)
-        for leg in self._legs.values():
-            leg.reader.unseen = None
-        self.passage.ask_for_frames()
-        for relay in self._relays:
-            relay.passage = self.passage
-
-    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> AnyPumped | None:
-        """The connection as a pump takes it; None where that is not possible."""
-        assert self._pumps is not None
-        readers = self._legs[CLIENT].reader, self._legs[SERVER].reader
-        for reader in readers:
-            if reader.is_paused or reader.error is not None or reader.held_size > self._pumps.most_held:
-                return None
-            if any(state.is_watched or state.is_shown for state in reader.content_states.values()):
-                return None
-        note = None if self.metered is None or self.metered.meter is None else self.metered.feed
-        return self._pumps.connection(readers, descriptors, returned, note)
-
-    @property
-    def first_known(self) -> Client | None:
-        """What was known of the client before its first frame; None while there is an interceptor."""
-        return self.passage.first_known if isinstance(self.passage, PassThrough) else None
-
-    def _taken_output(self, to: Peer) -> bytes | memoryview:
-        """What is to be sent to a peer now, without anything having been received."""
-        output = self.passage.take_output(to)
-        if output and to is CLIENT:
-            self._measure(True, output, time.perf_counter())
-        return output
 
     # --- rules
 
-    def apply_rules(self, rules: RuleSet, announce: Callable[[int], None]) -> None:
+    def apply_rules(self, rules: RuleSet, kept: set[str]) -> None:
         """Apply rules, or other ones, to what passes from here on.
 
-        `announce` is called with the number of each command that waits for an operator from then on.
+        Those that are `kept` go on with what they do to bytes.
         """
         self._rules = rules
-        if isinstance(self.passage, Interceptor):
-            is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
-            self._is_needed = self._is_needed or (is_open and self.passage.evaluator.may_act)
-            self.passage.evaluator = self.passage.evaluator.moved(rules)
-            self.passage.ask_for_frames()
+        for leg in self.legs.values():
+            if isinstance(leg.transport, FaultyTransport):
+                leg.transport.lift(kept)
+        if self.interceptor is not None:
+            self._replace_rules(rules)
         elif rules.rules and self._life.state is SessionState.RELAYING:
-            self._intercept(rules, announce)
+            self._intercept(rules)
+        self._impair_from_start()
+
+    def _replace_rules(self, rules: RuleSet) -> None:
+        self.interceptor.evaluator = self.interceptor.evaluator.moved(rules)
+        self.interceptor.ask_for_frames()
+
+    def _impair_from_start(self) -> None:
+        """Do to the bytes what rules about connections as such want."""
         if self._tasks is not None:
-            is_open = self._legs[CLIENT].connection.state is ConnectionState.OPEN
-            impair(self.passage.start(trio.current_time(), is_open=is_open), self._legs, self._tasks)
+            started = self.passage.start(trio.current_time(), is_open=self.legs[CLIENT].is_open)
+            impair(started, self.legs, self._tasks)
 
-    def apply_tap(self) -> None:
-        """Show the report's tap, if it has one now, what passes from here on."""
-        if self._tap_share is not None:
-            self._tap_share.is_hidden = False
-        self.passage.is_tapped = self._is_tapped
-        if self._relays:
-            self.passage.ask_for_frames()
-
-    def _intercept(self, rules: RuleSet, announce: Callable[[int], None]) -> Interceptor:
+    def _intercept(self, rules: RuleSet) -> AnyInterceptor:
         """Have an interceptor take what comes from here on, between two chunks."""
-        self._announce = announce
-        client, met = self.passage.client, self._met
-        self.passage = interceptor = Interceptor(
-            {peer: leg.connection for peer, leg in self._legs.items()},
-            rules.evaluator(client),
-            client,
-            random=random.random,
-            time=time.time,
-            met=lambda sender, method: met.append((sender, method)),
-            is_tapped=self._is_tapped,
-            share=self._share,
-            body_limit=self._limits.rule_body,
-        )
-        for relay in self._relays:
-            relay.passage = interceptor
+        before = self.passage
+        interceptor: AnyInterceptor = self._new_interceptor(rules)
+        self.interceptor = interceptor
+        interceptor.gate = before.gate
+        self._replace_passage(interceptor)
+        self._intercepted(before)
         return interceptor
+
+    def _drop_interceptor(self) -> None:
+        """Go on without the interceptor where no rule can hold for this client, and nothing is left of any."""
+        interceptor = self.interceptor
+        if interceptor is None or not self._may_drop_interceptor():
+            return
+        self._show_passed()
+        client, gate = interceptor.client, interceptor.gate
+        interceptor.end()
+        self.interceptor = None
+        following = self._new_pass_through(client, interceptor)
+        following.gate = gate
+        following.ask_for_frames()
+        self._replace_passage(following)
+
+    def _replace_passage(self, passage: Passage) -> None:
+        self.passage = passage
+        for relay in self._relays:
+            relay.passage = passage
 
     # --- what an operator wants
 
-    def interceptor(self, announce: Callable[[int], None]) -> Interceptor:
-        """The session's interceptor; where there are no rules, there is one from here on. For an open connection."""
-        self._is_needed = True
-        if isinstance(self.passage, Interceptor):
-            return self.passage
-        return self._intercept(self._rules or RuleSet(()), announce)
+    def _interceptor_for_operator(self) -> AnyInterceptor:
+        """The interceptor; where there are no rules, there is one for as long as it is needed."""
+        found: AnyInterceptor = self.interceptor or self._intercept(self._rules or RuleSet(()))
+        return found
 
-    def send_changes(self, tasks: SessionTasks) -> None:
+    def close_channel(self, number: int, text: str) -> None:
+        """Close a channel for both peers."""
+        close = self._close_of_channel(text)
+        self._interceptor_for_operator().close_channel(number, close, trio.current_time())
+        self.send_changes()
+
+    def pause_channel(self, number: int) -> None:
+        """Queue the client's commands on a channel from the next one on, in order."""
+        self._interceptor_for_operator().pause_channel(number, trio.current_time())
+
+    def resume_channel(self, number: int) -> bool:
+        """Go on with what the client has sent on a paused channel; False where no channel can be paused."""
+        if self.interceptor is None or self._tasks is None:
+            return False
+        self.interceptor.resume_channel(number, trio.current_time())
+        self.send_changes()
+        return True
+
+    @property
+    def paused_channels(self) -> list[int]:
+        """The numbers of the channels on which the client's commands wait to be resumed."""
+        return [] if self.interceptor is None else self.interceptor.paused_channels
+
+    def send_changes(self) -> None:
         """Do what follows from what was changed from outside: neither peer waits for the other to take its part."""
         self._apply_effects()
-        for leg in self._legs.values():
-            tasks.start_soon(self._send_output, [leg])
+        if self._tasks is not None:
+            for leg in self.legs.values():
+                self._tasks.start_soon(self._send_output, [leg])
 
     def pause(self) -> None:
         """Read nothing more from the client, whose heartbeats the broker gets from us."""
@@ -457,15 +589,25 @@ class Traffic:
     def is_paused(self) -> bool:
         return any(relay.is_paused for relay in self._relays)
 
-    @property
-    def paused_channels(self) -> list[int]:
-        """The numbers of the channels on which the client's commands wait to be resumed."""
-        return self.passage.paused_channels if isinstance(self.passage, Interceptor) else []
+    # --- heartbeats
 
     @property
-    def is_client_unread(self) -> bool:
-        """Is the client, on purpose, not being read from, so that its heartbeats do not come?"""
-        return bool(self._relays) and self._relays[0].is_unread
+    def owes_heartbeats(self) -> bool:
+        """Whether the broker expects heartbeats that do not come, since a rule has limited the client's interval, or
+        since the client is not read from."""
+        upstream = self.legs[SERVER]
+        if not upstream.connection.heartbeat or not upstream.takes_close:
+            return False
+        if self._relays and self._relays[0].is_unread:
+            return True
+        return not 0 < self.legs[CLIENT].connection.heartbeat <= upstream.connection.heartbeat
+
+    async def send_heartbeat(self) -> None:
+        """Send the broker a heartbeat, unless the connection is closing."""
+        upstream = self.legs[SERVER]
+        if upstream.takes_close and self._may_send_between():
+            with suppress(TransportBroken):  # its own direction reports what happened
+                await upstream.transport.send(self.HEARTBEAT)
 
     # --- commands that wait
 
@@ -476,11 +618,15 @@ class Traffic:
             self._apply_effects()
             await self._send_output()
 
-    def release(self, number: int, verdict: Verdict | None, tasks: SessionTasks) -> None:
+    def release(self, number: int, verdict: Verdict | None) -> None:
         """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
         self.passage.release(number, verdict, trio.current_time())
+        if self._tasks is not None:
+            self._tasks.start_soon(self._send_released)
+
+    async def _send_released(self) -> None:
         self._apply_effects()
-        tasks.start_soon(self._send_output)
+        await self._send_output()
 
     async def release_all(self) -> None:
         """Send all that waits, since there is nothing more to wait for."""
@@ -499,18 +645,27 @@ class Traffic:
         if self._drain is not None:
             self._close_if_drained(self._drain)
 
-    async def _send_output(self, legs: Iterable[Leg] | None = None) -> None:
+    def _taken_output(self, to: Peer) -> bytes | memoryview:
+        """What is to be sent to a peer now, without anything having been received."""
+        output: bytes | memoryview = self.passage.take_output(to)
+        if output and to is CLIENT:
+            self._measure(True, output, time.perf_counter())
+        return output
+
+    async def _send_output(self, legs: Iterable[Leg[Any]] | None = None) -> None:
         """Send what has waited, to one or both peers, and end the session if that is what it comes to."""
-        for leg in legs or self._legs.values():
+        for leg in legs or self.legs.values():
             output = self._taken_output(leg.peer)
             if output:
                 with suppress(TransportBroken):  # its own direction reports what happened
                     await leg.transport.send(output)
-        if self.passage.refusal is not None:
-            self._closing.refuse_by_rule(self.passage.refusal)
-            self._scope.cancel()
-        elif self.passage.fault is not None:
-            self._closing.refuse(self.passage.fault.sender, self.passage.fault.error)
+        self._end_if_over()
+
+    def _end_if_over(self) -> None:
+        """End the session where a rule wants that, or what has waited cannot go on."""
+        error = self.passage.refusal or self.passage.fault
+        if error is not None:
+            self._close_for(CLIENT, error)
             self._scope.cancel()
 
     # --- draining
@@ -519,9 +674,9 @@ class Traffic:
         """Complete the contents in progress, then send the client connection.close."""
         self._life.move(SessionEvent.DRAIN)
         self.resume()
-        self._drain = drain = Drain(self._legs[CLIENT], {peer: leg.reader for peer, leg in self._legs.items()})
+        self._drain = drain = self._new_drain()
         for relay in self._relays:
-            relay.drain = drain
+            relay.direction.drain = drain
         self.passage.gate = self._passes_drain
         self.passage.ask_for_frames()
         self.passage.release_all(trio.current_time())
@@ -529,13 +684,10 @@ class Traffic:
         tasks.start_soon(self._go_on_releasing)
         self._close_if_drained(drain)
 
-    def _passes_drain(self, sender: Peer, frame: Frame) -> bool:
-        passes = self._drain is None or self._drain.passes(sender, frame)
-        if not passes and frame.channel == 0:  # such as the answer to our close
-            self._report.note_own_frames(sender, sender, [frame])
-        return passes
+    def _passes_drain(self, sender: Peer, frame: Any) -> bool:
+        return self._drain is None or self._drain.passes(sender, frame)
 
-    def _close_if_drained(self, drain: Drain) -> None:
+    def _close_if_drained(self, drain: Farewell) -> None:
         """Send the client connection.close, once the contents in progress at the start of the drain are complete."""
         tasks = self._tasks
         if tasks is None or self._life.state is not SessionState.DRAINING:
@@ -547,7 +699,7 @@ class Traffic:
             return
         before = bytes(self._taken_output(CLIENT))
         self._life.move(SessionEvent.DRAINED)
-        self.passage.is_draining = True
+        self._note_leaving()
         self._closing.drained()
         end_soon(tasks.cancel_scope, self._limits.close_timeout)
         tasks.start_soon(drain.send_close, before + close)

@@ -17,9 +17,9 @@ from amqproxy.amqp091.errors import PreconditionFailed, Scope
 from amqproxy.amqp091.frame import Frame, encode_method, every_frame
 from amqproxy.amqp091.methods import ChannelClose, ChannelCloseOk, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, Peer
+from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.proxy.interception.channel_closing import close_both, takes_close
 from amqproxy.proxy.interception.interceptor import Interceptor
-from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close

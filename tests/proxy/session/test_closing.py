@@ -5,18 +5,17 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from amqproxy.amqp091.errors import ConnectionForced, FrameError
-from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.leg import Leg
-from amqproxy.proxy.session.closing import Closing, culprit_of
+from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Close, Scope
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.legs import Script, leg_in
-from tests.transcripts.words import octets, words
+from tests.transcripts.words import words
 
 WRONG = FrameError("no such frame", offset=3)
 NO = ConnectionRefusal(Close(Scope.CONNECTION, 530, "NOT_ALLOWED - no"))
@@ -32,7 +31,8 @@ class Ending:
         self.legs: dict[object, Leg] = {}
         for peer in (CLIENT, SERVER):
             self.legs[peer], self._scripts[str(peer)] = leg_in(state, peer, None)
-        self.closing = Closing(self.legs, self.report)
+        self.closing = Closing({}, self.report)
+        self.closing.legs = self.legs
 
     async def sent(self) -> dict[str, str]:
         """What each peer is sent; or how its connection is closed."""
@@ -49,8 +49,20 @@ class Ending:
         (lambda closing: closing.abort("at once"), "proxy", 320, "connection.close 320", "connection.close 320"),
         (lambda closing: closing.drained(), "proxy", 320, "", "connection.close 320"),
         (lambda closing: closing.refuse_by_rule(NO), "proxy", 530, "connection.close 530", "connection.close 320"),
-        (lambda closing: closing.refuse(CLIENT, WRONG), "proxy", 501, "connection.close 501", "connection.close 320"),
-        (lambda closing: closing.refuse(SERVER, WRONG), "proxy", 501, "connection.close 320", "connection.close 501"),
+        (
+            lambda closing: closing.refuse(CLIENT, *[WRONG] * 2),
+            "proxy",
+            501,
+            "connection.close 501",
+            "connection.close 320",
+        ),
+        (
+            lambda closing: closing.refuse(SERVER, *[WRONG] * 2),
+            "proxy",
+            501,
+            "connection.close 320",
+            "connection.close 501",
+        ),
         (lambda closing: closing.reset(CLIENT, "is silent"), "proxy", 0, "reset", "connection.close 320"),
         (lambda closing: closing.reset(SERVER, "is silent"), "server", 0, "connection.close 320", "reset"),
         (lambda closing: closing.lose_upstream("is gone"), "server", 0, "connection.close 320", ""),
@@ -109,10 +121,3 @@ def test_what_still_goes_to_the_upstream() -> None:
     ending.closing.fail()
     assert not ending.closing.upstream_takes_more
     assert not Ending(ConnectionState.TUNED).closing.upstream_takes_more
-
-
-def test_the_frame_that_an_error_is_about() -> None:
-    frames = [Frame(octets("heartbeat"), 0), Frame(octets("1: basic.ack"), 8)]
-    assert culprit_of(frames, FrameError("x", offset=9)) is frames[1]
-    assert culprit_of(frames, FrameError("x", offset=100)) is None
-    assert culprit_of(frames, ConnectionForced("no offset")) is None

@@ -115,10 +115,10 @@ def watch(stage: Stage, steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the relays of a session watched."""
     run = Relay.run
 
-    async def watched(self: Relay) -> Any:
+    async def watched(self: Relay, received: bytes = b"") -> Any:
         if self.source.transport.socket in stage._ours:  # type: ignore[attr-defined]
-            return await steps.watch(run(self))
-        return await run(self)
+            return await steps.watch(run(self, received))
+        return await run(self, received)
 
     monkeypatch.setattr(Relay, "run", watched)
 

@@ -72,7 +72,7 @@ async def test_a_meter_that_fails_is_no_trouble_to_the_session(
     async with staged() as stage:
         await stage.play(CONSUMING)
         assert counted(stage) == {"consumers": 1}
-        metered = stage.session._traffic.metered
+        metered = stage.session.traffic.metered
         assert metered is not None
         meter = metered.meter
         assert meter is not None

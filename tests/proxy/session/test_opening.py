@@ -1,12 +1,16 @@
 """How a session begins, in what the client sends first."""
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.proxy.session.opening import Opening, receive_opening, with_tls
+from amqproxy.proxy.dialects import DIALECTS
+from amqproxy.proxy.session.opening import Opening, receive_opening, turn_away, with_tls
 from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import TransportBroken
+from tests.proxy.legs import Script
 
 HEADER_0_8 = b"AMQP\x01\x01\x08\x00"
 
@@ -30,7 +34,7 @@ async def test_a_header_in_pieces_and_what_came_with_it(size: int) -> None:
     opening = await receive_opening(Chunks(*[data[i : i + size] for i in range(0, len(data), size)]), 1.0)
     assert isinstance(opening, Opening)
     assert (opening.protocol, opening.header, opening.is_opaque) == ("0-9-1", HEADER, False)
-    assert (HEADER + opening.rest) == data[: len(opening.data)]
+    assert data.startswith(opening.data)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +67,9 @@ async def test_a_client_that_goes_before_its_header(chunks: list[bytes | None], 
 async def test_which_protocols_are_served(data: bytes, *, is_seen: bool, refused: bool) -> None:
     opening = await receive_opening(Chunks(data), 1.0)
     assert isinstance(opening, Opening)
-    assert (opening.refusal(has_rules=False, is_seen=is_seen) is not None) == refused
+    assert (
+        opening.refusal(is_decoded=opening.protocol in DIALECTS, has_rules=False, is_seen=is_seen) is not None
+    ) == refused
 
 
 def test_a_plain_transport_shows_nothing_of_tls() -> None:
@@ -75,4 +81,15 @@ def test_a_plain_transport_shows_nothing_of_tls() -> None:
 async def test_which_protocols_rules_can_be_applied_to(data: bytes, *, refused: bool) -> None:
     opening = await receive_opening(Chunks(data), 1.0)
     assert isinstance(opening, Opening)
-    assert (opening.refusal(has_rules=True, is_seen=False) is not None) == refused
+    assert (
+        opening.refusal(is_decoded=opening.protocol in DIALECTS, has_rules=True, is_seen=False) is not None
+    ) == refused
+
+
+@pytest.mark.parametrize(("lines", "seconds"), [([b"more", b""], 0), ([None], 0), ([b"more"], 5)])
+async def test_a_stranger_is_turned_away(lines: list[bytes | None], seconds: float, autojump_clock: MockClock) -> None:
+    script = Script(lines)
+    await turn_away(script, HEADER, timeout=5.0)  # type: ignore[arg-type]
+    assert script.told == HEADER
+    assert script.ends == ["EOF"]
+    assert trio.current_time() == pytest.approx(seconds)

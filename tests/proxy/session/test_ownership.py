@@ -318,7 +318,7 @@ async def test_what_comes_back_soon_is_handed_over_less_and_less_often(
         for _ in range(5):
             await stage.play(">> 1: queue.declare\n<< 1: queue.declare-ok")
         stage.session.recall()
-        mine = stage.session._traffic.ownership
+        mine = stage.session.traffic.ownership
         assert mine is not None
         assert mine._patience > 1
         assert mine._chunks <= mine._patience

@@ -73,7 +73,7 @@ async def test_what_can_be_seen_of_it_is_the_same_and_is_not_kept(autojump_clock
             assert not stage.session.is_paused
             assert stage.session.paused_channels == []
             assert stage.session.interceptor is None
-            assert stage.session.meter is not None
+            assert stage.session.traffic.meter is not None
         for each in (stage, other):  # what was looked at last is kept, of one session of a proxy
             each.session.refresh()
         assert kept() == before

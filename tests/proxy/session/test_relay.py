@@ -9,8 +9,9 @@ from trio.testing import wait_all_tasks_blocked
 from amqproxy.amqp091.errors import ProtocolError, ResourceError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
+from amqproxy.proxy.amqp091.direction import Amqp091Direction
+from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
-from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.proxy.session.relay import DirectionEnding, Relay
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import TransportBroken
@@ -33,9 +34,8 @@ class Direction:
         self.seconds: list[float] = []
         self.noted: list[tuple[bool, bytes]] = []
         self.shown: list[str] = []
-        self.relay = Relay(
-            client, server, self.passage, self.share, self._follow_up, self.seconds.append, self._note, self._show
-        )
+        self.direction = Amqp091Direction(client, self.passage, self._note, self._show)
+        self.relay = Relay(client, server, self.direction, self.share, self._follow_up, self.seconds.append)
 
     def _note(self, is_server: bool, data: bytes | memoryview, began: float) -> None:
         self.noted.append((is_server, bytes(data)))
@@ -80,8 +80,8 @@ async def test_the_frame_that_is_wrong_is_known() -> None:
     direction = Direction(octets(f"{OPENING}, connection.tune-ok"))
     with pytest.raises(ProtocolError):
         await direction.relay.run()
-    assert direction.relay.culprit is not None
-    assert direction.relay.culprit.method.name == "connection.tune-ok"
+    assert direction.direction.culprit is not None
+    assert direction.direction.culprit.method.name == "connection.tune-ok"
 
 
 async def test_a_source_that_breaks() -> None:

@@ -5,10 +5,10 @@ import structlog
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
+from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.interception.effects import InterceptorEffects
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
-from amqproxy.proxy.session.pass_through import PassThrough
 from amqproxy.proxy.session.rule_log import RuleLog
 from amqproxy.proxy.session.session_effects import impair, log_effects, send_copies
 from amqproxy.proxy.session.session_report import SessionReport

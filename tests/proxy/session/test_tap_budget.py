@@ -80,7 +80,7 @@ async def test_frames_that_there_is_no_time_for_are_counted(autojump_clock: Mock
     budget.is_spent = False
     rules = RuleSet([rule('name = "tag"\naction = "tag"\ntags = ["a"]\nmatch.method = "tx.select"')])
     async with staged(OPEN, tap=tap, tap_budget=budget, rules=rules) as stage:
-        share = stage.session._traffic._tap_share
+        share = stage.session.traffic._tap_share
         assert share is not None
         share._own = budget
         tap.seen.clear()
@@ -123,7 +123,7 @@ async def test_what_was_not_shown_when_the_session_ends_is_known_before_its_end(
     tap = Noting()
     rules = RuleSet([rule('name = "tag"\naction = "tag"\ntags = ["a"]\nmatch.method = "tx.select"')])
     async with staged(OPEN, tap=tap, tap_budget=budget, rules=rules) as stage:
-        share = stage.session._traffic._tap_share
+        share = stage.session.traffic._tap_share
         assert share is not None
         share._own = budget
         share.is_hidden = False
@@ -165,7 +165,7 @@ async def test_what_is_shown_or_not_changes_no_byte(autojump_clock: MockClock, s
             rules=RuleSet([rule(REWRITING), rule(LOOKING)]),
         ) as stage:
             if is_fickle:
-                share = stage.session._traffic._tap_share
+                share = stage.session.traffic._tap_share
                 assert share is not None
                 share._own = budget
             stage.broker.look()

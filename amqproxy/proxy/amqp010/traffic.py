@@ -1,0 +1,401 @@
+"""What passes in a 0-10 session: the `Traffic` of this dialect."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import trio
+
+from amqproxy.amqp010.command_numbering import CommandNumbering
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionHeartbeat,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTune,
+    SessionAttached,
+)
+from amqproxy.amqp010.domains import CloseCode, Track
+from amqproxy.amqp010.errors import FramingError, ProtocolError
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.protocol_header import HEADER, NAME
+from amqproxy.amqp010.transitions import SessionState as SessionPhase
+from amqproxy.amqp091.errors import PreconditionFailed, Scope
+from amqproxy.amqp091.methods import ConnectionStartOk as ConnectionStartOk091
+from amqproxy.amqp091.protocol_header import foreign_answer
+from amqproxy.conversion.method_views import DEFAULT_VHOST, method_view
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010.direction import Amqp010Direction
+from amqproxy.proxy.amqp010.drain import Amqp010Drain
+from amqproxy.proxy.amqp010.leg import Amqp010Leg
+from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
+from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
+from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
+from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
+from amqproxy.proxy.session.closing import Closing
+from amqproxy.proxy.session.relay import Relay
+from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session.session_services import SessionServices
+from amqproxy.proxy.session.session_state import SessionLife
+from amqproxy.proxy.session.traffic import Traffic, end_soon
+from amqproxy.pump.pumps import AnyPumped
+from amqproxy.rules.client_info import updated_amqp010_client
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.verdict import Close
+from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010_session_ends import SessionEnds
+from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+
+_CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))
+
+Numberings = tuple[CommandNumbering, CommandNumbering]
+"""The ids of the client's commands, and of the server's."""
+
+
+class Amqp010Traffic(Traffic):
+    """Carries out what the passage between the legs of a 0-10 session wants.
+
+    The deadline of the session's `scope`, the one for the handshake, is lifted when the connection is open, or cannot
+    be read.
+    """
+
+    PROTOCOL = NAME
+    ERROR = ProtocolError
+    HEARTBEAT = encode_method(0, ConnectionHeartbeat())
+
+    legs: Mapping[Peer, Amqp010Leg]
+    passage: Amqp010PassThrough | AMQP010Interceptor
+    interceptor: AMQP010Interceptor | None
+    metered: Amqp010SessionMeter
+
+    def __init__(
+        self,
+        transports: Mapping[Peer, Transport],
+        known: Client,
+        life: SessionLife,
+        closing: Closing,
+        report: SessionReport,
+        scope: trio.CancelScope,
+        services: SessionServices,
+        share: MemoryShare,
+    ) -> None:
+        super().__init__(life, closing, report, scope, services, share)
+        tallies = report.metrics.amqp010_tallies
+        self.legs = {
+            peer: Amqp010Leg(peer, transport, tallies, report, services.turns) for peer, transport in transports.items()
+        }
+        self.metered = Amqp010SessionMeter(report.metrics, report.number, report.name, services.topology)
+        self._ends = SessionEnds()
+        self._is_login = True
+        self._may_drop = False
+        self._is_refused = False
+        self.passage = self._new_pass_through(known)
+        self._show_observer(self.passage)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is past its handshake, and neither peer is ending it."""
+        return all(leg.is_open for leg in self.legs.values())
+
+    # --- what there is between the legs
+
+    def _new_pass_through(
+        self, client: Client, before: Any = None, numberings: Mapping[Peer, CommandNumbering] | None = None
+    ) -> Amqp010PassThrough:
+        return Amqp010PassThrough(
+            self.legs,
+            client,
+            self._met,
+            self.metered.saw,
+            self._note_deviation,
+            is_tapped=self._is_tapped,
+            numberings=numberings if before is None else before.numberings,
+        )
+
+    def _new_interceptor(self, rules: RuleSet) -> AMQP010Interceptor:
+        before, met = self.passage, self._met
+        interceptor = AMQP010Interceptor(
+            {peer: leg.connection for peer, leg in self.legs.items()},
+            rules.evaluator(before.client),
+            before.client,
+            random=random.random,
+            time=time.time,
+            met=lambda sender, channel, method: met.append((sender, channel, method)),
+            saw=self.metered.saw,
+            is_tapped=self._is_tapped,
+            share=self._share,
+            body_limit=self._limits.rule_body,
+            numberings=before.numberings,
+        )
+        interceptor.join({peer: leg.reader.open_tracks for peer, leg in self.legs.items()}, self.metered.attachment)
+        return interceptor
+
+    def _intercepted(self, before: Any) -> None:
+        before.end()
+        self._show_observer(self.passage)
+
+    def _new_direction(self, source: Peer, received: bytes, *, is_open: bool) -> Amqp010Direction:
+        return Amqp010Direction(
+            self.legs[source],
+            self.legs[source.other],
+            self.passage,
+            self._drop_interceptor,
+            self._note,
+            self._greet,
+            self._note_violation,
+            self._note_fault,
+            is_open=is_open,
+        )
+
+    def _new_drain(self) -> Amqp010Drain:
+        return Amqp010Drain(self.legs[CLIENT], {peer: leg.reader for peer, leg in self.legs.items()})
+
+    def _replace_passage(self, passage: Any) -> None:
+        super()._replace_passage(passage)
+        self._show_observer(passage)
+
+    def _show_observer(self, passage: Any) -> None:
+        """Have what observes the client know it by this passage from here on."""
+        if self.metered.observer is not None:
+            self.metered.observer.passage = passage
+
+    # --- rules
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether rules can follow what passes: not behind what may not come, which has passed."""
+        return self.passage.is_followed and all(leg.is_framed for leg in self.legs.values())
+
+    def apply_rules(self, rules: RuleSet, kept: set[str]) -> None:
+        super().apply_rules(rules, kept)
+        self._look_at_need()
+        self._drop_interceptor()
+
+    def _interceptor_for_operator(self) -> Any:
+        interceptor = super()._interceptor_for_operator()
+        self._look_at_need()
+        return interceptor
+
+    def _look_at_need(self) -> None:
+        """Note whether there are rules that can hold for the client."""
+        self._may_drop = self.interceptor is not None and not self.interceptor.evaluator.may_act
+
+    def _may_drop_interceptor(self) -> bool:
+        if not self._may_drop or not self.is_open:
+            return False
+        is_transparent = self.interceptor is not None and self.interceptor.is_transparent
+        return is_transparent and not any(leg.reader.is_paused for leg in self.legs.values())
+
+    # --- what follows from what has passed
+
+    def _greet(self, sender: Peer, header: bytes) -> bool:
+        """Take a peer's protocol header: do frames follow?"""
+        is_ours = header == HEADER
+        if sender is SERVER:
+            self._report.note_protocol_header(header, SERVER)
+            if not is_ours:
+                error = FramingError(foreign_answer(header, NAME), offset=0)
+                self._report.note_passed_violation(SERVER, error, "passes unread from here on")
+        if not is_ours:
+            self._lift_deadline()
+        elif len(header) == len(HEADER):
+            for leg in self.legs.values():
+                leg.connection.receive_header(sender, header)
+        return is_ours
+
+    def _show_passed(self) -> None:
+        for peer in (CLIENT, SERVER):
+            for note, chunk in self.passage.take_passed(peer):
+                self._report.note_amqp010_frames(peer, chunk, note)
+
+    def _on_method(self, sender: Peer, channel: int, method: Method) -> None:
+        match method:
+            case ConnectionStartOk():
+                self._report.introduce(self.passage.shown_client)
+            case ConnectionTune():
+                self._is_login = False
+            case ConnectionOpenOk():
+                self._lift_deadline()
+                connection = self.legs[CLIENT].connection
+                self._report.note_open(connection.virtual_host or DEFAULT_VHOST, connection.heartbeat)
+                self._impair_from_start()
+                self._look_at_need()
+            case ConnectionClose():
+                self.resume()  # whichever peer closes, the client's answer is needed
+                code = method.reply_code or 0
+                if sender is SERVER and self._is_login and code == CloseCode.CONNECTION_FORCED:
+                    self._report.metrics.logins_refused.inc()
+                if self._closing.reset_if_silent(sender, code):
+                    self._scope.cancel()
+                self._report.note_close(sender, code, method.reply_text or "")
+            case SessionAttached():
+                self._report.metrics.channels_opened.inc()
+            case _:
+                ended = self._ends.code(sender, channel, method)
+                if ended is not None:
+                    self._report.note_channel_close(sender, ended)
+
+    def _lift_deadline(self) -> None:
+        self._scope.deadline = math.inf
+
+    def _note_violation(self, sender: Peer, error: ProtocolError) -> None:
+        """Note that a peer sent what cannot be read: it passes all the same."""
+        self._lift_deadline()
+        self.metered.close()
+        self._report.note_passed_violation(sender, error, "passes unread from here on")
+
+    def _note_deviation(self, sender: Peer, error: ProtocolError) -> None:
+        """Note that a peer sent a control of the connection's own that may not come."""
+        self._lift_deadline()
+        self._report.note_passed_violation(sender, error, "passes all the same")
+
+    def _note_fault(self, sender: Peer, failure: Exception) -> None:
+        """Note a fault of ours: what this peer sends passes unread from here on."""
+        self._lift_deadline()
+        self.metered.close()
+        with self._report.contained(f"what the {sender} sends is not read any further"):
+            raise failure
+
+    def _login(self) -> MirrorLogin | None:
+        upstream = self.legs[SERVER].connection
+        start = None if upstream.client is None else method_view(CLIENT, upstream.client)
+        if not isinstance(start, ConnectionStartOk091):
+            return None
+        return MirrorLogin(start, upstream.virtual_host or DEFAULT_VHOST)
+
+    def _may_send_between(self) -> bool:
+        return _CONTROLS_OF_CONNECTION not in self.legs[CLIENT].reader.open_tracks
+
+    # --- what the control socket shows
+
+    @property
+    def sessions(self) -> dict[int, bytes]:
+        """The names of the sessions that the client is attached to, by the numbers of their channels."""
+        channels = self.legs[CLIENT].connection.channels
+        return {number: each.session.name for number, each in channels.items() if each.session is not None}
+
+    def has_open_channel(self, number: int) -> bool:
+        """Whether both peers are attached to a session on this channel, as far as can be read."""
+        if not self.is_readable:
+            return False  # nothing of ours could come between the frames
+        channels = [leg.connection.channels.get(number) for leg in self.legs.values()]
+        return all(
+            channel is not None and channel.session is not None and channel.session.state is SessionPhase.ATTACHED
+            for channel in channels
+        )
+
+    @property
+    def channel_count(self) -> int:
+        return self.legs[CLIENT].connection.session_count
+
+    @property
+    def channel_views(self) -> Mapping[int, ChannelView]:
+        return {} if self.metered.observer is None else self.metered.observer.channels
+
+    # --- the end
+
+    def _close_of_channel(self, text: str) -> Close:
+        return Close(Scope.CHANNEL, PreconditionFailed.code, text)
+
+    def _is_abnormal_end(self) -> bool:
+        return self.is_open
+
+    async def _refuse(self, relay: Relay, error: Exception, scope: trio.CancelScope) -> None:
+        """The interceptor has sent both peers connection.close: read until the sender has answered, or is gone."""
+        interceptor, source = self.interceptor, relay.source
+        assert interceptor is not None  # without, all passes
+        assert isinstance(error, ProtocolError)
+        if not interceptor.is_over:
+            interceptor.close(error, f"the {source.peer} broke the protocol")
+        if interceptor.refusal is None and not self._is_refused:
+            self._report.note_violation(source.peer, error)
+        self._finish(error)
+        await self._linger(interceptor, source)
+
+    def _end_if_over(self) -> None:
+        if self.passage.refusal is not None:
+            self._finish(self.passage.refusal)
+
+    def _finish(self, error: Any) -> None:
+        if self._is_refused:
+            return
+        self._is_refused = True
+        self._report.finish(SessionEnd("proxy", int(error.code), error.reply_text))
+        if self._tasks is not None:
+            end_soon(self._tasks.cancel_scope, self._limits.close_timeout)
+
+    async def _linger(self, interceptor: AMQP010Interceptor, source: Any) -> None:
+        """Read from a peer that has been sent connection.close, until it has answered or is gone."""
+        reader, data = source.reader, b""
+        with suppress(TransportBroken):
+            await self._send_released()
+            while not source.is_closed:
+                if not reader.is_paused:
+                    data = await source.transport.receive() or b""
+                    if not data:
+                        break
+                if reader.error is None:
+                    frames = reader.resume() if reader.is_paused else reader.feed(data)
+                    interceptor.take(source.peer, frames, trio.current_time())
+                    await self._send_released()
+                    await trio.lowlevel.checkpoint()
+
+    def let_go(self) -> None:
+        super().let_go()
+        self._show_observer(None)
+        self.passage.end()
+
+    # --- while a pump has the connection
+
+    @property
+    def first_known(self) -> Client | None:
+        """What is known of the client, from which all that its first controls say can be known again; None where more
+        is to be kept: while there is an interceptor, or a session is ending, or where the client has said only later
+        who it is."""
+        passage = self.passage
+        if not isinstance(passage, Amqp010PassThrough) or self._ends.are_awaited:
+            return None
+        return passage.client if self._known_again(passage.client).user == passage.client.user else None
+
+    def _known_again(self, known: Client) -> Client:
+        """What is known of the client by its first controls."""
+        connection = self.legs[CLIENT].connection
+        assert connection.client is not None
+        known = updated_amqp010_client(known, connection.client, plain)
+        return updated_amqp010_client(known, ConnectionOpen(connection.virtual_host), plain)
+
+    @property
+    def kept(self) -> Numberings:
+        """The ids of the client's commands, and of the server's."""
+        return self.passage.numberings[CLIENT], self.passage.numberings[SERVER]
+
+    def go_on(self, known: Client, metered: Any, requests: ClientRequests | None, kept: Any) -> None:
+        self._show_observer(None)  # the one before it would keep the passage, and that keep it
+        super().go_on(known, metered, requests, kept)
+        self._is_login = False
+        by_sender = dict(zip((CLIENT, SERVER), kept, strict=True))
+        self.passage = self._new_pass_through(self._known_again(known), numberings=by_sender)
+        self._show_observer(self.passage)
+
+    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> AnyPumped | None:
+        passage, pumps = self.passage, self._services.pumps
+        assert pumps is not None
+        readers = self.legs[CLIENT].reader, self.legs[SERVER].reader
+        if not isinstance(passage, Amqp010PassThrough):
+            return None
+        if any(each.is_paused or each.error is not None or each.held_size > pumps.most_held for each in readers):
+            return None
+        if pumps.is_idle_only and any(each.is_mid_assembly for each in readers):
+            return None
+        note = None if self.metered.is_lost else self.metered.feed
+        return pumps.amqp010_connection(readers, self.kept, self.sessions, descriptors, returned, note)

@@ -1,0 +1,94 @@
+"""Observes what the client of a session asks for, and is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.proxy.session.passage import Passage
+from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.watched_connection import WatchedConnection
+from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+from amqproxy.taps.topology.observed_objects import Actor, Observation
+from amqproxy.taps.topology.observed_topology import ObservedTopology
+
+
+class ClientObserver:
+    """Takes note of what the leg of a client has taken, as people may see it by the `passage`, from its `connection`.
+
+    Without a `topology` it does nothing. A failure here is logged, and is no trouble to the session.
+    """
+
+    __slots__ = ("_connection", "_report", "_requests", "_shown", "_topology", "passage")
+
+    def __init__(
+        self, connection: Connection, passage: Passage, report: SessionReport, topology: ObservedTopology | None
+    ) -> None:
+        self._connection = connection
+        self.passage: Passage | None = passage
+        self._report = report
+        self._shown: tuple[str, Actor] | None = None
+        self._topology = topology
+        self._requests: ClientRequests | None = None
+        if topology is not None and isinstance(connection, WatchedConnection):
+            connection.on_method = self._take
+
+    @property
+    def channels(self) -> Mapping[int, ChannelView]:
+        """What the client has asked for on its channels; those on which it has asked for nothing may be left out."""
+        return {} if self._requests is None else self._requests.channels
+
+    def forget(self) -> None:
+        """What may be shown of the client is another from here on."""
+        self._shown = None
+
+    @property
+    def requests(self) -> ClientRequests | None:
+        """What the client has asked for, if that is anything: another observer of the same client goes on with it."""
+        return self._requests
+
+    def go_on_with(self, requests: ClientRequests | None) -> None:
+        """Observe what follows on these."""
+        self._requests = requests
+
+    def let_go(self) -> None:
+        """Observe nothing more."""
+        self.passage = None
+        if isinstance(self._connection, WatchedConnection):
+            self._connection.on_method = None
+
+    def end(self) -> None:
+        """The session is over."""
+        if self._requests is not None:
+            with self._report.contained("end not observed"):
+                self._requests.end(self)
+        self.let_go()
+
+    def _take(self, sender: Peer, frame: Frame) -> None:
+        if self._requests is None:
+            assert self._topology is not None
+            self._requests = ClientRequests(self._topology)
+        with self._report.contained("request not observed"):
+            self._requests.take(self, sender, frame.channel, frame.method, frame.size)
+
+    # --- as an `ObservedClient`
+
+    def observation(self) -> Observation:
+        """Where, by whom and when something is observed just now."""
+        if self._shown is None:
+            assert self.passage is not None
+            client = self.passage.shown_client
+            actor = Actor(self._report.number, client.user, self._report.name.partition("-")[0])
+            self._shown = client.vhost, actor
+        return Observation(self._connection.virtual_host, *self._shown, time.time())
+
+    def cover(self, sender: Peer, channel: int, method: Method) -> Method | None:
+        """A method as people may see it; None: not at all."""
+        assert self.passage is not None
+        command = self.passage.covered_method(sender, Command(channel, method))
+        return None if command is None else command.method

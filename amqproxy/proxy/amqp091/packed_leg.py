@@ -1,0 +1,114 @@
+"""A leg of an open 0-9-1 connection as a value of a few hundred bytes, from which another one like it is made.
+
+Packed is what the peers have agreed on; what has been read of each channel is with the pump. That suffices while no
+channel opens or closes and no reply is awaited: a leg of which more is to be known is not packed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from amqproxy.amqp091.channel import Channel, ChannelMode
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.frame import METHOD, Frame, encode_method
+from amqproxy.amqp091.frame_reader import ContentState
+from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, ConnectionState
+from amqproxy.proxy.amqp091.leg import Amqp091Leg
+from amqproxy.proxy.session.packed_leg import PackedLeg
+
+
+class PackedChannel(msgspec.Struct, frozen=True, array_like=True):
+    """An open channel on which no reply is awaited; `flows` is whether the client, and the server, may send content."""
+
+    number: int
+    mode: ChannelMode
+    consumers: dict[str, bool]
+    flows: tuple[bool, bool]
+    got_without_ack: bool
+    confirms_from: int | None
+
+
+class Amqp091PackedLeg(PackedLeg, frozen=True, array_like=True, kw_only=True):
+    """A leg, with its open channels."""
+
+    is_blocked: bool
+    channels: tuple[PackedChannel, ...]
+
+
+def pack_leg(leg: Amqp091Leg) -> Amqp091PackedLeg | None:
+    """The leg as a value; None where more is to be known of it than that can have."""
+    connection, reader = leg.connection, leg.reader
+    ours, numbers = connection.readers[leg.peer.other].content_states, connection.channels.keys()
+    if connection.state is not ConnectionState.OPEN or connection.client is None:
+        return None
+    if reader.content_states.keys() != numbers or ours.keys() != numbers or any(map(_is_used, ours.values())):
+        return None
+    channels = tuple(map(_packed_channel, connection.channels.values()))
+    whole = tuple(each for each in channels if each is not None)
+    if len(whole) < len(channels):
+        return None
+    return Amqp091PackedLeg(
+        start_ok=encode_method(0, connection.client),
+        virtual_host=connection.virtual_host,
+        channel_max=connection.channel_max,
+        frame_max=connection.frame_max,
+        heartbeat=connection.heartbeat,
+        largest_frame=reader.frame_max,
+        channel_count=len(whole),
+        offset=reader.offset,
+        frames=reader.frames,
+        received=leg.transport.received,
+        progress=leg.transport.progress,
+        is_blocked=connection.is_blocked,
+        channels=whole,
+    )
+
+
+def _packed_channel(channel: Channel) -> PackedChannel | None:
+    if channel.state is not ChannelState.OPEN or any(any(each.values()) for each in channel.awaited.values()):
+        return None
+    flows = channel.is_flowing[CLIENT], channel.is_flowing[SERVER]
+    return PackedChannel(
+        channel.number, channel.mode, channel.consumers, flows, channel.got_without_ack, channel.confirms_from
+    )
+
+
+def _is_used(state: ContentState) -> bool:
+    return state.expects != METHOD or state.contents != 0 or state.is_watched or state.is_shown
+
+
+def unpack_leg(packed: Amqp091PackedLeg, leg: Amqp091Leg, start_oks: dict[bytes, ConnectionStartOk]) -> None:
+    """Have a new leg be as the packed one was, but for what was read since; `start_oks` are those decoded before."""
+    connection, reader = leg.connection, leg.reader
+    start_ok = start_oks.get(packed.start_ok)
+    if start_ok is None:
+        method = Frame(packed.start_ok).method
+        assert isinstance(method, ConnectionStartOk)
+        start_ok = start_oks[packed.start_ok] = method
+    connection.state = ConnectionState.OPEN
+    connection.client = start_ok
+    connection.virtual_host = packed.virtual_host
+    connection.channel_max = packed.channel_max
+    connection.frame_max = packed.frame_max
+    connection.heartbeat = packed.heartbeat
+    connection.is_blocked = packed.is_blocked
+    for each in connection.readers.values():
+        each.set_frame_max(packed.frame_max)
+    reader.set_frame_max(packed.largest_frame)
+    reader.skip(packed.offset)
+    for channel in packed.channels:
+        connection.channels[channel.number] = _unpacked_channel(channel, connection)
+
+
+def _unpacked_channel(packed: PackedChannel, connection: Connection) -> Channel:
+    number = packed.number
+    states = {peer: reader.open_content_state(number) for peer, reader in connection.readers.items()}
+    channel = Channel(number, states)
+    channel.state = ChannelState.OPEN
+    channel.mode = packed.mode
+    channel.consumers = packed.consumers
+    channel.is_flowing = dict(zip((CLIENT, SERVER), packed.flows, strict=True))
+    channel.got_without_ack = packed.got_without_ack
+    channel.confirms_from = packed.confirms_from
+    return channel

@@ -1,0 +1,158 @@
+"""What stands between the two legs of a session without rules: all passes, as the bytes that were received."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ProtocolError, Scope
+from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.frame_reader import EVERY_METHOD
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp091.leg import Amqp091Leg
+from amqproxy.proxy.session.passage import NothingWaits
+from amqproxy.proxy.stateful import STATEFUL
+from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.context import Client
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import NOTHING, Note
+
+
+class PassThrough(NothingWaits):
+    """A `Passage` without rules.
+
+    `legs` are the session's, `client` is what was known before the first frame. Each method that counts for the
+    session itself is added to `met`, with its sender. If it `is_tapped`, all that passes is given to taps, in chunks
+    whose frames are only made where a tap asks for them.
+    """
+
+    __slots__ = (
+        "_client",
+        "_legs",
+        "_met",
+        "_output",
+        "_passed",
+        "_sender",
+        "gate",
+        "is_draining",
+        "is_tapped",
+        "relays_unseen",
+    )
+
+    def __init__(
+        self,
+        legs: Mapping[Peer, Amqp091Leg],
+        client: Client,
+        met: list[tuple[Peer, Method]],
+        *,
+        is_tapped: bool = False,
+    ) -> None:
+        self._legs = legs
+        self._client = client
+        self._met = met
+        self.is_tapped = is_tapped
+        self._sender = CLIENT
+        self._output: bytes | memoryview = b""
+        self._passed: Sequence[Frame] = ()
+        self.gate: Callable[[Peer, Frame], bool] | None = None
+        self.is_draining = False
+        self.relays_unseen = True
+
+    @property
+    def first_known(self) -> Client:
+        """What was known of the client before the first frame."""
+        return self._client
+
+    @property
+    def client(self) -> Client:
+        connection = self._legs[CLIENT].connection
+        known = updated_client(self._client, connection.client) if connection.client is not None else self._client
+        return msgspec.structs.replace(known, vhost=connection.virtual_host)
+
+    @property
+    def shown_client(self) -> Client:
+        return self.client
+
+    def ask_for_frames(self) -> None:
+        """Have the readers hand over the methods that change the connection; all frames, for a gate."""
+        self.relays_unseen = self.gate is None
+        for peer in (CLIENT, SERVER):
+            leg = self._legs[peer]
+            leg.connection.readers[CLIENT].set_lenient(True)  # what is wrong with a content is for the broker to answer
+            wants_all = self.gate is not None
+            leg.reader.want(EVERY_METHOD if wants_all else STATEFUL[peer], content=wants_all)
+
+    def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
+        """Show both legs the frames that change the connection.
+
+        `ProtocolError` at the first that may not come; those before it have passed then.
+        """
+        leg, gate = self._legs[sender], self.gate
+        reader, source, target = leg.reader, leg.connection, self._legs[sender.other].connection
+        passed: list[Frame] = []
+        end = reader.offset
+        try:
+            for frame in frames:
+                counts = self._counts(sender, frame)
+                if counts:
+                    _show(source, sender, frame)
+                if gate is None or gate(sender, frame):
+                    if counts:
+                        _show(target, sender, frame)
+                    passed.append(frame)
+                if counts and frame.kind == METHOD:
+                    self._met.append((sender, frame.method))
+        except ProtocolError:
+            end = frame.offset
+            raise
+        finally:
+            self._sender = sender
+            if gate is not None:
+                self._output = b"".join([frame.raw for frame in passed])
+            elif end == reader.offset:
+                self._output = reader.taken
+            else:
+                self._output = memoryview(reader.taken)[: end - reader.taken_from]
+            if self.is_tapped:
+                data = self._output if isinstance(self._output, bytes) else bytes(self._output)
+                count = reader.taken_frames if end == reader.offset else -1
+                self._passed = (
+                    passed if gate is not None else FrameChunk(data, reader.taken_from, count) if data else ()
+                )
+
+    def take_output(self, to: Peer) -> bytes | memoryview:
+        if to is self._sender:
+            return b""
+        output, self._output = self._output, b""
+        return output
+
+    def take_passed(self, sender: Peer) -> Sequence[tuple[Note, Sequence[Frame]]]:
+        if sender is not self._sender or not self._passed:
+            return ()
+        passed, self._passed = self._passed, ()
+        return ((NOTHING, passed),)
+
+    def _counts(self, sender: Peer, frame: Frame) -> bool:
+        """Do the legs have to see the frame? Frames handed over only for a tap or a gate make no difference.
+
+        Once the client has been asked to close, the legs no longer agree on channels: then what is sent on channels is
+        for the broker to check.
+        """
+        if self.is_draining:
+            return frame.channel == 0
+        return not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
+
+    def end(self) -> None:
+        """Nothing is kept."""
+
+
+def _show(connection: Connection, sender: Peer, frame: Frame) -> None:
+    """Show a leg a frame; what is wrong on its channel only is for the broker to answer."""
+    try:
+        connection.receive(sender, frame)
+    except ProtocolError as error:
+        if error.scope is Scope.CONNECTION:
+            raise

@@ -1,0 +1,285 @@
+"""What passes in a 0-9-1 session: the `Traffic` of this dialect."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from copy import copy
+from typing import Any
+
+import trio
+
+from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
+from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
+from amqproxy.amqp091.protocol_header import HEADER, NAME, foreign_answer
+from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp091.client_observer import ClientObserver
+from amqproxy.proxy.amqp091.direction import Amqp091Direction
+from amqproxy.proxy.amqp091.drain import Drain
+from amqproxy.proxy.amqp091.handshake import PacedHandshake
+from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
+from amqproxy.proxy.amqp091.pass_through import PassThrough
+from amqproxy.proxy.amqp091.session_meter import SessionMeter
+from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
+from amqproxy.proxy.session.closing import Closing
+from amqproxy.proxy.session.relay import Direction
+from amqproxy.proxy.session.session_effects import impair
+from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.session_services import SessionServices
+from amqproxy.proxy.session.session_state import SessionLife
+from amqproxy.proxy.session.traffic import Traffic
+from amqproxy.pump.pumps import AnyPumped
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.verdict import Close
+from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+
+
+class Amqp091Traffic(Traffic):
+    """Carries out what the passage between the legs of a 0-9-1 session wants."""
+
+    PROTOCOL = NAME
+    HEARTBEAT = HEARTBEAT_FRAME
+
+    legs: Mapping[Peer, Amqp091Leg]
+    passage: PassThrough | Interceptor
+    metered: SessionMeter | None
+
+    def __init__(
+        self,
+        transports: Mapping[Peer, Transport],
+        known: Client,
+        life: SessionLife,
+        closing: Closing,
+        report: SessionReport,
+        scope: trio.CancelScope,
+        services: SessionServices,
+        share: MemoryShare,
+    ) -> None:
+        super().__init__(life, closing, report, scope, services, share)
+        self.legs = {
+            peer: new_leg(peer, transport, services.limits, services.metrics, report, services.turns)
+            for peer, transport in transports.items()
+        }
+        for leg in self.legs.values():
+            leg.connection.receive_header(CLIENT, HEADER)
+        self.metered = None
+        self._is_needed = False
+        self._handshake: PacedHandshake | None = None
+        self.passage = self._new_pass_through(known)
+        self._observer = ClientObserver(self.legs[CLIENT].connection, self.passage, report, services.topology)
+
+    # --- what there is between the legs
+
+    def _new_pass_through(self, client: Client, before: Any = None) -> PassThrough:
+        if before is not None:
+            for leg in self.legs.values():
+                leg.reader.unseen = None
+        return PassThrough(self.legs, client, self._met, is_tapped=self._is_tapped)
+
+    def _new_interceptor(self, rules: RuleSet) -> Interceptor:
+        client, met = self.passage.client, self._met
+        return Interceptor(
+            {peer: leg.connection for peer, leg in self.legs.items()},
+            rules.evaluator(client),
+            client,
+            random=random.random,
+            time=time.time,
+            met=lambda sender, method: met.append((sender, method)),
+            is_tapped=self._is_tapped,
+            share=self._share,
+            body_limit=self._limits.rule_body,
+        )
+
+    def _new_direction(self, source: Peer, received: bytes, *, is_open: bool) -> Amqp091Direction:
+        pacing = None
+        if source is CLIENT and not is_open:
+            unread = received[len(HEADER) :]
+            pacing = self._handshake = PacedHandshake(self.legs[CLIENT], self._limits.initial_frame_max, unread)
+        return Amqp091Direction(self.legs[source], self.passage, self._note, self._report.note_frames, pacing)
+
+    def _new_drain(self) -> Drain:
+        return Drain(self.legs[CLIENT], {peer: leg.reader for peer, leg in self.legs.items()})
+
+    def _begun(self, *, is_open: bool) -> None:
+        messages = self._report.metrics.messages
+        if messages is not None and self.metered is None:
+            self.metered = SessionMeter(MessageMeter(messages), self._report.number, self._report.name)
+
+    def _replace_passage(self, passage: Any) -> None:
+        super()._replace_passage(passage)
+        self._observer.passage = passage
+
+    def _may_drop_interceptor(self) -> bool:
+        passage = self.interceptor
+        return not (
+            self._is_needed
+            or passage.evaluator.may_act
+            or passage.is_over
+            or passage.is_draining
+            or passage.gate is not None
+            or passage.next_deadline != math.inf
+            or passage.paused_channels
+            or not self.legs[CLIENT].is_open
+        )
+
+    def _replace_rules(self, rules: RuleSet) -> None:
+        self._is_needed = self._is_needed or (self.legs[CLIENT].is_open and self.interceptor.evaluator.may_act)
+        super()._replace_rules(rules)
+
+    def _interceptor_for_operator(self) -> Any:
+        self._is_needed = True
+        return super()._interceptor_for_operator()
+
+    # --- what follows from what has passed
+
+    def _show_passed(self) -> None:
+        for peer in (CLIENT, SERVER):
+            for note, frames in self.passage.take_passed(peer):
+                self._report.note_frames(peer, frames, note)
+
+    def _on_method(self, sender: Peer, method: Method) -> None:
+        if sender is SERVER and self._handshake is not None:
+            self._handshake.note_answer()
+        if isinstance(method, ConnectionClose):
+            self.resume()  # whichever peer closes, the client's answer is needed
+        if isinstance(method, ConnectionStartOk):
+            self._report.introduce(self.passage.shown_client)
+        elif isinstance(method, ConnectionTuneOk):
+            for leg in self.legs.values():  # none takes a frame above our own limit, whatever they agreed on
+                agreed = leg.connection.frame_max or self._limits.frame_max
+                leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
+        elif isinstance(method, ConnectionClose) and self._closing.reset_if_silent(sender, method.reply_code):
+            self._scope.cancel()
+        elif isinstance(method, ConnectionOpenOk):
+            self._scope.deadline = math.inf
+            connection = self.legs[CLIENT].connection
+            self._handshake = None
+            self._report.note_open(connection.virtual_host, connection.heartbeat)
+            impair(self.passage.start(trio.current_time(), is_open=True), self.legs, self._tasks)
+        else:
+            self._report.note_method(sender, method, trio.current_time())
+
+    def _upstream_ended(self) -> None:
+        if self._handshake is not None:
+            self._handshake.end()
+
+    def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
+        if self.metered is not None:
+            self.metered.feed(is_server, data, now)
+
+    def _login(self) -> MirrorLogin | None:
+        upstream = self.legs[SERVER].connection
+        return None if upstream.client is None else MirrorLogin(upstream.client, upstream.virtual_host)
+
+    async def run(self, nursery: trio.Nursery, received: bytes = b"") -> None:
+        """Send the protocol header on before anything else is relayed; the rest of `received` waits in `begin`."""
+        if received:
+            with suppress(TransportBroken):  # its own direction reports what happened
+                await self.legs[SERVER].transport.send(received[: len(HEADER)])
+        await super().run(nursery)
+
+    # --- what the control socket shows
+
+    @property
+    def meter(self) -> MessageMeter | None:
+        """What counts the messages of the connection, if they are counted."""
+        return None if self.metered is None else self.metered.meter
+
+    def has_open_channel(self, number: int) -> bool:
+        channels = [leg.connection.channels.get(number) for leg in self.legs.values()]
+        return all(channel is not None and channel.takes_frames for channel in channels)
+
+    @property
+    def channel_count(self) -> int:
+        return len(self.legs[CLIENT].connection.channels)
+
+    @property
+    def channel_views(self) -> Mapping[int, ChannelView]:
+        return self._observer.channels
+
+    # --- the end
+
+    def _close_of_channel(self, text: str) -> Close:
+        """As RabbitMQ closes a channel of its own accord: 406."""
+        return Close(Scope.CHANNEL, PreconditionFailed.code, PreconditionFailed(text).reply_text, farewell=text)
+
+    def _as_answered(self, sender: Peer, error: ProtocolError, direction: Direction | None) -> ProtocolError:
+        """The error that RabbitMQ would send a client for this; the log has the details."""
+        reader = self.legs[sender].reader
+        culprit = direction.culprit if isinstance(direction, Amqp091Direction) else None
+        if error is reader.error:
+            error.received = reader.refused
+            if sender is SERVER and not reader.frames:
+                self._recognise_server(error)
+        elif culprit is not None:
+            error.received = culprit.raw
+        if sender is not CLIENT:
+            return error
+        if error is reader.error:
+            return reworded_reading(copy(error), reader.refused, reader.frame_max)
+        return error if culprit is None else reworded(copy(error), culprit, self.legs[CLIENT].connection.state)
+
+    def _recognise_server(self, error: ProtocolError) -> None:
+        """Name the protocol of a server that has answered in another one, and keep its header for the client."""
+        text = foreign_answer(error.received)
+        if not text:
+            return
+        error.text, error.offset = text, 0
+        if error.received[:4] == HEADER[:4]:  # section 4.2.2: the client learns which protocol the server takes
+            self._closing.server_header = error.received[: len(HEADER)]
+
+    def _passes_drain(self, sender: Peer, frame: Frame) -> bool:
+        passes = super()._passes_drain(sender, frame)
+        if not passes and frame.channel == 0:  # such as the answer to our close
+            self._report.note_own_frames(sender, sender, [frame])
+        return passes
+
+    def _note_leaving(self) -> None:
+        self.passage.is_draining = True  # channels are no longer shown to the legs
+
+    def forget_shown(self) -> None:
+        self._observer.forget()
+
+    def end_observing(self) -> None:
+        self._observer.end()
+
+    def let_go(self) -> None:
+        super().let_go()
+        self._observer.let_go()
+
+    # --- while a pump has the connection
+
+    @property
+    def first_known(self) -> Client | None:
+        """What was known of the client before its first frame; None while there is an interceptor."""
+        return self.passage.first_known if isinstance(self.passage, PassThrough) else None
+
+    @property
+    def requests(self) -> ClientRequests | None:
+        return self._observer.requests
+
+    def go_on(self, known: Client, metered: Any, requests: ClientRequests | None, kept: Any) -> None:
+        super().go_on(known, metered, requests, kept)
+        self._observer.go_on_with(requests)
+
+    def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> AnyPumped | None:
+        pumps = self._services.pumps
+        assert pumps is not None
+        readers = self.legs[CLIENT].reader, self.legs[SERVER].reader
+        for reader in readers:
+            if reader.is_paused or reader.error is not None or reader.held_size > pumps.most_held:
+                return None
+            if any(state.is_watched or state.is_shown for state in reader.content_states.values()):
+                return None
+        note = None if self.metered is None or self.metered.meter is None else self.metered.feed
+        return pumps.connection(readers, descriptors, returned, note)
