@@ -11,7 +11,7 @@ from amqproxy.amqp010.commands import ExecutionException, ExecutionSync, QueueDe
 from amqproxy.amqp010.controls import ConnectionCloseOk, SessionDetach, SessionDetached
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.config import Limits
-from amqproxy.peer import CLIENT
+from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.interception.delayed_commands import TURN
 from amqproxy.proxy.leg import QUANTUM_FRAMES
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -145,16 +145,32 @@ async def with_a_backlog(stage: Stage) -> bytes:
     return transfer(b"hello") + SYNC * BACKLOG
 
 
-async def test_a_backlog_that_goes_on_leaves_others_their_turns(autojump_clock: MockClock) -> None:
+async def test_a_backlog_that_goes_on_leaves_others_their_turns(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rules = RuleSet([rule(HOLD)])
     async with staged(rules=rules) as stage:
         backlog = await with_a_backlog(stage)
-        stage.session.release(1, None, "released")
+        sent: list[tuple[int, bytes]] = []
         turns = 0
+        transport = stage.session.legs[SERVER].transport
+
+        class Counted:
+            def __getattr__(self, name: str) -> object:
+                return getattr(transport, name)
+
+            async def send(self, data: bytes | memoryview) -> None:
+                sent.append((turns, bytes(data)))
+                await transport.send(data)
+
+        monkeypatch.setattr(stage.session.legs[SERVER], "transport", Counted())
+        stage.session.release(1, None, "released")
         while len(stage.broker.seen) < len(backlog):
             await trio.lowlevel.checkpoint()
-            turns += bool(stage.broker.look())
-        assert turns >= BACKLOG // TURN
+            turns += 1
+            stage.broker.look()
+        assert max(len(data) for _, data in sent) <= len(transfer(b"hello")) + TURN * len(SYNC)
+        assert len({turn for turn, _ in sent}) > 1, "other tasks have run in between"
         assert stage.broker.seen == backlog
         await play(stage, CLOSE)
         await close(stage)
