@@ -70,8 +70,6 @@ class Amqp091Traffic(Traffic):
             peer: new_leg(peer, transport, services.limits, services.metrics, report, services.turns)
             for peer, transport in transports.items()
         }
-        for leg in self.legs.values():
-            leg.connection.receive_header(CLIENT, HEADER)
         self.metered = None
         self._is_needed = False
         self._handshake: PacedHandshake | None = None
@@ -111,6 +109,9 @@ class Amqp091Traffic(Traffic):
         return Drain(self.legs[CLIENT], {peer: leg.reader for peer, leg in self.legs.items()})
 
     def _begun(self, *, is_open: bool) -> None:
+        if not is_open:
+            for leg in self.legs.values():
+                leg.connection.receive_header(CLIENT, HEADER)
         messages = self._report.metrics.messages
         if messages is not None and self.metered is None:
             self.metered = SessionMeter(MessageMeter(messages), self._report.number, self._report.name)

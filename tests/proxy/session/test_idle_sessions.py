@@ -55,6 +55,15 @@ async def test_heartbeats_pass_and_leave_it_parked(autojump_clock: MockClock) ->
         assert stage.count("connections_pumped") == 0
 
 
+async def test_its_bytes_are_counted_once_however_often_it_is_parked(autojump_clock: MockClock) -> None:
+    async with staged(OPEN) as stage:
+        for _ in range(3):
+            await stage.play(f">> {PUBLISH}\n<< {DELIVER}")
+            await become_idle(stage, 30)
+            counted = {"client": len(stage.client.said), "server": len(stage.broker.said)}
+            assert connection_entry(stage.session)["bytes"] == counted
+
+
 ANSWERS = {">> 1: queue.declare": "<< 1: queue.declare-ok", "<< 1: basic.cancel": ">> 1: basic.cancel-ok"}
 
 
