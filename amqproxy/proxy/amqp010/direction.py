@@ -89,7 +89,7 @@ class Amqp010Direction:
 
     @property
     def error(self) -> ProtocolError | None:
-        return self._error or (self._source.reader.error if self.is_read else None)
+        return self._error or (self._source.reader.error if self.is_read and self._is_taken else None)
 
     @property
     def has_more(self) -> bool:
@@ -146,10 +146,10 @@ class Amqp010Direction:
             self._unsent = []  # the pump has sent what was held when it took the connection
 
     def _read(self, data: bytes) -> bytes | None:
-        self._unsent.append(data)
-        reader = self._source.reader
         if self.drain is not None and self.drain.is_leaving:
             return self._take_last(data)
+        self._unsent.append(data)
+        reader = self._source.reader
         if not reader.is_paused:
             self._begin()
         passage = self.passage

@@ -181,3 +181,35 @@ def test_a_control_of_the_servers_that_has_begun_is_not_cut() -> None:
     assert [drain.passes(SERVER, Frame(each)) for each in (begin, rest)] == [True, True]
     readers[SERVER].feed(rest)
     assert drain.is_complete
+
+
+@pytest.mark.parametrize("sender", Peer)
+async def test_what_is_malformed_behind_our_close_is_no_failure(
+    sender: Peer, rules: RuleSet, autojump_clock: MockClock
+) -> None:
+    async with staged(rules=rules, limits=Limits(close_timeout=3.0)) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        stage.session.drain()
+        await wait_all_tasks_blocked()
+        assert stage.client.look() == ASKED
+        await say(stage.client if sender is CLIENT else stage.broker, b"\xff" * 20)
+        assert stage.broker.look() == b"", "the client has its time to answer"
+        if sender is SERVER:
+            await say(stage.client, CLOSE_OK)
+        await stage.is_over.wait()
+        assert stage.broker.look() == ASKED
+        assert stage.count("protocol_errors_total", sender=str(sender), code="501") == 0
+
+
+async def test_what_comes_behind_our_close_is_not_kept(rules: RuleSet) -> None:
+    async with staged(rules=rules) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        stage.session.drain()
+        await wait_all_tasks_blocked()
+        for _ in range(3):
+            await say(stage.broker, BIG)
+        assert stage.session.traffic is not None
+        assert [relay.direction.rest for relay in stage.session.traffic._relays] == [b"", b""]
+        await say(stage.client, CLOSE_OK)
+        stage.broker.say(CLOSE_OK)
+        await stage.is_over.wait()
