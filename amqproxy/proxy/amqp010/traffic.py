@@ -321,6 +321,8 @@ class Amqp010Traffic(Traffic):
             self._report.note_violation(source.peer, error)
         self._finish(error)
         await self._linger(interceptor, source)
+        with suppress(TransportBroken):  # else each peer that has answered may wait for the other end to close
+            await relay.target.transport.send_eof()
 
     def _end_if_over(self) -> None:
         if self.passage.refusal is not None:

@@ -107,6 +107,24 @@ async def test_what_cannot_be_read_does_not_pass(wrong: bytes, autojump_clock: M
         assert stage.count("protocol_errors_total", sender="client", code="501") == 1
 
 
+async def test_who_has_answered_for_what_cannot_be_read_need_not_hang_up_first(autojump_clock: MockClock) -> None:
+    async with staged(rules=RuleSet([rule(REFUSE)]), limits=Limits(close_timeout=5)) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        await said(stage, True, method(ConnectionCloseOk(), 0))
+        began = trio.current_time()
+        for actor in (stage.client, stage.broker):
+            actor.say(method(ConnectionCloseOk(), 0))
+            await wait_all_tasks_blocked()
+        stage.broker.look()
+        assert stage.broker.ending == "EOF"
+        stage.broker.perform("EOF")
+        await wait_all_tasks_blocked()
+        stage.client.look()
+        assert stage.client.ending == "EOF"
+        await stage.is_over.wait()
+        assert trio.current_time() == began
+
+
 async def test_delayed_commands_go_on_when_their_time_has_come(autojump_clock: MockClock) -> None:
     rules = RuleSet([rule(f'action = "fault"\n{PUBLISH}fault = {{kind = "delay", seconds = 3}}')])
     async with staged(rules=rules) as stage:
