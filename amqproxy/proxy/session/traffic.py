@@ -526,6 +526,7 @@ class Traffic(ABC):
         if interceptor is None or not self._may_drop_interceptor():
             return
         self._show_passed()
+        self.show_gap()  # what a pass-through shows takes no time
         client, gate = interceptor.client, interceptor.gate
         interceptor.end()
         self.interceptor = None

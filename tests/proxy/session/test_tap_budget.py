@@ -8,9 +8,12 @@ import pytest
 from trio.testing import MockClock
 
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.peer import CLIENT
 from amqproxy.proxy.session.tap_budget import BURST, OWN_SHARE, SHARE, TapBudget, TapShare
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.taps.tap import TappedSession
+from tests.proxy.amqp010_script import ATTACH, LOGIN, transfer
+from tests.proxy.amqp010_stage import play
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule
@@ -107,6 +110,51 @@ async def test_what_passes_without_rules_is_all_shown_since_that_takes_no_time(a
         await stage.play(f">> {PUBLISH}")
         await stage.play(f">> {PUBLISH}")
     assert tap.seen == ["client basic.publish", "client 2", "client 3"] * 2
+
+
+async def test_what_was_hidden_is_shown_again_once_no_rule_can_hold(autojump_clock: MockClock) -> None:
+    """For the same reason: nothing would show it later, either."""
+    budget = Scripted(share=0.0, burst=0.0)
+    budget.is_spent = True
+    tap = Lossy()
+    rules = RuleSet([rule('name = "tag"\naction = "tag"\ntags = ["a"]\nmatch.user = "another"')])
+    async with staged(tap=tap, tap_budget=budget, rules=rules) as stage:
+        await stage.play(">> header")
+        traffic = stage.session.traffic
+        assert traffic is not None
+        assert traffic._tap_share is not None
+        traffic._tap_share._own = budget
+        await stage.play(OPEN.replace(">> header", "", 1))
+        assert traffic._tap_share.is_hidden
+        assert not traffic._is_steady()
+        assert traffic.interceptor is None
+        assert tap.seen[-1].endswith("frames not shown")
+        await stage.play(f">> {PUBLISH}")
+        assert tap.seen[-3:] == ["client basic.publish", "client 2", "client 3"]
+
+
+async def test_so_it_is_in_0_10_where_the_rules_go(autojump_clock: MockClock) -> None:
+    budget = Scripted(share=0.0, burst=0.0)
+    budget.is_spent = False
+    tap = Lossy()
+    rules = RuleSet([rule('name = "tag"\naction = "tag"\ntags = ["a"]\nmatch.method = "basic.publish"')])
+    async with staged(tap=tap, tap_budget=budget, rules=rules) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        traffic = stage.session.traffic
+        assert traffic is not None
+        assert traffic._tap_share is not None
+        traffic._tap_share._own = budget
+        budget.is_spent = True
+        await play(stage, [(CLIENT, transfer(b"shown")), (CLIENT, transfer(b"not shown"))])
+        assert traffic._tap_share.is_hidden
+        stage.session.apply_rules(RuleSet(()))
+        await play(stage, [(CLIENT, transfer(b"shown"))])
+    assert tap.seen[-4:] == [
+        "3 frames not shown",
+        "client message.transfer #2",
+        "client header #2",
+        "client body #2",
+    ]
 
 
 class Noting(Lossy):
