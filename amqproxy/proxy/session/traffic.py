@@ -381,9 +381,10 @@ class Traffic(ABC):
     def _apply_effects(self) -> None:
         """Do what follows from what has passed, but for sending it."""
         if self._met:
-            for each in self._met:
+            met = self._met.copy()
+            self._met.clear()  # else the other direction would fail, too, where one of them cannot be followed
+            for each in met:
                 self._on_method(*each)
-            self._met.clear()
         self._report.note_channels(self.channel_count)
         effects = self.passage.take_effects()
         if effects is not None or self._report.tap is not None:

@@ -27,7 +27,7 @@ from amqproxy.amqp010.frame import encode_frame
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.config import Limits
-from amqproxy.peer import CLIENT, SERVER
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.pump.pumps import are_available
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -207,6 +207,22 @@ async def test_a_fault_of_ours_ends_the_reading_alone(monkeypatch: pytest.Monkey
         await play(stage, [MESSAGES[0], MESSAGES[4], *CLOSE])
         await close(stage)
     assert "what the client sends is not read any further" in [each["event"] for each in log]
+
+
+async def test_a_fault_in_what_one_sends_leaves_the_other_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged(tap=Audience()) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        traffic = stage.session.traffic
+        assert traffic is not None
+
+        def fail(sender: Peer, *_: object) -> None:
+            if sender is CLIENT:
+                raise ValueError("on purpose")
+
+        monkeypatch.setattr(traffic, "_on_method", fail)
+        await play(stage, [DETACH[0], (SERVER, method(SessionDetached(b"s", 0)))])
+        assert [relay.direction.is_read for relay in traffic._relays] == [False, True]
+        await close(stage)
 
 
 async def test_a_server_that_speaks_another_version_is_not_read() -> None:
