@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Hashable
 from typing import Any
 
 import yaml
@@ -25,7 +24,10 @@ _SHOWN = 40
 
 _TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 _TOML_EVENT = re.compile(
-    r'''(?P<skipped>"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\[^\n]|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[A-Za-z_][\w-]*)
+    # A string without an end takes all that is left: looking for that end again at each quote would take a time
+    # quadratic in the text, in a call that keeps the interpreter's lock.
+    r'''(?P<skipped>"""(?:\\(?:.|\Z)|[^\\])*?(?:"{3,5}|\Z)|\'\'\'.*?(?:'{3,5}|\Z)
+          |"(?:\\[^\n]|[^"\\\n])*"?|'[^'\n]*'?|\#[^\n]*|[A-Za-z_][\w-]*)
       | (?P<opened>[\[{]) | (?P<closed>[\]}]) | (?P<dot>\.) | (?P<value>=) | (?P<end>[,\n])
       | (?P<number>[+-]?\d[\w.+-]*)''',
     re.VERBOSE | re.DOTALL,
@@ -83,6 +85,7 @@ def _check_toml(text: str) -> None:
         if kind == "opened":
             levels.append(levels[-1] + dots + 1)
             dots = 0
+            count += 1
         elif kind == "closed":
             if len(levels) > 1:
                 levels.pop()
@@ -94,8 +97,10 @@ def _check_toml(text: str) -> None:
         elif kind == "end":
             dots = 0
             count += event[0] == ","
-        elif kind == "number" and len(event[0]) > MAX_DIGITS:
-            raise _too_long(event[0], _line(text, event.start()))
+        elif kind == "number":
+            if len(event[0]) > MAX_DIGITS:
+                raise _too_long(event[0], _line(text, event.start()))
+            dots += event[0].count(".")  # of a key, such as 1.2.3
         if levels[-1] + dots > MAX_DEPTH:
             raise too_deep(_line(text, event.start()))
         if count > MAX_NODES:
@@ -172,14 +177,34 @@ class _Loader(_Parser):  # type: ignore[misc]
             kind = node.tag.rpartition(":")[2]
             raise DocumentError(f"{_shown(node.value)} is not a valid {kind}: quote it if it is text", line) from None
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise DocumentError(
-                        f"the key {_shown(key.value)} is here a second time: remove one", key.start_mark.line + 1
-                    )
-                seen.add(key.value)
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return mapping
+    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+        """The text of a scalar: YAML 1.1 would take that of a mapping's key `=`, whose length nothing has checked."""
+        return yaml.constructor.BaseConstructor.construct_scalar(self, node)
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        _check_keys(node)
+        return super().construct_document(node)
+
+
+def _check_keys(document: yaml.Node) -> None:
+    """Refuse a key that stands in a mapping twice: before construction, since PyYAML merges `<<` into the nodes."""
+    nodes = [document]
+    known = {id(document)}
+    for node in nodes:
+        parts: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                    if key.value in seen:
+                        raise DocumentError(
+                            f"the key {_shown(key.value)} is here a second time: remove one", key.start_mark.line + 1
+                        )
+                    seen.add(key.value)
+                parts += key, value
+        elif isinstance(node, yaml.SequenceNode):
+            parts = node.value
+        for part in parts:
+            if id(part) not in known:
+                known.add(id(part))
+                nodes.append(part)

@@ -1,5 +1,6 @@
 """Documents are counted before anything is built: depth, digits, and what aliases repeat."""
 
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,11 @@ DIGITS = "9" * 5000
         ("a.yaml", "x: !!timestamp now", "a.yaml:1: 'now' is not a valid timestamp"),
         ("a.yaml", "x: 2024-13-45", "a.yaml:1: '2024-13-45' is not a valid timestamp"),
         ("a.yaml", "x: 1\nx: 2", "a.yaml:2: the key 'x' is here a second time: remove one"),
+        ("a.yaml", f"x: 1\ny: !!int {{=: '{DIGITS}'}}", "a.yaml:2: expected a scalar node, but found mapping"),
+        ("a.yaml", "x: !!bool {=: often}", "a.yaml:1: expected a scalar node, but found mapping"),
+        ("a.yaml", "x: !!timestamp {=: now}", "a.yaml:1: expected a scalar node, but found mapping"),
+        ("a.yaml", "x: !!set [a]", "a.yaml:1: expected a mapping node, but found sequence"),
+        ("a.yaml", "x: !!map a", "a.yaml:1: expected a mapping node, but found scalar"),
         ("a.yaml", "x: 1\ny: [", "a.yaml:2: "),
         ("a.yaml", "x: 1\ny: \x01", "a.yaml:2: "),
         ("a.toml", "\nx = " + "[" * 5000 + "]" * 5000, f"a.toml:2: {TOO_DEEP}"),
@@ -69,6 +75,10 @@ DIGITS = "9" * 5000
         ("a.toml", "\n\n" + ".".join("a" * 1_000_000) + " = 1", f"a.toml:3: {TOO_DEEP}"),
         ("a.toml", "[" + ".".join(['"a"'] * 5000) + "]", f"a.toml:1: {TOO_DEEP}"),
         ("a.toml", "a.b.c = {" * 30, f"a.toml:1: {TOO_DEEP}"),
+        ("a.toml", 'x = ["""a"""", {' + ".".join("a" * 5000) + ' = 1}, "b"]', f"a.toml:1: {TOO_DEEP}"),
+        ("a.toml", "x = ['''a''''', {" + ".".join("a" * 5000) + " = 1}, 'b']", f"a.toml:1: {TOO_DEEP}"),
+        ("a.toml", " . ".join([".".join("0" * 30)] * 100) + " = 1", f"a.toml:1: {TOO_DEEP}"),
+        ("a.toml", "\n" + "[[x]]" * MAX_NODES, "a.toml:2: more than 250000 values"),
         ("a.toml", "x = [" + "1," * (MAX_NODES + 1) + "]", "a.toml:1: more than 250000 values"),
         ("a.toml", f"x = 1\ny = {DIGITS}", f"a.toml:2: {TOO_LONG}"),
         ("a.toml", f"x = 1\ny = 0x{DIGITS}", "a.toml:2: a number of 5002 characters"),
@@ -87,6 +97,20 @@ def test_a_config_beyond_the_limits_is_refused_with_file_and_line(
     with pytest.raises(ConfigError) as error:
         load(tmp_path / name)
     assert str(error.value).startswith(f"{tmp_path}/{reason}")
+
+
+@pytest.mark.parametrize("unit", ['"\\', '"""\n\\', "'''", "'\n", "#", '"'])
+def test_strings_without_an_end_take_a_time_linear_in_the_text(unit: str) -> None:
+    before = time.process_time()
+    with pytest.raises(DocumentError):
+        loaded_toml(f"x = 1\n{unit * 30_000}\ny")
+    assert time.process_time() - before < 10  # minutes, if each quote looked for its end in all that is left
+
+
+def test_a_merged_key_is_not_a_second_one() -> None:
+    """Wherever the mapping that overrides it stands: PyYAML constructs those of the inner levels last."""
+    text = "base: &base {rate: 1}\nx: {y: {a: &a {<<: *base, rate: 2}}}\nb: {<<: *a, of: 3}\n"
+    assert loaded_yaml(text) == {"base": {"rate": 1}, "x": {"y": {"a": {"rate": 2}}}, "b": {"rate": 2, "of": 3}}
 
 
 def test_data_has_the_same_depth() -> None:
