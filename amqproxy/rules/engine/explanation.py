@@ -230,14 +230,19 @@ class _VerdictSummary:
         self._done: list[str] = []
         self._undecided: list[str] = []
         self._open: list[str] = []
+        self._allowing: list[str] = []
+        """Allow rules that may hold: what follows them may not be asked."""
 
     def add(self, name: str, cases: Sequence[CompiledRule], why: str, *, does_hold: bool) -> None:
         """Count a rule, or a line of an access list, that holds or may hold."""
         case = next((each for each in cases if self._inquiry.answer([each])[0] is not False), cases[0])
         is_allow = isinstance(case.rule, Allow)
-        if case.is_shadow or (is_allow and not does_hold):
+        if case.is_shadow:
             return
-        if self._inquiry.method is None:
+        if is_allow and not does_hold:
+            if case.last_place < 0:
+                self._allowing.append(f"`{name}` (allow) holds: that {why}")
+        elif self._inquiry.method is None:
             if does_hold and isinstance(case.rule, Allow | Refuse) and case.last_place < 0:
                 self.ended_by = name
         elif not does_hold:
@@ -247,12 +252,18 @@ class _VerdictSummary:
                 self.ended_by, self._end = name, f"passes, as `{name}` allows it"
         elif not case.is_cacheable and not isinstance(case.rule, Refuse):
             self._undecided.append(f"`{name}` ({_action(case.rule)})")
+            self._count_allowing()
         else:
             is_end, words = self._inquiry.verdict(case)
             if is_end:
+                self._count_allowing()
                 self.ended_by, self._end = name, f"is stopped by `{name}`: {words}"
             elif words:
                 self._done.append(f"`{name}`: {words}")
+
+    def _count_allowing(self) -> None:
+        self._open += self._allowing
+        self._allowing = []
 
     def __str__(self) -> str:
         inquiry = self._inquiry

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from amqproxy.rules.access.acl import AccessList
@@ -214,6 +216,25 @@ def test_a_line_behind_one_that_may_hold_may_hold() -> None:
         "may hold: depends on `who, line 1`",
     ]
     assert "unless `who, line 3` (refuse) holds: that depends on `who, line 1`, or `big`" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [
+        (Refuse(name="all"), "is stopped by `all`: refused: channel.close 403 ACCESS_REFUSED - "),
+        (Limit(name="cap", of="messages", rate=5.0), "passes, subject to `cap` (limit)"),
+        (Tag(name="seen", match=Match(method="basic.publish"), tags=("seen",)), "passes; `seen`: tagged seen."),
+    ],
+)
+@pytest.mark.parametrize("mode", ["enforce", "shadow"])
+def test_a_refusal_behind_an_allowing_rule_that_may_hold_is_not_certain(
+    rule: Rule, verdict: str, mode: Literal["enforce", "shadow"]
+) -> None:
+    allowing = Allow(name="small", match=Match(method="basic.publish", size=Sizes(max="1KiB")), mode=mode)
+    [*_, line] = explained([allowing, rule], ExplainedCommand({}, "basic.publish"))
+    assert line.startswith(f"Verdict: this basic.publish {verdict}")
+    may_pass = mode == "enforce" and not isinstance(rule, Tag)
+    assert line.endswith(", unless `small` (allow) holds: that depends on size.") == may_pass
 
 
 def test_a_rule_that_fails_refuses() -> None:
