@@ -24,12 +24,18 @@ class Note(NamedTuple):
         return self.leg == "client" and self.verdict in ("refused", "dropped")
 
     def is_of_proxy(self, sender: Peer) -> bool:
-        """Whether frames in the name of `sender` came from the proxy: they passed on the other peer's leg only."""
-        return self.leg == _FAR_LEGS[sender]
+        """Whether frames in the name of `sender` came from the proxy: they passed on the other peer's leg only.
+
+        What the verdict let go on in another form passed on the sender's own leg, too.
+        """
+        return self.leg == _FAR_LEGS[sender] and self.verdict not in _PASSED
 
 
 _FAR_LEGS = {CLIENT: "upstream", SERVER: "client"}
 """The leg on which each peer only receives."""
+
+_PASSED = frozenset(("held", "delayed", "changed", "impaired", "shadow"))
+"""The verdicts of a command that went on, and that the two legs may have in different forms."""
 
 NOTHING = Note()
 """Of a frame that passed as it came, and that no rule acted on."""

@@ -10,8 +10,10 @@ from trio.testing import wait_all_tasks_blocked
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame, encode_method
-from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ChannelClose, QueueDeclare
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.amqp091.wire import Table
 from amqproxy.control.hub import Hub
 from amqproxy.proxy.filtered_tap import FilteredTap
 from amqproxy.rules.context import CommandContext
@@ -33,6 +35,7 @@ from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule
 
 PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
+TENANT = 'action = "rewrite"\nqueue.prefix = "t1."'
 ON_PUBLISH = 'match.method = "basic.publish"\n'
 
 
@@ -136,6 +139,47 @@ async def test_what_is_refused_is_shown_on_the_clients_leg() -> None:
         ("server", "channel.close", "client", "refused", ("r0",), None),
     ]
     assert line(records[0]).endswith("tx.select  [client leg; refused by r0]")
+
+
+@pytest.mark.parametrize(
+    ("rules", "closer"),
+    [
+        (['action = "tag"\ntags = ["end"]\nmatch.method = "channel.close"'], "server"),
+        (['action = "tag"\nmode = "shadow"\ntags = ["end"]\nmatch.method = "channel.close"'], "server"),
+        (['action = "refuse"\nmatch.method = "queue.declare"'], "proxy"),
+    ],
+)
+async def test_a_close_that_names_were_restored_in_is_the_brokers(rules: list[str], closer: str) -> None:
+    queue = RecordQueue(100, 1 << 20, Metrics(), lambda: None)
+    tap = TraceTap(queue, ObserverSettings(), memory=1 << 20)
+    made = [rule(f'name = "r{number}"\n{text}') for number, text in enumerate([TENANT, *rules])]
+    async with staged(OPEN, tap=tap, rules=RuleSet(made)) as stage:
+        stage.client.socket.send(encode_method(1, QueueDeclare(queue="q", passive=True)))
+        await wait_all_tasks_blocked()
+        stage.broker.socket.send(
+            encode_method(1, ChannelClose(404, "NOT_FOUND - no queue 't1.q' in vhost '/'", 50, 10))
+        )
+        await wait_all_tasks_blocked()
+    [closed] = [
+        each
+        for each in queue.take_records()
+        if isinstance(each, MessageRecord) and (each.type, each.outcome) == ("channel", "closed")
+    ]
+    assert closed.sender == closer
+    assert (closed.reason == "NOT_FOUND - no queue 'q' in vhost '/'") == (closer == "server")
+
+
+async def test_a_close_for_what_a_rule_has_made_too_large_is_the_proxys(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide(self: Redact, context: CommandContext, memory: RuleState) -> Verdict:
+        headers = Table({"x": "y" * 140_000})
+        return Verdict(command=context.command.altered(properties=Properties(headers=headers)))
+
+    monkeypatch.setattr(Redact, "decide", decide)
+    script = f">> {PUBLISH}\nclient: 1: channel.close 541\nbroker: 1: channel.close 200"
+    records = await recorded(script, 'action = "redact"\nbody = true\n' + ON_PUBLISH)
+    [closed] = [each for each in records if each.method == "channel.close" and each.leg == "client"]
+    assert (closed.sender, closed.verdict, closed.rules) == ("server", "refused", ("r0",))
+    assert Note(verdict="refused", leg="client").is_of_proxy(SERVER)
 
 
 async def test_what_was_received_is_masked_whichever_names_the_match_has() -> None:

@@ -28,6 +28,8 @@ def note_for(legs: Legs, evaluation: Evaluation, sender: Peer, pending: Pending,
         is_shadow = bool(verdict.marks) and all(mark.endswith("(shadow)") for mark in verdict.marks)
         note = Note(verdict.marks, verdict.tags, Outcome.SHADOW if is_shadow else outcome(verdict, view))
     if verdict.command is not view or verdict.damage or verdict.close is not None:
+        if not note.verdict and verdict.close is None:  # names are restored, which has no marks
+            note = note._replace(verdict=Outcome.CHANGED)
         covered = evaluation.covered(sender, view)
         legs.show(sender, shown_frames(sender, pending, covered), note._replace(leg=LEGS[sender]), pending.position)
         return note._replace(leg=LEGS[sender.other])

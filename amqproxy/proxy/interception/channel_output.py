@@ -26,6 +26,7 @@ from amqproxy.proxy.interception.channel_owner import LEGS, Actions, ChannelOwne
 from amqproxy.proxy.interception.channel_tags import ChannelTags
 from amqproxy.proxy.interception.encoding import UNPLACED, altered, damaged
 from amqproxy.proxy.interception.tag_translation import UnknownDeliveryTag
+from amqproxy.rules.engine.outcome import Outcome
 from amqproxy.rules.verdict import Close, Insertion, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
@@ -82,6 +83,8 @@ class ChannelOutput:
         by = f" by rule '{rules[-1]}'" if rules else ""
         yield LogVerdict("error", f"refused what was made{by}: {made}")
         text = InternalError(f"rules made {made}").reply_text
+        if note.verdict:
+            note = note._replace(verdict=Outcome.REFUSED)
         yield CloseChannel(command, Close(Scope.CHANNEL, InternalError.code, text), note)
 
     def postpone(self, direction: ChannelDirection, command: Command, tag: int, behind: int) -> Actions:

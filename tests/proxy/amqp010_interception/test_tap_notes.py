@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amqproxy.peer import CLIENT
+from amqproxy.amqp010.commands import ExecutionException
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.amqp010_interception.tap_notes import shown_frames
 from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
 
@@ -26,6 +28,18 @@ def test_notes() -> None:
     refused = notes(f'action = "refuse"\n{match}')
     assert refused[0] == (("r",), "refused", "client")
     assert notes(f'action = "redact"\nbody = true\n{match}') == [(("r",), "redacted", "")]
+
+
+def test_an_exception_that_names_are_restored_in_is_the_brokers() -> None:
+    stage = AMQP010Stage('action = "rewrite"\nqueue.prefix = "t1."', is_tapped=True)
+    stage.say(">> 1 queue.declare queue=q passive=true")
+    stage.interceptor.take_passed(SERVER)
+    exception = ExecutionException(error_code=404, command_id=0, description="no queue 't1.q'")
+    (heard,) = stage.feed(SERVER, encode_method(1, exception))
+    assert "description=no queue 'q'" in heard
+    seen = [note for note, _ in stage.interceptor.take_passed(SERVER)]
+    assert [(note.verdict, note.leg) for note in seen] == [("changed", "upstream"), ("changed", "client")]
+    assert not any(note.is_of_proxy(SERVER) for note in seen)
 
 
 def test_what_may_not_be_shown_is_not() -> None:
