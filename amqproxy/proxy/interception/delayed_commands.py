@@ -255,14 +255,14 @@ class DelayedCommands(Generic[C, D]):
         """One turn of what `release_all` has begun."""
         while self._to_release and self._left > 0 and not self._owner.is_over:
             channel, direction, most = self._to_release[0]
-            self._to_release[0] = channel, direction, most - 1  # each time, one that waited then goes on at least
-            if most == 0:
-                self._to_release.popleft()
-            elif direction.waiting is not None:
+            if most > 0 and direction.waiting is not None:
+                self._to_release[0] = channel, direction, most - 1  # each time, one that waited then goes on at least
                 self._left -= 1
                 self._time_out(*self.waiting[direction.waiting.number])
-            elif direction in self.resuming:
+            elif most > 0 and direction in self.resuming:
                 self.go_on(self.resuming.pop(direction), direction)
+                if direction.waiting is None and self._to_release:  # else it counts when that goes on
+                    self._to_release[0] = channel, direction, most - 1
             else:
                 self._to_release.popleft()
 

@@ -1269,6 +1269,20 @@ async def test_a_drain_waits_for_all_that_it_releases(autojump_clock: MockClock)
         await stage.is_over.wait()
 
 
+async def test_a_drain_releases_all_that_waits_on_several_channels(autojump_clock: MockClock) -> None:
+    """A turn that ends between two commands that wait counts for none of them."""
+    hold = RuleSet([Hold(name="wait", match=Match(method="queue.declare"), timeout=50.0)])
+    async with staged(OPEN, rules=hold) as stage:
+        message = octets("1: queue.declare") + octets("2: queue.declare") * 100
+        stage.client.say(message)
+        await wait_all_tasks_blocked()
+        stage.session.drain()
+        await wait_all_tasks_blocked()
+        stage.broker.look()
+        assert stage.broker.seen.endswith(message)
+        assert await stage.client.sees() == "connection.close 320"
+
+
 async def test_the_end_of_a_client_waits_for_all_that_it_releases(autojump_clock: MockClock) -> None:
     hold = RuleSet([Hold(name="wait", match=Match(method="queue.declare"), timeout=50.0)])
     async with staged(OPEN, rules=hold) as stage:
