@@ -31,6 +31,7 @@ from amqproxy.amqp091.errors import PreconditionFailed, Scope
 from amqproxy.amqp091.methods import ConnectionStartOk as ConnectionStartOk091
 from amqproxy.amqp091.protocol_header import foreign_answer
 from amqproxy.conversion.method_views import DEFAULT_VHOST, method_view
+from amqproxy.exception_frames import release_frames
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.direction import Amqp010Direction
 from amqproxy.proxy.amqp010.drain import Amqp010Drain
@@ -323,6 +324,7 @@ class Amqp010Traffic(Traffic):
         await self._linger(interceptor, source)
         with suppress(TransportBroken):  # else each peer that has answered may wait for the other end to close
             await relay.target.transport.send_eof()
+        release_frames(error)
 
     def _end_if_over(self) -> None:
         if self.passage.refusal is not None:

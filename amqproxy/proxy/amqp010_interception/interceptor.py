@@ -278,8 +278,10 @@ class AMQP010Interceptor:
         return all(connection.state in _CLOSED for connection in self.connections.values())
 
     def end(self) -> None:
-        """The session is over."""
+        """The session is over, or goes on without rules: refer to nothing that refers to this object."""
         self._delayed.clear()
+        self._delayed.end()
+        del self._gathering, self._executor, self.carry_out, self.take_effects
         self._closes.clear()
         self.gate = None
         self.share.clear()

@@ -269,6 +269,8 @@ class Traffic(ABC):
                 cause = cause_of_end(source.transport, error)
                 ending, reason = DirectionEnding.EOF, str(cause)
                 by = "proxy" if isinstance(cause, EndedByFault) else by
+                release_frames(cause)
+                del cause
             if source.peer is SERVER:
                 self._upstream_ended()
             if self._life.state is SessionState.LEAVING:

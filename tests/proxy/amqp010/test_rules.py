@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -12,13 +14,16 @@ from amqproxy.amqp010.controls import ConnectionCloseOk, SessionDetach, SessionD
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.config import Limits
 from amqproxy.peer import CLIENT, SERVER
+from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
 from amqproxy.proxy.interception.delayed_commands import TURN
-from amqproxy.proxy.leg import QUANTUM_FRAMES
+from amqproxy.proxy.leg import QUANTUM_FRAMES, Leg
+from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES, Step, method, transfer
 from tests.proxy.amqp010_stage import names
 from tests.proxy.recording_tap import Audience
-from tests.proxy.stage import Stage, staged
+from tests.proxy.session.collector import without_collector
+from tests.proxy.stage import CUSHION, Stage, staged
 from tests.rules.scene import rule
 
 PUBLISH = 'match.method = "basic.publish"\n'
@@ -123,6 +128,38 @@ async def test_who_has_answered_for_what_cannot_be_read_need_not_hang_up_first(a
         assert stage.client.ending == "EOF"
         await stage.is_over.wait()
         assert trio.current_time() == began
+
+
+@pytest.mark.parametrize("ending", ["close", "violation", "reset"])
+async def test_nothing_of_a_session_that_is_over_waits_for_the_garbage_collector(
+    ending: str, autojump_clock: MockClock
+) -> None:
+    def parts() -> int:
+        return sum(isinstance(each, (Traffic, Leg, AMQP010Interceptor)) for each in gc.get_objects())
+
+    with without_collector():
+        before = parts()
+        async with staged(rules=RuleSet([rule(REFUSE)]), tcp=True) as stage:
+            await overheard(stage, LOGIN[:1])
+            assert parts() == before + 4
+            if ending == "reset":
+                stage.client.perform("RST")
+            else:
+                await overheard(stage, [*LOGIN[1:], *(CLOSE if ending == "close" else [(CLIENT, b"\xff" * 20)])])
+                stage.client.perform("EOF")
+            await wait_all_tasks_blocked(CUSHION)
+            stage.broker.perform("EOF")
+            await stage.is_over.wait()
+            del stage.session
+            await wait_all_tasks_blocked()
+            assert parts() == before
+
+
+async def overheard(stage: Stage, steps: list[Step]) -> None:
+    """Have each step said, whatever comes out of it."""
+    for sender, data in steps:
+        (stage.client if sender is CLIENT else stage.broker).say(data)
+        await wait_all_tasks_blocked(CUSHION)
 
 
 async def test_delayed_commands_go_on_when_their_time_has_come(autojump_clock: MockClock) -> None:

@@ -1397,7 +1397,7 @@ async def test_nothing_of_a_session_that_is_over_waits_for_the_garbage_collector
         gc.enable()
 
 
-@pytest.mark.parametrize("ending", ["client", "broker", "violation"])
+@pytest.mark.parametrize("ending", ["client", "broker", "violation", "reset"])
 async def test_nor_does_anything_of_a_session_that_passes(ending: str) -> None:
     def parts() -> int:
         return sum(isinstance(each, (Session, SessionParts, Traffic, Leg)) for each in gc.get_objects())
@@ -1406,17 +1406,15 @@ async def test_nor_does_anything_of_a_session_that_passes(ending: str) -> None:
     gc.disable()
     try:
         before = parts()
-        async with staged(OPEN) as stage:
+        async with staged(OPEN, tcp=ending == "reset") as stage:
             assert parts() > before
             first, second = (stage.broker, stage.client) if ending == "broker" else (stage.client, stage.broker)
-            if ending == "violation":
-                first.perform("1: body 5")
-            else:
-                first.perform("connection.close")
+            first.perform({"violation": "1: body 5", "reset": "RST"}.get(ending, "connection.close"))
             await second.sees()
-            second.perform("connection.close-ok, EOF")
-            await first.sees()
-            first.perform("connection.close-ok, EOF" if ending == "violation" else "EOF")
+            second.perform("EOF" if ending == "reset" else "connection.close-ok, EOF")
+            if ending != "reset":
+                await first.sees()
+                first.perform("connection.close-ok, EOF" if ending == "violation" else "EOF")
             await stage.is_over.wait()
             del stage.session
             await wait_all_tasks_blocked()
