@@ -120,7 +120,9 @@ def _check_yaml(text: str) -> None:
                 sizes[anchor] = count - before
         elif isinstance(event, yaml.AliasEvent):
             if any(anchor == event.anchor for anchor, _ in opened):
-                raise DocumentError(f"the alias *{event.anchor} stands within what it repeats: write it out", line)
+                raise DocumentError(
+                    f"the alias *{event.anchor} is inside the value that it repeats: write the value out", line
+                )
             count += sizes.get(event.anchor or "", 1)
         elif isinstance(event, yaml.NodeEvent):
             if isinstance(event, yaml.CollectionStartEvent):

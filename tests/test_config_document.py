@@ -55,7 +55,7 @@ DIGITS = "9" * 5000
         ("a.yaml", LISTS, "a.yaml:6: more than 250000 values"),
         ("a.json.yaml", '{"x":\n' + "[" * 5000 + "]" * 5000 + "}", "a.json.yaml:2: "),
         ("a.yaml", "x: 1\ny:\n" + "- " * 5000, f"a.yaml:3: {TOO_DEEP}"),
-        ("a.yaml", "x: &x [1, *x]", "a.yaml:1: the alias *x stands within what it repeats: write it out"),
+        ("a.yaml", "x: &x [1, *x]", "a.yaml:1: the alias *x is inside the value that it repeats: write the value out"),
         ("a.yaml", "x: 1\ny: [" + "a," * MAX_NODES + "]", "a.yaml:2: more than 250000 values"),
         ("a.yaml", f"x: 1\ny: {DIGITS}", f"a.yaml:2: {TOO_LONG}"),
         ("a.yaml", "x: 1" + ":1" * 5000, "a.yaml:1: a number of 10001 characters"),  # of base 60

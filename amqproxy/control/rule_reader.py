@@ -1,4 +1,4 @@
-"""Reads the rules that requests bring: each within a deadline, in a thread that is stopped after it."""
+"""Reading of rules from requests: each in a thread with a deadline, after which the thread is stopped."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ R = TypeVar("R")
 READ_SECONDS = 10.0
 """Seconds in which rules must be read: 5,000 take 3 s. Clients wait 30 s: two bad requests may precede theirs."""
 
-MAX_STUCK = 4
-"""Threads that may outlive their deadline, in a call of C that cannot be interrupted."""
+MAX_STUCK = 5
+"""Threads that may outlive their deadline, in a C call that cannot be interrupted."""
 
 
 class ReadingStopped(BaseException):
@@ -25,17 +25,17 @@ class ReadingStopped(BaseException):
 
 
 class RuleReader:
-    """One reading after another, in the order of the requests; a reading that takes too long never blocks the next."""
+    """Sequential readings in the order of their requests; one that takes too long does not block the next."""
 
     def __init__(self) -> None:
         self._turn = trio.Lock()
-        self._stuck = trio.CapacityLimiter(MAX_STUCK + 1)
+        self._stuck = trio.CapacityLimiter(MAX_STUCK)
 
     async def read(self, read: Callable[[], R]) -> R:
-        """What `read` returns. `RequestError`: `too-slow` past the deadline, `busy` when too many threads are stuck."""
+        """Return what `read` returns. `RequestError`: `too-slow` past the deadline, `busy` at `MAX_STUCK` threads."""
         async with self._turn:
             if not self._stuck.available_tokens:
-                raise RequestError("busy", f"{MAX_STUCK + 1} readings of rules cannot be stopped: restart the proxy")
+                raise RequestError("busy", f"{MAX_STUCK} readings of rules cannot be stopped: restart the proxy")
             reading = _Reading(read)
             try:
                 with trio.move_on_after(READ_SECONDS):

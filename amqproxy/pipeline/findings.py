@@ -61,7 +61,7 @@ _REFUSED = """
     type = 'publishes-settled' AND outcome IN ('nacked', 'rolled back') OR type = 'return'
     OR type = 'channel' AND outcome = 'closed'
 """
-"""What the broker has refused, and the ends of channels, which may be refusals."""
+"""Publishes that the broker refused, and closes of channels, which may be refusals."""
 
 SECOND = 1_000_000_000
 

@@ -26,7 +26,7 @@ class Note(NamedTuple):
     def is_of_proxy(self, sender: Peer) -> bool:
         """Whether frames in the name of `sender` came from the proxy: they passed on the other peer's leg only.
 
-        What the verdict let go on in another form passed on the sender's own leg, too.
+        A command that was forwarded in another form came on the sender's own leg, too.
         """
         return self.leg == _FAR_LEGS[sender] and self.verdict not in _PASSED
 
@@ -35,7 +35,7 @@ _FAR_LEGS = {CLIENT: "upstream", SERVER: "client"}
 """The leg on which each peer only receives."""
 
 _PASSED = frozenset(("held", "delayed", "changed", "impaired", "shadow"))
-"""The verdicts of a command that went on, and that the two legs may have in different forms."""
+"""Verdicts of commands that were forwarded, perhaps changed: the frames of the two legs may differ."""
 
 NOTHING = Note()
 """Of a frame that passed as it came, and that no rule acted on."""

@@ -94,7 +94,7 @@ class Observer:
         self._trace.feed_protocol_header(ts_ns)
 
     def feed_answer(self, ts_ns: int, header: bytes) -> list[Report]:
-        """Take the server's protocol header; what is to be reported if it is not of the client's protocol."""
+        """Take the server's protocol header; return a report if it is not of the client's protocol."""
         if not self._asked or recognise(header) == self._asked:
             return []
         return self.gap(SERVER, ts_ns, foreign_answer(header, self._asked))
@@ -110,7 +110,7 @@ class Observer:
         return self._reports(self._trace.gap(sender, ts_ns, reason))
 
     def end(self, ts_ns: int, reason: str, stalled_ns: int = 0) -> list[Report]:
-        """The connection is over; until then the broker has received nothing for so long."""
+        """Take the end of the connection, whose broker had received nothing for `stalled_ns`."""
         if stalled_ns:
             self._trace.activity.stalled_ns = stalled_ns
         return self._reports(self._trace.end(ts_ns, reason))

@@ -105,7 +105,7 @@ def test_a_filter_that_fails_says_so_once(what: str) -> None:
         followed.saw(BasicPublish(routing_key=key))
     first, *rest = followed.events()
     assert first["event"] == "warning"
-    assert first["text"].startswith("'int(routing_key) > 3' fails, and what it fails on is shown (said once): ")
+    assert first["text"].startswith("'int(routing_key) > 3' fails on some records, which are shown (reported once): ")
     assert rest
     assert all(each["event"] == what.removesuffix("s") for each in rest)
     followed.saw(BasicPublish(routing_key="z"))

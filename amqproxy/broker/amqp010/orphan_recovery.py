@@ -1,4 +1,4 @@
-"""What clients held of deleted queues when the broker stopped goes to the queues' alternate exchanges."""
+"""Recovery of the unsettled messages of deleted queues: they go to the queues' alternate exchanges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amqproxy.broker.work import Job
 
 
 def recover_orphans(broker: Broker, journal: Journal, durables: Iterable[AnyDurable], now: float) -> None:
-    """Send on, in steps, what `HeldOrphans` has kept; drop it where the virtual host is gone."""
+    """Send the messages that `HeldOrphans` kept on, in steps; drop those whose virtual host is gone."""
     for record in durables:
         if not isinstance(record, DurableOrphans):
             continue

@@ -212,7 +212,7 @@ class SessionDeliveries(Receiver):
             vhost.events.report("message.delivered", vhost.name, message, **details)
 
     def queue_deleted(self, consumer: Consumer) -> None:
-        """The queue of a subscription is gone: with Broker-J 9.2 the client is not told, and may cancel it or not."""
+        """Detach a subscription from its deleted queue. As with Broker-J 9.2, the client is not told; it may cancel."""
         subscription = self.subscriptions.get(consumer.tag)
         if subscription is not None and subscription.consumer is consumer:
             subscription.consumer = None

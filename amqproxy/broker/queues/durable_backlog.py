@@ -98,7 +98,7 @@ class DurableBacklog(Backlog):
         return dropped
 
     def hand_over(self) -> tuple[MessageLog, dict[int, int]]:
-        """Give up what is out (sizes by position): another reports it to the message log, which keeps nothing else."""
+        """Hand over the message log with the unsettled messages (sizes by position); all others are dropped from it."""
         out, self._out = self._out, {}
         if out:
             self._message_log.purged(out)

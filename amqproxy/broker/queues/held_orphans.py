@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DeletedQueue(Protocol):
-    """What the record names of a queue."""
+    """The properties of a deleted queue that its record keeps."""
 
     name: str
     arguments: Table
@@ -43,7 +43,7 @@ class HeldOrphans:
         self._held: dict[int, tuple[MessageLog, dict[int, int]]] = {}
 
     def keep(self, priority: int, backlog: DurableBacklog) -> None:
-        """Take over what is out of a backlog of the queue."""
+        """Take over the unsettled messages of one backlog of the queue."""
         message_log, out = backlog.hand_over()
         if out:
             self._journal.rename_log(message_log, LogOwner("queue", self._record.vhost, self._record.name, priority))
@@ -52,7 +52,7 @@ class HeldOrphans:
             self._held[priority] = message_log, out
 
     def done(self, priority: int, position: int, *, is_used: bool) -> None:
-        """What was out is settled, or on its way to the alternate exchange."""
+        """Release a message that is settled, or on its way to the alternate exchange."""
         held = self._held.get(priority)
         size = None if held is None else held[1].pop(position, None)
         if held is None or size is None:

@@ -40,7 +40,7 @@ ENTRY_COST = 512
 
 
 class KnownExchanges:
-    """Of one connection, by the names that the client has for them; they count for `load`."""
+    """Exchanges known on one connection, by the names that the client has for them; their memory counts for `load`."""
 
     __slots__ = ("_asked", "_counted", "_declared", "_load", "_names")
 

@@ -133,7 +133,7 @@ def parts_of(rule: Rule) -> tuple[Rule, ...]:
 
 
 def deciding_condition(part: Rule) -> Condition | None:
-    """The condition of an access list's part that its line is the one which decides; None for other rules."""
+    """The condition that a line of an access list is the deciding one; None for other rules."""
     about_operations: tuple[Condition, ...] = part.__dict__.get("about_operations", ())
     return about_operations[-1] if about_operations else None
 

@@ -94,7 +94,7 @@ class ExplainedCommand:
         self.is_empty = not given and method is None and sender is None
 
     def answer(self, cases: Iterable[CompiledRule]) -> tuple[bool | None, str]:
-        """Whether a rule of these parts holds, None where it depends; and on what, or why not.
+        """Whether a rule with these parts holds (None: it depends), and the reason.
 
         The reason is that of a part about the method, if there is one: a line of an access list has a part for
         publishes and another for everything else.
@@ -108,7 +108,7 @@ class ExplainedCommand:
         return answers[0]
 
     def verdict(self, case: CompiledRule) -> tuple[bool, str]:
-        """Whether a rule that holds ends the way of the command; and what it does with it, in words."""
+        """Whether a rule that holds stops the command, and a description of its effect."""
         try:
             verdict = case.rule.decide(self.context, case.begin_session())
         except Exception as error:  # noqa: BLE001 - a rule may raise anything, and then refuses the command
@@ -220,18 +220,18 @@ def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]
 
 
 class _VerdictSummary:
-    """What the rules that hold do with the command together, and what those that may hold would."""
+    """Combined effect on a command of the rules that hold, and of those that may hold."""
 
     def __init__(self, inquiry: ExplainedCommand) -> None:
         self.ended_by = ""
-        """The rule after which no other is asked."""
+        """Name of the rule after which no other is evaluated."""
         self._inquiry = inquiry
         self._end = "passes"
         self._done: list[str] = []
         self._undecided: list[str] = []
         self._open: list[str] = []
         self._allowing: list[str] = []
-        """Allow rules that may hold: what follows them may not be asked."""
+        """Allow rules that may hold: then the rules after them are not evaluated."""
 
     def add(self, name: str, cases: Sequence[CompiledRule], why: str, *, does_hold: bool) -> None:
         """Count a rule, or a line of an access list, that holds or may hold."""

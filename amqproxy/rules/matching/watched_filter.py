@@ -1,4 +1,4 @@
-"""Filters that say once why they cannot be evaluated."""
+"""Filters that report once why they cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from amqproxy.rules.matching.filters import Filter, FilterFailed, LookUp
 class WatchedFilter(Filter):
     """A filter of one reader; `warn` is given the reason the first time that its evaluation fails.
 
-    What a filter fails on is shown: an expression that fails on every record selects nothing, and would look as if it
-    selected everything.
+    Records on which a filter fails are shown. Without the warning, an expression that fails on every record would look
+    as if it selected all of them.
     """
 
     __slots__ = ("_has_warned", "_warn")
 
     def __init__(self, expression: str, warn: Callable[[str], object]) -> None:
-        self._has_warned = True  # it is tried out on specimens before
+        self._has_warned = True  # the constructor evaluates it on specimens
         super().__init__(expression)
         self._warn = warn
         self._has_warned = False
@@ -28,5 +28,5 @@ class WatchedFilter(Filter):
         except FilterFailed as failure:
             if not self._has_warned:
                 self._has_warned = True
-                self._warn(f"{self.expression!r} fails, and what it fails on is shown (said once): {failure}")
+                self._warn(f"{self.expression!r} fails on some records, which are shown (reported once): {failure}")
             raise

@@ -44,7 +44,7 @@ class ConnectionFindings:
         return found
 
     def look(self, now_ns: int, stalled_ns: int = 0) -> list[Finding]:
-        """What the time alone has made worth a look, on this connection, whose broker has stalled for so long."""
+        """Findings that are due by time alone; `stalled_ns` is for how long the broker has read nothing."""
         self._observed.trace.activity.stalled_ns = stalled_ns
         return self._inspector.look(now_ns)
 

@@ -67,7 +67,7 @@ class ObservedConnection(NamedTuple):
 
 
 class Overdue(NamedTuple):
-    """What time alone has shown, on which channel, if on one, and when it was due, in nanoseconds since 1970."""
+    """A finding due by time alone: when (nanoseconds since 1970), on which channel if on one, and its text."""
 
     ts_ns: int
     channel: int | None

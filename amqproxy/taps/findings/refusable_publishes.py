@@ -24,7 +24,7 @@ QueueKey = tuple[str, str]
 
 
 class RefusablePublish(NamedTuple):
-    """When it came, the queues that have counted it, and whether the broker confirms it."""
+    """A publish: its time, the queues that have counted it, and whether it awaits a confirm."""
 
     ts_ns: int
     queues: Sequence[QueueKey]

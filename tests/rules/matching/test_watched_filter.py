@@ -39,7 +39,7 @@ def test_the_reason_is_said_once(is_amqp010: bool) -> None:
     for _ in range(3):
         assert selects(chosen, "many", is_amqp010=is_amqp010)
     (text,) = said
-    assert text.startswith(f"'{EXPRESSION}' fails, and what it fails on is shown (said once): ")
+    assert text.startswith(f"'{EXPRESSION}' fails on some records, which are shown (reported once): ")
 
 
 def test_each_reader_is_told() -> None:
