@@ -371,7 +371,8 @@ class Session:
         parts.connect(transport)
         dialect = self._dialects.get(opening.protocol)
         if dialect is None:
-            await self._serve_unread(transport, opening)
+            if await self._is_served(opening):  # rules may have come meanwhile
+                await self._serve_unread(transport, opening)
             return
         tasks = self._nursery = SessionTasks()
         self._life.move(SessionEvent.CONNECTED)
@@ -425,6 +426,10 @@ class Session:
             return None
         self._report.note_protocol_header(opening.header)
         self._parts.known = with_tls(self.known, transport)
+        return opening if await self._is_served(opening) else None
+
+    async def _is_served(self, opening: Opening) -> bool:
+        """Whether a client of this protocol is served; it is turned away if not."""
         has_rules = self._rules is not None and bool(self._rules.rules)
         tap = self._report.tap
         refusal = opening.refusal(
@@ -433,11 +438,11 @@ class Session:
             is_seen=tap is not None and tap.requires_decoding,
         )
         if refusal is None:
-            return opening
+            return True
         self._metrics.refused.labels("protocol").inc()
         self._report.finish(refusal)
-        await turn_away(transport, HEADER, self._limits.close_timeout)
-        return None
+        await turn_away(self.client_transport, HEADER, self._limits.close_timeout)
+        return False
 
     # --- rules
 

@@ -10,6 +10,7 @@ from amqproxy.control.hub import Hub
 from amqproxy.proxy import watchdog
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.sockets.transport import Transport
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import Stage, staged
 
@@ -116,3 +117,17 @@ async def test_who_takes_nothing_is_let_go(nursery: trio.Nursery, autojump_clock
         await stage.is_over.wait()
         stage.client.look()
         assert stage.client.ending == "RST"
+
+
+async def test_rules_that_come_while_the_upstream_is_dialled_count(autojump_clock: MockClock) -> None:
+    async def dial() -> Transport:
+        stage.session.apply_rules(RuleSet([Allow(name="a")]))
+        return await stage._dial()
+
+    async with staged(limits=LIMITS, dial=dial) as stage:
+        stage.client.say(HEADER + b"\xff start-ok")
+        assert await stage.client.sees() == "header, EOF"
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+        assert stage.broker.look() == b""
+        assert stage.count("connections_refused_total", reason="protocol") == 1
