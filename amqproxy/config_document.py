@@ -17,6 +17,10 @@ MAX_NODES = 250_000
 MAX_DIGITS = 64
 """Characters of a number; no key takes more than 20."""
 
+MAX_TAGS = 64
+"""%TAG directives of YAML, of which no config needs any. libyaml compares each with all before it, in one call."""
+
+_TAG_DIRECTIVE = re.compile(r"(?<![^\n\r\x85\u2028\u2029])%TAG")
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is five times as fast, where PyYAML has it
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 _SHOWN = 40
@@ -109,6 +113,9 @@ def _check_toml(text: str) -> None:
 
 def _check_yaml(text: str) -> None:
     """Bound depth, digits and nodes by the events of the parser: an alias counts as much as what it repeats."""
+    for number, directive in enumerate(_TAG_DIRECTIVE.finditer(text), 1):
+        if number > MAX_TAGS:
+            raise DocumentError(f"more than {MAX_TAGS} %TAG directives: remove them", _line(text, directive.start()))
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = []
     count = 0

@@ -13,6 +13,7 @@ from amqproxy.config_document import (
     MAX_DEPTH,
     MAX_DIGITS,
     MAX_NODES,
+    MAX_TAGS,
     DocumentError,
     composed_yaml,
     loaded_toml,
@@ -55,6 +56,7 @@ DIGITS = "9" * 5000
         ("a.yaml", LISTS, "a.yaml:6: more than 250000 values"),
         ("a.json.yaml", '{"x":\n' + "[" * 5000 + "]" * 5000 + "}", "a.json.yaml:2: "),
         ("a.yaml", "x: 1\ny:\n" + "- " * 5000, f"a.yaml:3: {TOO_DEEP}"),
+        ("a.yaml", "".join(f"%TAG !{number}! x\n" for number in range(65)), "a.yaml:65: more than 64 %TAG directives"),
         ("a.yaml", "x: &x [1, *x]", "a.yaml:1: the alias *x is inside the value that it repeats: write the value out"),
         ("a.yaml", "x: 1\ny: [" + "a," * MAX_NODES + "]", "a.yaml:2: more than 250000 values"),
         ("a.yaml", f"x: 1\ny: {DIGITS}", f"a.yaml:2: {TOO_LONG}"),
@@ -105,6 +107,14 @@ def test_strings_without_an_end_take_a_time_linear_in_the_text(unit: str) -> Non
     with pytest.raises(DocumentError):
         loaded_toml(f"x = 1\n{unit * 30_000}\ny")
     assert time.process_time() - before < 10  # minutes, if each quote looked for its end in all that is left
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n", "\x85", "\u2028", "\u2029"])
+def test_tags_are_counted_behind_every_line_break(line_break: str) -> None:
+    directives = line_break.join(f"%TAG !t{number}! x" for number in range(MAX_TAGS))
+    assert loaded_yaml(f"{directives}\n--- {{a: '%TAG', b: 1 %TAG}}") == {"a": "%TAG", "b": "1 %TAG"}
+    with pytest.raises(DocumentError, match=f"more than {MAX_TAGS} %TAG directives"):
+        loaded_yaml(f"{directives}{line_break}%TAG !more! x\n--- 1")
 
 
 def test_a_merged_key_is_not_a_second_one() -> None:
