@@ -35,6 +35,7 @@ class FaultyTransport:
         self._ends_at: float | None = None
         self._stirred = trio.Event()
         self._moved = trio.Event()
+        self._turn = trio.Lock()
 
     @property
     def received(self) -> int:
@@ -87,11 +88,12 @@ class FaultyTransport:
             raise cause_of_end(self, error) from None
 
     async def send(self, data: bytes | memoryview) -> None:
-        if self._line.is_idle:
+        if self._line.is_idle and not self._turn.locked():
             await self._transport.send(data)
             return
-        await self._wait_while(lambda: self._line.held >= MOST_HELD)
-        self._line.put(bytes(data), trio.current_time())
+        async with self._turn:  # else those that wait for room would go on in any order
+            await self._wait_while(lambda: self._line.held >= MOST_HELD)
+            self._line.put(bytes(data), trio.current_time())
         self._stirred.set()
         if not self._is_running:
             await self._wait_while(lambda: self._line.held > 0)

@@ -129,6 +129,33 @@ async def test_who_sends_more_than_can_be_held_waits(autojump_clock: MockClock) 
         assert trio.current_time() - start == pytest.approx(1)
 
 
+async def test_those_who_wait_for_room_send_in_their_order(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    """A content that was released goes before what its channel goes on with."""
+    end, other = connected()
+    transport = SocketTransport(end)
+    sent: list[bytes] = []
+
+    async def keep(_: SocketTransport, data: bytes | memoryview) -> None:
+        sent.append(bytes(data[:1]))
+
+    monkeypatch.setattr(SocketTransport, "send", keep)
+    ours = FaultyTransport(transport, lambda: 0.5)
+    nursery.start_soon(ours.run)
+    for _ in range(8):  # trio shuffles the tasks that one event wakes
+        ours.impair(Silence(CLIENT, 1))
+        sent.clear()
+        async with trio.open_nursery() as senders:
+            for number in range(4):
+                senders.start_soon(ours.send, b"%d" % number * MOST_HELD)
+                await wait_all_tasks_blocked()
+        await trio.sleep(1)
+        assert sent == [b"0", b"1", b"2", b"3"]
+    await ours.aclose()
+    other.close()
+
+
 async def test_silence_and_then_the_end(autojump_clock: MockClock) -> None:
     async with faulty(Silence(CLIENT, close_after=3)) as (ours, listener):
         await ours.send(b"a")
