@@ -99,8 +99,11 @@ class Hub:
     def _show(self, session: TappedSession, show: Callable[[Tap], None]) -> None:
         self._show_own(session, show)
         for tap in self._added:
-            with self._containing(tap):
+            try:
                 show(tap)
+            except Exception as failure:  # a context for each chunk would cost more than what it contains
+                with self._containing(tap):
+                    raise failure
 
     def _show_own(self, session: TappedSession, show: Callable[[Tap], None]) -> None:
         if self._own is not None and session not in self._lost:

@@ -50,6 +50,15 @@ class EntryQueue:
             return self.size <= self.memory + OVERSHOOT
         return self.size + ENTRY_COST + size <= self.memory
 
+    def offer(self, entry: Entry, size: int) -> bool:
+        """Add an entry of `size` bytes in all if it fits into the memory; whether it did."""
+        added = self._added + size
+        if added - self._taken - self._discarded > self.memory:
+            return False
+        self._added = added
+        self._entries.append(entry)
+        return True
+
     def add(self, entry: Entry) -> None:
         self._added += ENTRY_COST + len(entry.data)
         self._entries.append(entry)
