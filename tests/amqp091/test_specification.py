@@ -231,9 +231,11 @@ def rendered(value: Any) -> str:
     if isinstance(value, bytes):
         return f"<{hexadecimal(value)}>"
     if isinstance(value, Decimal):
-        _, digits, exponent = value.as_tuple()
+        sign, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)
-        return f"{{{-exponent},{int(''.join(map(str, digits)))}}}"
+        number = int("".join(map(str, digits)))
+        # RabbitMQ reads four bytes without a sign, and writes the same ones; clients have them signed.
+        return f"{{{-exponent},{-number % 2**32 if sign else number}}}"
     if isinstance(value, Table):
         return "[" + ",".join(f"{{{rendered(f.name)},{ATOMS[f.type]},{rendered(f.value)}}}" for f in value.fields) + "]"
     if isinstance(value, Array):

@@ -280,11 +280,7 @@ def _releasing(session: CommandSession, ids: list[range], redelivered: bool, now
     """Release in a transaction, also what it has accepted: qpid.messaging does so before it rolls back."""
     assert session.transaction is not None
     withdrawn = yield from session.transaction.withdrawing(CommandIds.of(ids))
-    now = yield from session.deliveries.settling(ids, REQUEUE, now, redelivered=redelivered)
-    for start in range(0, len(withdrawn), AT_ONCE):
-        session.deliveries.apply(withdrawn[start : start + AT_ONCE], REQUEUE, now, redelivered=redelivered)
-        if session.vhost.work.quantum.spend(AT_ONCE):
-            now = yield
+    yield from session.deliveries.settling(ids, REQUEUE, now, redelivered=redelivered, also=withdrawn)
 
 
 def _resume(session: CommandSession, command: MessageResume, position: int, now: float) -> bool:

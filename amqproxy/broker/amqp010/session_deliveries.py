@@ -5,7 +5,8 @@ A transfer's delivery tag is the position of its command, plus one: there is no 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from msgspec import structs
 
@@ -328,14 +329,21 @@ class SessionDeliveries(Receiver):
         queue.hold_no_more(now)
 
     def settling(
-        self, ids: Iterable[range], outcome: str, now: float, *, redelivered: bool = True
+        self,
+        ids: Iterable[range],
+        outcome: str,
+        now: float,
+        *,
+        redelivered: bool = True,
+        also: Sequence[QueueEntry] = (),
     ) -> Generator[None, float, float]:
-        """Let an outcome be that of these positions, in steps. What comes back is back as a whole before any of it is
-        handed out again.
+        """Let an outcome be that of these positions, and of the entries `also`, in steps. What comes back is back as a
+        whole before any of it is handed out again.
         """
         held_back: dict[ConsumedQueue, None] = {}
+        parts = [list(also[start : start + AT_ONCE]) for start in range(0, len(also), AT_ONCE)]
         try:
-            for part in self.taking(ids):
+            for part in chain(parts, self.taking(ids)):
                 if outcome is REQUEUE:
                     for entry in part:
                         if entry.queue not in held_back:

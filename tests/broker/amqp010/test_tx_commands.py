@@ -75,6 +75,17 @@ def test_what_is_accepted_can_be_released_before_the_rollback(session: Session01
     assert other.got() == []
 
 
+def test_what_is_released_is_back_as_a_whole_before_any_of_it_is_sent_again(session: Session010) -> None:
+    for number in range(3):
+        session.transfer(b"%d" % number)
+    session.call(TxCommit())
+    session.subscribe("q", "d", messages=5)
+    positions = [position for position, _ in session.messages]
+    session.call(MessageAccept(SequenceSet.of(positions[:1])))
+    session.call(MessageRelease(SequenceSet.of(positions[:2])))
+    assert session.got()[-2:] == [b"0", b"1"]
+
+
 @pytest.mark.parametrize("is_accepted_again", [True, False])
 def test_what_was_acquired_and_accepted_is_held_again_after_a_rollback(
     session: Session010, is_accepted_again: bool
