@@ -73,21 +73,19 @@ class RecorderTap:
         self._add(seen, CLIENT, data, _AT_CLIENT)
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        seen = self._connections.get(session) or self._seen(session)
+        seen = self._seen(session)
         if seen.header and note.leg != CLIENT_LEG:
             self._connect_upstream(session, seen)
         data = frames.data if isinstance(frames, FrameChunk) else b"".join([frame.raw for frame in frames])
-        if not self._offer(seen, sender, data, note):
-            self._add(seen, sender, data, note, frames=frames)
+        self._add(seen, sender, data, note, frames=frames)
 
     def saw_amqp010_frames(
         self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
     ) -> None:
-        seen = self._connections.get(session) or self._seen(session, is_amqp010=True)
+        seen = self._seen(session, is_amqp010=True)
         if seen.header and note.leg != CLIENT_LEG:
             self._connect_upstream(session, seen)
-        if not self._offer(seen, sender, frames.data, note):
-            self._add(seen, sender, frames.data, note, frames=frames)
+        self._add(seen, sender, frames.data, note, frames=frames)
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
         """So many frames, of so many bytes, passed and are not recorded."""
@@ -127,17 +125,6 @@ class RecorderTap:
             seen = self._connections[session] = _Seen(connection)
         return seen
 
-    def _offer(self, seen: _Seen, sender: Peer, data: bytes, note: Note) -> bool:
-        """Queue frames in one step where nothing was lost before them and there is room; whether that was so."""
-        if seen.lost or not data:
-            return False
-        size = ENTRY_COST + len(data)
-        if not self._queue.offer(Entry(self._clock(), seen.connection, sender, data, note), size):
-            return False
-        seen.is_recorded = True
-        self._wake(seen.connection.number, size)
-        return True
-
     def _add(
         self,
         seen: _Seen,
@@ -148,7 +135,15 @@ class RecorderTap:
         frames: Sequence[Frame] | AMQP010Chunk = (),
         event: Event | None = None,
     ) -> None:
-        queue = self._queue
+        queue, size = self._queue, ENTRY_COST + len(data)
+        if (
+            data
+            and not seen.lost
+            and queue.offer(Entry(self._clock(), seen.connection, sender, data, note, event), size)
+        ):
+            seen.is_recorded = True
+            self._wake(seen.connection.number, size)
+            return
         if data and not queue.has_room(len(data)):
             count = len(frames) or 1
             for leg in _LEGS_OF[note.leg]:

@@ -133,9 +133,9 @@ class Amqp010Direction:
             self._note(self._source.peer is not CLIENT, output, began)
         return self._behind_header(output)
 
-    def recover(self, failure: Exception) -> bytes | memoryview:
+    def recover(self, failure: Exception) -> bytes | memoryview | None:
         if self.passage.must_read:
-            raise failure
+            return None
         self._read_no_more()
         self.passage.take_output(self._target.peer)  # which is among what is unsent
         self._on_fault(self._source.peer, failure)

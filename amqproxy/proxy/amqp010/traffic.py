@@ -103,11 +103,6 @@ class Amqp010Traffic(Traffic):
         self.passage = self._new_pass_through(known)
         self._show_observer(self.passage)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the connection is past its handshake, and neither peer is ending it."""
-        return all(leg.is_open for leg in self.legs.values())
-
     # --- what there is between the legs
 
     def _new_pass_through(
@@ -140,10 +135,6 @@ class Amqp010Traffic(Traffic):
         )
         interceptor.join({peer: leg.reader.open_tracks for peer, leg in self.legs.items()}, self.metered.attachment)
         return interceptor
-
-    def _intercepted(self, before: Any) -> None:
-        before.end()
-        self._show_observer(self.passage)
 
     def _new_direction(self, source: Peer, received: bytes, *, is_open: bool) -> Amqp010Direction:
         return Amqp010Direction(

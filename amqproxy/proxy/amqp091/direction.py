@@ -75,8 +75,8 @@ class Amqp091Direction:
         self._note(not is_client, self._source.reader.taken if is_client else output, began)
         return output
 
-    def recover(self, failure: Exception) -> bytes | memoryview:
-        raise failure
+    def recover(self, failure: Exception) -> None:
+        return None
 
     def resume_after_pump(self) -> None:
         """The pump leaves the reader where the next frame begins."""

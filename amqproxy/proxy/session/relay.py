@@ -83,8 +83,8 @@ class Direction(Protocol):
     def finish(self, output: bytes | memoryview, began: float) -> bytes | memoryview:
         """Return the bytes to send on, given the `output` of the passage; `began` is when the turn did."""
 
-    def recover(self, failure: Exception) -> bytes | memoryview:
-        """Return the bytes to send on where the passage has failed; raise `failure` if they must not pass unread."""
+    def recover(self, failure: Exception) -> bytes | memoryview | None:
+        """Return the bytes to send on where the passage has failed; None if they must not pass unread."""
 
     def resume_after_pump(self) -> None:
         """A pump had the connection, and gave it back."""
@@ -260,8 +260,11 @@ class Relay:
             passage = direction.passage
             output = direction.finish(passage.take_output(self.target.peer), began)
             return output, passage.refusal or direction.error or passage.fault
-        except Exception as failure:  # noqa: BLE001 - a dialect may let bytes pass unread; else it is raised again
-            return direction.recover(failure), None
+        except Exception as failure:  # a dialect may let bytes pass unread
+            unread = direction.recover(failure)
+            if unread is None:
+                raise
+            return unread, None
 
     def _pass_on_more(self, output: bytes | memoryview, began: float) -> tuple[bytes | memoryview, Exception | None]:
         """Continue for a turn, so that what was read is sent on in one piece.

@@ -498,7 +498,7 @@ class Session:
         if self.is_parked:
             return True
         is_relaying = self.phase is SessionState.RELAYING and self._nursery is not None
-        return is_relaying and all(leg.is_open for leg in self.legs.values())
+        return is_relaying and (self.traffic is None or self.traffic.is_open)
 
     @property
     def is_paused(self) -> bool:

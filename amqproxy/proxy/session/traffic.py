@@ -174,6 +174,11 @@ class Traffic(ABC):
         self.metered = metered
 
     @property
+    def is_open(self) -> bool:
+        """Whether the connection is past its handshake on both legs, and neither peer is closing it."""
+        return all(leg.is_open for leg in self.legs.values())
+
+    @property
     def is_readable(self) -> bool:
         """Whether rules can follow what passes."""
         return True
@@ -186,9 +191,6 @@ class Traffic(ABC):
 
     def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
         """Count messages in what the client has sent or is sent, where the passage does not."""
-
-    def _intercepted(self, before: Any) -> None:
-        """An interceptor has taken the place of the passage `before`."""
 
     def forget_shown(self) -> None:
         """What may be shown of the client is another from here on."""
@@ -482,7 +484,7 @@ class Traffic(ABC):
             and self._tasks is not None
             and self._life.state is SessionState.RELAYING
             and self._report.end is None
-            and all(leg.is_open for leg in self.legs.values())
+            and self.is_open
             and all(relay.is_steady for relay in self._relays)
         )
 
@@ -520,7 +522,7 @@ class Traffic(ABC):
         self.interceptor = interceptor
         interceptor.gate = before.gate
         self._replace_passage(interceptor)
-        self._intercepted(before)
+        before.end()
         return interceptor
 
     def _drop_interceptor(self) -> None:
@@ -560,13 +562,11 @@ class Traffic(ABC):
         """Queue the client's commands on a channel from the next one on, in order."""
         self._interceptor_for_operator().pause_channel(number, trio.current_time())
 
-    def resume_channel(self, number: int) -> bool:
-        """Go on with what the client has sent on a paused channel; False where no channel can be paused."""
-        if self.interceptor is None or self._tasks is None:
-            return False
-        self.interceptor.resume_channel(number, trio.current_time())
-        self.send_changes()
-        return True
+    def resume_channel(self, number: int) -> None:
+        """Send on what the client has sent on a paused channel."""
+        if self.interceptor is not None and self._tasks is not None:
+            self.interceptor.resume_channel(number, trio.current_time())
+            self.send_changes()
 
     @property
     def paused_channels(self) -> list[int]:

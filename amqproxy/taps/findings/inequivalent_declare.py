@@ -22,7 +22,7 @@ class InequivalentDeclare(Detector):
     def _on_closed(self, event: ChannelClosed) -> str | None:
         if not is_refused_declare(event) or not is_inequivalent(event):
             return None
-        return refusal_text(event)
+        return declare_refusal(event)
 
 
 def is_refused_declare(event: ChannelClosed) -> bool:
@@ -32,9 +32,9 @@ def is_refused_declare(event: ChannelClosed) -> bool:
 
 def is_inequivalent(event: ChannelClosed) -> bool:
     """Whether a refused declare differs from what is there, as RabbitMQ's and LavinMQ's texts begin then."""
-    return refusal_text(event).lower().startswith(("inequivalent ", "existing "))
+    return declare_refusal(event).lower().startswith(("inequivalent ", "existing "))
 
 
-def refusal_text(event: ChannelClosed) -> str:
+def declare_refusal(event: ChannelClosed) -> str:
     """The broker's text about a refused declare, without the name of the code."""
     return event.text.removeprefix(f"{PreconditionFailed.name} - ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.findings.inequivalent_declare import is_inequivalent, is_refused_declare, refusal_text
+from amqproxy.taps.findings.inequivalent_declare import declare_refusal, is_inequivalent, is_refused_declare
 from amqproxy.taps.trace.events import ChannelClosed
 
 
@@ -20,4 +20,4 @@ class InvalidArgument(Detector):
     def _on_closed(self, event: ChannelClosed) -> str | None:
         if not is_refused_declare(event) or is_inequivalent(event):
             return None
-        return refusal_text(event)
+        return declare_refusal(event)
