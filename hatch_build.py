@@ -30,9 +30,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # Every module that may be compiled, in pure Python mode.
 COMPILED = (
-    "amqproxy/byte_access.py",
-    "amqproxy/decode_cache.py",
-    "amqproxy/struct_slots.py",
+    "amqproxy/compiled/byte_access.py",
+    "amqproxy/compiled/decode_cache.py",
+    "amqproxy/compiled/struct_slots.py",
     "amqproxy/amqp010/sequence.py",
     "amqproxy/amqp010/command_ids.py",
     "amqproxy/amqp010/wire.py",

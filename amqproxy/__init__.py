@@ -31,22 +31,13 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.
 
-`message_filter` chooses messages of either protocol by a filter.
+`configuration` reads the configuration file into types. `process` has the log, the owner of each failure, and what a
+service manager asks for. `app` wires everything up in one nursery, and `cli` is the command.
 
-`config` is the configuration file as types, `resources` what rules in it read from outside; `hints` and `suggestions`
-name the word that was perhaps meant; `log` writes the log, through a `line_writer` that never waits; `supervision`
-keeps a failure with its owner, `trio_thread` runs a trio loop in a thread, `printing` carries records to standard
-output, `preflight` looks before a start at what a config needs, `reload` applies a changed one, `app` wires everything
-up in one nursery, and `cli` is the command.
-
-`malloc_trim` gives free memory back to the system, `exception_frames` has kept exceptions keep nothing else;
-`decode_cache` knows again what was decoded before, `struct_slots` where the fields of structs are, for `amqp091` and
-`amqp010`, and `byte_access` reads and writes numbers in bytes, for all that is compiled.
-
-`_pure` chooses between the compiled and the plain form of a module; `_cython` stands in for Cython where it is missing.
+`compiled` is the base of the modules that Cython compiles, and chooses between their compiled and their plain form.
 """
 
-from amqproxy import _pure
+from amqproxy.compiled import _pure
 
 __all__ = ["__version__"]
 

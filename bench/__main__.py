@@ -9,7 +9,7 @@ import sys
 import time
 from itertools import chain
 
-from amqproxy import _pure
+from amqproxy.compiled import _pure
 from bench import (
     broker,
     broker_0_10,

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_BY_INDEX
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
@@ -80,7 +80,7 @@ class Activity:
         for index, count in indexes.items():
             interval.methods[BY_INDEX[index].name] += count
 
-    def count_amqp010_frames(self, ts_ns: int, sender: str, frames: Sequence[AMQP010Frame], size: int) -> None:
+    def count_amqp010_frames(self, ts_ns: int, sender: str, frames: Sequence[Amqp010Frame], size: int) -> None:
         """The same of 0-10."""
         interval = self._at(ts_ns)
         interval.counts[f"bytes.{sender}"] += size

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from amqproxy import log
-from amqproxy.config import LogConfig
+from amqproxy.configuration.config import LogConfig
+from amqproxy.process import log
 from dashboard.server import SHUTDOWN_SECONDS, serve
 from dashboard.settings import Settings
 

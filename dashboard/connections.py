@@ -10,15 +10,15 @@ import msgspec
 
 from amqproxy.amqp010.controls import ConnectionOpen, ConnectionSecureOk, ConnectionStartOk
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
 from amqproxy.rules.client_info import learned_client, updated_amqp010_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake
@@ -105,8 +105,8 @@ class Connections:
             seen.channels = 0
             return
         seen.last_seq = seq + count - 1
-        if isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
-            seen.protocol = AMQP010 if isinstance(decoded, DecodedAMQP010Frames) else AMQP091
+        if isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
+            seen.protocol = AMQP010 if isinstance(decoded, DecodedAmqp010Frames) else AMQP091
             seen.frames += count
             seen.bytes[decoded.sender] += size_of(decoded.frames)
 
@@ -119,7 +119,7 @@ class Connections:
                 if after is not before:
                     self._clients[decoded.stream] = (after, seq)
 
-    def learn_amqp010(self, decoded: DecodedAMQP010Frames, seq: int) -> None:
+    def learn_amqp010(self, decoded: DecodedAmqp010Frames, seq: int) -> None:
         """Know a client of 0-10 by the controls with which it logs in, where each is in one frame."""
         if decoded.sender != CLIENT:
             return
@@ -188,9 +188,9 @@ class Connections:
         return seen
 
 
-def size_of(frames: Sequence[Frame] | Sequence[AMQP010Frame]) -> int:
+def size_of(frames: Sequence[Frame] | Sequence[Amqp010Frame]) -> int:
     """The bytes of these frames."""
-    if isinstance(frames, FrameChunk | AMQP010Chunk):
+    if isinstance(frames, FrameChunk | Amqp010Chunk):
         return len(frames.data)
     return sum([each.length() for each in frames])
 

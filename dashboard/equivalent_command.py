@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.transitions import CLIENT
@@ -30,7 +30,7 @@ def equivalent_command(content: Content) -> EquivalentCommand | None:
         if isinstance(method, TransferDelivery):
             sender, number = content.sender, method.delivery_tag or 0
         return EquivalentCommand(transfer_view(sender, method.transfer, header, number), properties_view(header))
-    if isinstance(method, AMQP010Method):
+    if isinstance(method, Amqp010Method):
         view = method_view(content.sender, method)
         return None if view is None else EquivalentCommand(view)
     assert isinstance(properties, Properties)  # those of 0-9-1

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 
 MAX_FRAMES = 256
@@ -17,7 +17,7 @@ MAX_FRAMES = 256
 
 def batches(decoded: Decoded) -> Iterator[Decoded]:
     """The same in parts."""
-    if isinstance(decoded, DecodedAMQP010Frames):
+    if isinstance(decoded, DecodedAmqp010Frames):
         yield from _amqp010_batches(decoded)
     elif not isinstance(decoded, DecodedFrames) or len(decoded.frames) <= MAX_FRAMES:
         yield decoded
@@ -29,7 +29,7 @@ def batches(decoded: Decoded) -> Iterator[Decoded]:
             yield msgspec.structs.replace(decoded, frames=decoded.frames[begin : begin + MAX_FRAMES])
 
 
-def _amqp010_batches(decoded: DecodedAMQP010Frames) -> Iterator[Decoded]:
+def _amqp010_batches(decoded: DecodedAmqp010Frames) -> Iterator[Decoded]:
     chunk = _chunk(decoded.frames, decoded.command_ids)
     if chunk is not None:
         for part in chunk.parts(MAX_FRAMES):
@@ -42,13 +42,13 @@ def _amqp010_batches(decoded: DecodedAMQP010Frames) -> Iterator[Decoded]:
         )
 
 
-def _chunk(frames: Sequence[AMQP010Frame], command_ids: Sequence[int | None]) -> AMQP010Chunk | None:
+def _chunk(frames: Sequence[Amqp010Frame], command_ids: Sequence[int | None]) -> Amqp010Chunk | None:
     """The frames as one chunk; None where bytes of them, or between them, are missing."""
-    if isinstance(frames, AMQP010Chunk):
+    if isinstance(frames, Amqp010Chunk):
         return frames
     at = first = frames[0].offset
     for frame in frames:
         if frame.lost or frame.offset != at:
             return None
         at += frame.length()
-    return AMQP010Chunk(b"".join([frame.raw for frame in frames]), first, command_ids)
+    return Amqp010Chunk(b"".join([frame.raw for frame in frames]), first, command_ids)

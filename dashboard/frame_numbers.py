@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from amqproxy.amqp010.controls import ConnectionHeartbeat
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import HEARTBEAT, Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 
@@ -37,7 +37,7 @@ class FrameNumbers:
         self._max_runs = max_runs
         self._runs = 0
 
-    def take(self, stream: int, sender: str, frames: Sequence[Frame | AMQP010Frame], seq: int) -> None:
+    def take(self, stream: int, sender: str, frames: Sequence[Frame | Amqp010Frame], seq: int) -> None:
         """Take frames that are in the rows from `seq` on."""
         direction = self._directions.get((stream, sender))
         if direction is None:
@@ -84,7 +84,7 @@ class FrameNumbers:
         self._runs += 1
 
 
-def _is_heartbeat(frame: Frame | AMQP010Frame) -> bool:
+def _is_heartbeat(frame: Frame | Amqp010Frame) -> bool:
     if isinstance(frame, Frame):
         return frame.kind == HEARTBEAT
     return frame.index == ConnectionHeartbeat.index

@@ -10,7 +10,7 @@ import msgspec
 
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
@@ -76,7 +76,7 @@ class FrameSelection:
         self._filter: Filter | None = viewer_filter(filter) if filter else None
         self._place = place or Place()
         self._client_of = client_of
-        self._streams: dict[int, _Stream | _AMQP010Stream] = {}
+        self._streams: dict[int, _Stream | _Amqp010Stream] = {}
 
     @property
     def chooses_all(self) -> bool:
@@ -91,7 +91,7 @@ class FrameSelection:
             return False
         if self._filter.condition.stage > Stage.METHOD:
             return True
-        return any(isinstance(each.decoded, DecodedAMQP010Frames) for each in entries)
+        return any(isinstance(each.decoded, DecodedAmqp010Frames) for each in entries)
 
     def forget(self) -> None:
         """What is given next does not follow what was given so far."""
@@ -106,7 +106,7 @@ class FrameSelection:
             return []
         decoded = entry.fresh()
         assert not isinstance(decoded, MissingFrames)
-        if not isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
+        if not isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
             return self._select_other(entry, decoded, after)
         seqs: Sequence[int] = range(entry.seq, entry.seq + entry.count)
         channel = self._place.channel
@@ -137,19 +137,19 @@ class FrameSelection:
     def _filtered(self, entry: RingEntry, chosen: Selected, after: int) -> list[Selected]:
         assert self._filter is not None
         decoded, seqs = chosen
-        assert isinstance(decoded, DecodedFrames | DecodedAMQP010Frames)
+        assert isinstance(decoded, DecodedFrames | DecodedAmqp010Frames)
         stream = self._streams.get(decoded.stream)
         if stream is None:
             if len(self._streams) >= MAX_STREAMS:
                 self._streams.clear()
             client = self._client_of(decoded.stream, decoded.connection, entry.seq)
-            kind = _Stream if isinstance(decoded, DecodedFrames) else _AMQP010Stream
+            kind = _Stream if isinstance(decoded, DecodedFrames) else _Amqp010Stream
             stream = self._streams[decoded.stream] = kind(self._filter, client)
         if isinstance(decoded, DecodedFrames):
             assert isinstance(stream, _Stream)  # a connection has one protocol
             found = stream.sift(decoded, list(zip(seqs, decoded.frames, strict=True)))
         else:
-            assert isinstance(stream, _AMQP010Stream)
+            assert isinstance(stream, _Amqp010Stream)
             found = stream.sift(decoded, seqs)
         return [
             Selected(each.decoded, [seq for seq in each.seqs if seq > after]) for each in found if each.seqs[0] > after
@@ -204,13 +204,13 @@ def _selected(decoded: DecodedFrames, frames: list[tuple[int, Frame]]) -> Select
     return Selected(msgspec.structs.replace(decoded, frames=[frame for _, frame in frames]), [seq for seq, _ in frames])
 
 
-class _AMQP010Stream:
+class _Amqp010Stream:
     """The same of one connection of 0-10."""
 
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._filter: AssemblyFilter[_Row] = AssemblyFilter(chosen, client, plain)
 
-    def sift(self, decoded: DecodedAMQP010Frames, seqs: Sequence[int]) -> list[Selected]:
+    def sift(self, decoded: DecodedAmqp010Frames, seqs: Sequence[int]) -> list[Selected]:
         """What is shown now, in the order in which it is let by."""
         rows = [_Row(decoded, place, seq) for place, seq in enumerate(seqs)]
         passed = self._filter.sift(Peer(decoded.sender), decoded.frames, rows, decoded.ts_ns / 1e9)
@@ -225,6 +225,6 @@ class _AMQP010Stream:
 class _Row(NamedTuple):
     """Where a frame is in its packet, and the number of its row."""
 
-    decoded: DecodedAMQP010Frames
+    decoded: DecodedAmqp010Frames
     place: int
     seq: int

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.message_filter import MessageFilter
 from amqproxy.rules.matching.filters import Filter
+from amqproxy.rules.message_filter import MessageFilter
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from dashboard.frame_selection import ClientOf, Place, named_client
 from dashboard.message_ring import FINDING, MessageRow

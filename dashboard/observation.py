@@ -14,7 +14,7 @@ from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -98,7 +98,7 @@ class Observation:
             frames = decoded.frames
             self.activity.count_frames(decoded.ts_ns, decoded.sender, frames, size_of(frames))
             self.connections.learn(decoded, frames, entry.seq)
-        elif isinstance(decoded, DecodedAMQP010Frames):
+        elif isinstance(decoded, DecodedAmqp010Frames):
             self.activity.count_amqp010_frames(decoded.ts_ns, decoded.sender, decoded.frames, size_of(decoded.frames))
             self.connections.learn_amqp010(decoded, entry.seq)
         elif isinstance(decoded, SkippedBytes):
@@ -145,7 +145,7 @@ class Observation:
             case DecodedFrames():
                 self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
-            case DecodedAMQP010Frames():
+            case DecodedAmqp010Frames():
                 self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
             case DecodedProtocolHeader():

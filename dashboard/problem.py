@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from amqproxy.supervision import contained
+from amqproxy.process.supervision import contained
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.control import AsyncControlClient, RequestError
-from amqproxy.supervision import contained, describe
+from amqproxy.process.supervision import contained, describe
 from amqproxy.top.samples import Sample
 from dashboard.feed_pace import FeedPace
 from dashboard.missing_frames import MissingFrames

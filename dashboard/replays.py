@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from amqproxy.process.supervision import contained, describe
 from amqproxy.replay.target import Target, parse_target
-from amqproxy.supervision import contained, describe
 from dashboard.replay_child import LAST_SECONDS
 
 MAX_RUNNING = 2

@@ -10,13 +10,13 @@ import msgspec
 
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
     StreamEnded,
 )
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.missing_frames import MissingFrames
 from dashboard.shared_rows import SharedRows
@@ -53,8 +53,8 @@ class RingEntry(msgspec.Struct, frozen=True, gc=False):
     def fresh(self) -> Decoded | MissingFrames:
         """What was decoded, for one reader: frames that it makes are not kept."""
         decoded = self.decoded
-        if isinstance(decoded, DecodedFrames | DecodedAMQP010Frames) and isinstance(
-            decoded.frames, FrameChunk | AMQP010Chunk
+        if isinstance(decoded, DecodedFrames | DecodedAmqp010Frames) and isinstance(
+            decoded.frames, FrameChunk | Amqp010Chunk
         ):
             return msgspec.structs.replace(decoded, frames=decoded.frames.unmade())
         return decoded
@@ -89,13 +89,13 @@ class Ring:
         """Keep what was decoded, or that it is missing."""
         count = 1
         cost = ENTRY_COST
-        if isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
+        if isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
             frames = decoded.frames
             count = len(frames)
-            if isinstance(frames, FrameChunk | AMQP010Chunk):
+            if isinstance(frames, FrameChunk | Amqp010Chunk):
                 decoded = msgspec.structs.replace(decoded, frames=frames.unmade())
                 cost += len(frames.data)
-                if isinstance(frames, AMQP010Chunk):
+                if isinstance(frames, Amqp010Chunk):
                     cost += ID_COST * count
             else:
                 cost += sum([frame.size + FRAME_COST for frame in frames])

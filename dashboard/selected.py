@@ -7,13 +7,13 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import Frame
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames
 from dashboard.missing_frames import MissingFrames
 
-AnyFrame: TypeAlias = Frame | AMQP010Frame
-AnyDecodedFrames: TypeAlias = DecodedFrames | DecodedAMQP010Frames
+AnyFrame: TypeAlias = Frame | Amqp010Frame
+AnyDecodedFrames: TypeAlias = DecodedFrames | DecodedAmqp010Frames
 
 
 class Selected(NamedTuple):

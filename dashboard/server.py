@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import uvicorn
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 from dashboard import server_log
 from dashboard.app import create_app
 from dashboard.peers import Peers

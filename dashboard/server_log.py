@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 
 MOST_LINES = 10
 """Lines in each span of `SPAN_SECONDS`; of those beyond, the next line has the number."""

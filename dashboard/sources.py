@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from amqproxy.supervision import contained, describe
+from amqproxy.process.supervision import contained, describe
 from dashboard.capture_source import CaptureSource
 from dashboard.proxy_source import ProxySource
 from dashboard.settings import Settings

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import describe
 from amqproxy.rules.matching.tokens import TextError
-from amqproxy.supervision import describe
 from amqproxy.taps.record import encoded
 from dashboard.frame_selection import FrameSelection, Place
 from dashboard.live_view import MAX_CREDIT, FrameView, MessageView, View

@@ -11,8 +11,8 @@ import hypothesis
 import pytest
 import structlog
 
-from amqproxy._pure import is_compiled
 from amqproxy.app.pump_threads import TEST_MODE
+from amqproxy.compiled._pure import is_compiled
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.spark_files import scheduling, shares_spark

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import hatch_build
-from amqproxy import _pure
+from amqproxy.compiled import _pure
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ WIRE = """
 try:
     import cython
 except ImportError:
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 @cython.cfunc
 def twice(number: cython.longlong) -> cython.longlong:
@@ -51,8 +51,9 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "README.md").write_text("A project.")
     package = tmp_path / "amqproxy"
     (package / "amqp091").mkdir(parents=True)
-    for name in ("__init__.py", "_pure.py", "_cython.py"):
-        shutil.copy(ROOT / "amqproxy" / name, package)
+    (package / "compiled").mkdir()
+    for name in ("__init__.py", "compiled/__init__.py", "compiled/_pure.py", "compiled/_cython.py"):
+        shutil.copy(ROOT / "amqproxy" / name, package / name)
     (package / "amqp091" / "__init__.py").touch()
     (tmp_path / SOURCE).write_text(WIRE)
     return tmp_path

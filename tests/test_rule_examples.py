@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.config_file import load
+from amqproxy.configuration.config_file import load
 from amqproxy.rules.scripting import script_loader
 from tests.rule_examples import BLOCK, DOCS, EXAMPLES
 

@@ -1,2 +1,2 @@
 # What our sources use of `cython`, whether or not it is installed: exactly what the stand-ins offer.
-from amqproxy._cython import *
+from amqproxy.compiled._cython import *

@@ -25,7 +25,7 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_BODY = 128 * 1024 * 1024
 """The largest body gathered into one assembly, in bytes, as for 0-9-1."""

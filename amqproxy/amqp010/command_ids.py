@@ -14,7 +14,7 @@ from amqproxy.amqp010.sequence import BITS
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 
 _MASK = (1 << BITS) - 1

@@ -15,7 +15,7 @@ from amqproxy.amqp010.methods import BY_INDEX
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 _COMMAND = cython.declare(cython.int, COMMAND)
 _COMMAND_TRACK = cython.declare(cython.int, COMMAND_TRACK)

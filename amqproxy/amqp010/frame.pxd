@@ -3,7 +3,7 @@
 cimport cython
 
 from amqproxy.amqp010.wire cimport StructDecoder, _is_once_only, _structs
-from amqproxy.decode_cache cimport DecodeCache
+from amqproxy.compiled.decode_cache cimport DecodeCache
 
 
 @cython.final

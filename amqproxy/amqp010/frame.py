@@ -15,12 +15,12 @@ from amqproxy.amqp010.errors import CommandInvalid, FramingError, ProtocolError
 from amqproxy.amqp010.methods import BY_INDEX, METHODS, Method
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.wire import StructDecoder, decode_structs
-from amqproxy.decode_cache import DecodeCache
+from amqproxy.compiled.decode_cache import DecodeCache
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
     from amqproxy.amqp010.wire import _is_once_only, _structs

@@ -25,7 +25,7 @@ from amqproxy.amqp010.tally import METHOD_COUNT, Tally
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 EVERY_METHOD = bytes([1]) * METHOD_COUNT
 

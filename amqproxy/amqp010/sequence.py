@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 BITS = 32
 _MODULUS = 1 << BITS

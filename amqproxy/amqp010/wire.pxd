@@ -3,8 +3,8 @@
 cimport cython
 
 from amqproxy.amqp010.sequence cimport SequenceSet
-from amqproxy.decode_cache cimport DecodeCache
-from amqproxy.struct_slots cimport copy_struct, fill_slot, new_struct, new_untracked, reuse_memory, set_slot
+from amqproxy.compiled.decode_cache cimport DecodeCache
+from amqproxy.compiled.struct_slots cimport copy_struct, fill_slot, new_struct, new_untracked, reuse_memory, set_slot
 
 
 cdef extern from *:

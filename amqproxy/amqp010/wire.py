@@ -22,13 +22,13 @@ from uuid import UUID, SafeUUID
 
 from amqproxy.amqp010.errors import CommandInvalid, IllegalArgument
 from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
-from amqproxy.decode_cache import DecodeCache
-from amqproxy.struct_slots import places_of, slots_of
+from amqproxy.compiled.decode_cache import DecodeCache
+from amqproxy.compiled.struct_slots import places_of, slots_of
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_DEPTH = 128
 """How many maps, lists, arrays and structs may lie within one another."""

@@ -12,7 +12,7 @@ from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_BODY = 128 * 1024 * 1024
 """The largest body gathered into one command, in bytes: RabbitMQ's own limit before version 4."""

@@ -4,8 +4,8 @@ cimport cython
 from libc.string cimport memcmp
 
 from amqproxy.amqp091.wire cimport StructDecoder
-from amqproxy.byte_access cimport long_long_at
-from amqproxy.decode_cache cimport DecodeCache
+from amqproxy.compiled.byte_access cimport long_long_at
+from amqproxy.compiled.decode_cache cimport DecodeCache
 
 
 @cython.final

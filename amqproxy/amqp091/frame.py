@@ -12,15 +12,15 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import BY_INDEX, METHODS, BasicPublish, Method
 from amqproxy.amqp091.properties import PROPERTIES, ContentHeader
 from amqproxy.amqp091.wire import StructDecoder
-from amqproxy.decode_cache import DecodeCache
+from amqproxy.compiled.decode_cache import DecodeCache
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import long_long_at
+    from amqproxy.compiled.byte_access import long_long_at
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE

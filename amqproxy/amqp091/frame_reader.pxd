@@ -5,7 +5,7 @@ cimport cython
 from amqproxy.amqp091.frame cimport Frame
 from amqproxy.amqp091.pass_cache cimport CachedPass, PassCache
 from amqproxy.amqp091.tally cimport Tally
-from amqproxy.byte_access cimport long_at, long_long_at
+from amqproxy.compiled.byte_access cimport long_at, long_long_at
 
 
 @cython.final

@@ -19,10 +19,10 @@ from amqproxy.amqp091.tally import METHOD_COUNT, Tally
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import long_at, long_long_at
+    from amqproxy.compiled.byte_access import long_at, long_long_at
 
 MAX_FRAME = 512 * 1024 * 1024
 """The largest frame taken where peers agreed on no limit: no broker takes a larger message."""

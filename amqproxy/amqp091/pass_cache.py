@@ -12,7 +12,7 @@ from amqproxy.amqp091.frame import METHOD, encode_frame
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 # Where an empty `PassCache` looks, and never writes; others first look among those that they found last.
 _NONE_RECENT: list[CachedPass | None] = [None] * 256

@@ -7,7 +7,7 @@ from amqproxy.amqp091.methods import BY_INDEX
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 METHOD_COUNT = len(BY_INDEX)
 KINDS = 4 * METHOD_COUNT + 1

@@ -2,8 +2,8 @@
 
 cimport cython
 
-from amqproxy.decode_cache cimport DecodeCache
-from amqproxy.struct_slots cimport copy_struct, fill_slot, new_struct, reuse_memory, set_slot
+from amqproxy.compiled.decode_cache cimport DecodeCache
+from amqproxy.compiled.struct_slots cimport copy_struct, fill_slot, new_struct, reuse_memory, set_slot
 
 
 cdef extern from *:

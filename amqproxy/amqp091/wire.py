@@ -25,13 +25,13 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from amqproxy.amqp091.errors import ErrorKind, FrameError, SyntaxViolation
-from amqproxy.decode_cache import DecodeCache
-from amqproxy.struct_slots import places_of, slots_of
+from amqproxy.compiled.decode_cache import DecodeCache
+from amqproxy.compiled.struct_slots import places_of, slots_of
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_TABLE_DEPTH = 128
 """Levels of tables and arrays within a table that are decoded; those within the last one are values of raw octets.

@@ -4,7 +4,9 @@
 taps by which they are watched, which are `watchers`; both set up the `interpreter` for serving, and follow `signals`.
 `branch_gauges` count what the integrated broker has of transactions;
 `pump_threads` begins the pumps of a proxy, as many as its cores and its `cpu_quota` allow;
-`thread_time` is what the event loop uses of one.
+`thread_time` is what the event loop uses of one. `preflight` checks before a start what a config needs, `reload`
+applies a changed one; `dashboard_process` runs the dashboard beside a proxy, `printing` carries records to standard
+output.
 They know all other parts, and in which order these begin and end; only `cli` imports them.
 """
 

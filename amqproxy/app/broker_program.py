@@ -17,6 +17,8 @@ from amqproxy.app.branch_gauges import count_branches
 from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import address_of, announce, contexts_of, open_broker
+from amqproxy.app.printing import PrintSettings
+from amqproxy.app.reload import renew_certificates
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
 from amqproxy.app.watchers import Watchers
 from amqproxy.broker import broker as integrated
@@ -25,17 +27,15 @@ from amqproxy.broker.definitions import definitions_json
 from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.broker.storage.store import NAME
-from amqproxy.config import Config, ListenerConfig, RecordConfig
+from amqproxy.configuration.config import Config, ListenerConfig, RecordConfig
 from amqproxy.control.broker_request_handler import BrokerRequestHandler
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.statistics import Statistics
-from amqproxy.log import logger
-from amqproxy.printing import PrintSettings
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import kept_up, supervised
+from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.loop_lag import LoopLag
-from amqproxy.reload import renew_certificates
 from amqproxy.sockets.tls import files_of
-from amqproxy.supervision import kept_up, supervised
-from amqproxy.systemd import Systemd
 from amqproxy.taps.metrics import Metrics
 
 ADDRESS = "127.0.0.1:5672"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import trio
 
-from amqproxy.malloc_trim import give_back
+from amqproxy.process.malloc_trim import give_back
 
 COLLECT_AFTER = (5_000, 1, 1_000_000)
 """When Python is to look for garbage by itself: often among what is new, which takes a millisecond or two, and never

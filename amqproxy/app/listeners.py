@@ -14,11 +14,11 @@ from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.broker.storage.data_directory import StoreError
-from amqproxy.config import BrokerConfig, ListenerConfig, join_address
-from amqproxy.log import logger
+from amqproxy.configuration.config import BrokerConfig, ListenerConfig, join_address
+from amqproxy.process.log import logger
+from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.listener import listen
 from amqproxy.sockets.tls import server_context
-from amqproxy.systemd import Systemd
 
 Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
 

@@ -15,28 +15,28 @@ from amqproxy.app.branch_gauges import count_branches
 from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import Listeners, address_of, announce, contexts_of, open_broker, open_listeners
+from amqproxy.app.printing import PrintSettings
 from amqproxy.app.pump_threads import open_pumps
+from amqproxy.app.reload import Reloader, mirror_upstreams
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
 from amqproxy.app.watchers import Watchers
 from amqproxy.broker.server.server import BrokerServer
-from amqproxy.config import Config, UpstreamConfig
+from amqproxy.configuration.config import Config, UpstreamConfig
 from amqproxy.control.broker_control import BrokerControl
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.rule_control import RuleControl
 from amqproxy.control.statistics import Statistics
-from amqproxy.log import logger
-from amqproxy.printing import PrintSettings
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained, kept_up, supervised
+from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.listener import ProxyServer
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
-from amqproxy.reload import Reloader, mirror_upstreams
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rewriting.redact import Redact
 from amqproxy.sockets.transport import SocketTransport, Transport
-from amqproxy.supervision import contained, kept_up, supervised
-from amqproxy.systemd import Systemd
 from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from amqproxy.app.cpu_quota import cpu_quota
-from amqproxy.config import Config
-from amqproxy.log import logger
+from amqproxy.configuration.config import Config
+from amqproxy.process.log import logger
 from amqproxy.proxy.stateful import AMQP010_KEPT, STATEFUL
 from amqproxy.pump.pumps import Pumps, are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import trio
 
-from amqproxy.log import logger
-from amqproxy.supervision import contained, kept_up
-from amqproxy.systemd import Systemd
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained, kept_up
+from amqproxy.process.systemd import Systemd
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
 """The signals that end the program. Until it listens, they do so at once, as Python and the system have it."""

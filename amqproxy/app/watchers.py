@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import trio
 
 from amqproxy.app.address_unavailable import AddressUnavailable
+from amqproxy.app.dashboard_process import DashboardProcess, listening, private_socket_path, secrets_of
+from amqproxy.app.printing import Printing, PrintSettings
 from amqproxy.app.thread_time import own_thread_time
-from amqproxy.config import Config, ConfigError, RecordConfig, join_address, split_address
+from amqproxy.configuration.config import Config, ConfigError, RecordConfig, join_address, split_address
 from amqproxy.control.hub import Hub
 from amqproxy.control.service import LIVE_RING, ControlService, Handler
 from amqproxy.control.unix_socket import SocketUnavailable, opened
-from amqproxy.dashboard_process import DashboardProcess, listening, private_socket_path, secrets_of
-from amqproxy.log import dropped, logger
-from amqproxy.printing import Printing, PrintSettings
+from amqproxy.process.log import dropped, logger
+from amqproxy.process.supervision import contained, kept_up, report, supervised
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.recording.recorder import NotRecordable, Recorder
-from amqproxy.supervision import contained, kept_up, report, supervised
 from amqproxy.taps import endpoint
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap

@@ -10,7 +10,7 @@ from amqproxy.amqp091.wire import Field, Table
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 PERSISTENT = 2
 

@@ -13,7 +13,7 @@ from amqproxy.broker.work import Quantum
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_ROUTES = 65_536
 """Routes cached for one virtual host; above this, all are dropped and found again."""

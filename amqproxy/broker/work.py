@@ -15,7 +15,7 @@ from typing import Any
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 UNBOUNDED = 1 << 62
 

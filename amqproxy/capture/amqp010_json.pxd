@@ -2,7 +2,7 @@
 
 from libc.string cimport memcpy
 
-from amqproxy.byte_access cimport (
+from amqproxy.compiled.byte_access cimport (
     long_at,
     long_long_at,
     put_bytes,

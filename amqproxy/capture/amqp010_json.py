@@ -16,10 +16,11 @@ from amqproxy.taps.record import MASK, SECRETS, encoded, json_value
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import (
+    from amqproxy.capture.json_text import put_text
+    from amqproxy.compiled.byte_access import (
         long_at,
         long_long_at,
         put_bytes,
@@ -27,7 +28,6 @@ if not cython.compiled:
         put_signed,
         signed_long_long_at,
     )
-    from amqproxy.capture.json_text import put_text
 
 MAX_KEYS = 64
 """Entries of one map; a map with more is left to its record."""

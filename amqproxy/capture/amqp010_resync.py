@@ -17,14 +17,14 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.capture.frame_resync import MAX_KEPT_BYTES, MISSING, UnreadableBytes
 
 
-class AMQP010Frames(NamedTuple):
+class Amqp010Frames(NamedTuple):
     """Frames one after the other, at least one, and the id of each's command, where it is one and has one."""
 
     frames: Sequence[Frame]
     command_ids: Sequence[int | None]
 
 
-class AMQP010Resync:
+class Amqp010Resync:
     """One direction of a connection: bytes and holes in, frames and faults out.
 
     A frame begins with the first byte, at `offset`, unless there was a `fault` before: then that is to be found out.
@@ -42,16 +42,16 @@ class AMQP010Resync:
         self._refused_at = -1
         self._numbering = CommandNumbering()
 
-    def feed(self, ts_ns: int, data: bytes) -> list[AMQP010Frames | UnreadableBytes]:
+    def feed(self, ts_ns: int, data: bytes) -> list[Amqp010Frames | UnreadableBytes]:
         """What the bytes that came next complete."""
-        found: list[AMQP010Frames | UnreadableBytes] = []
+        found: list[Amqp010Frames | UnreadableBytes] = []
         while data:
             data = self._read(ts_ns, data, found) if self._reader is not None else self._seek(data, found)
         return found
 
-    def gap(self, ts_ns: int, lost: int) -> list[AMQP010Frames | UnreadableBytes]:
+    def gap(self, ts_ns: int, lost: int) -> list[Amqp010Frames | UnreadableBytes]:
         """Take that `lost` bytes are missing: the body that they complete."""
-        found: list[AMQP010Frames | UnreadableBytes] = []
+        found: list[Amqp010Frames | UnreadableBytes] = []
         if self._reader is not None:
             cut = self._reader.held
             is_of_body = len(cut) >= OVERHEAD and cut[1] == BODY and int.from_bytes(cut[2:4]) - len(cut) >= lost
@@ -83,13 +83,13 @@ class AMQP010Resync:
         kept = held if len(held) <= MAX_KEPT_BYTES else b""
         return [UnreadableBytes(ts_ns, reason, self._reader.offset, len(held), data=kept)]
 
-    def _read(self, ts_ns: int, data: bytes, found: list[AMQP010Frames | UnreadableBytes]) -> bytes:
+    def _read(self, ts_ns: int, data: bytes, found: list[Amqp010Frames | UnreadableBytes]) -> bytes:
         """Read frames: what is left where none begins."""
         reader = self._reader
         assert reader is not None
         frames = reader.feed(data)
         if frames:
-            found.append(AMQP010Frames(frames, self._numbering.numbers(frames)))
+            found.append(Amqp010Frames(frames, self._numbering.numbers(frames)))
         error = reader.error
         if error is None:
             return b""
@@ -106,7 +106,7 @@ class AMQP010Resync:
         self._offset += 1
         return refused[1:]
 
-    def _seek(self, data: bytes, found: list[AMQP010Frames | UnreadableBytes]) -> bytes:
+    def _seek(self, data: bytes, found: list[Amqp010Frames | UnreadableBytes]) -> bytes:
         """Look for the next frame: what is left once it is there."""
         if self._to_skip:
             skipped = min(self._to_skip, len(data))
@@ -144,12 +144,12 @@ class AMQP010Resync:
         if forgets:
             self._numbering.forget()
 
-    def _finish_body(self, found: list[AMQP010Frames | UnreadableBytes]) -> None:
+    def _finish_body(self, found: list[Amqp010Frames | UnreadableBytes]) -> None:
         """Resume reading behind a body, whose rest is not known."""
         known, self._body = self._body, b""
         size = int.from_bytes(known[2:4])
         frame = Frame(known.ljust(size, b"\x00"), self._since, size - len(known))
-        found.append(AMQP010Frames([frame], [self._numbering.number(frame)]))
+        found.append(Amqp010Frames([frame], [self._numbering.number(frame)]))
         self._reader = _reader(self._offset)
 
     def _report(self, upto: int) -> list[UnreadableBytes]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 from amqproxy.amqp010.boundary import FrameSearch, frame_size_at
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
@@ -23,9 +23,9 @@ from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
-from amqproxy.capture.amqp010_resync import AMQP010Resync
+from amqproxy.capture.amqp010_resync import Amqp010Resync
 from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_BYTES, UNSURE, frame_at
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
 from amqproxy.capture.packet_comment import RecordedViolation, opener_of, tells_amqp010
@@ -69,7 +69,7 @@ class ConversationSide:
     missing: cython.longlong  # bytes before `first`
     offset: cython.longlong  # how many bytes are reported, before any missing ones
     finder: FrameResync | None
-    amqp010: AMQP010Resync | None
+    amqp010: Amqp010Resync | None
     stranger: str
     counted: cython.longlong
     counted_ts_ns: int
@@ -345,7 +345,7 @@ class Conversation:
             if side.first:
                 self._decide(direction, ts_ns, False, passed)
         elif protocol == AMQP010 and self._reads_amqp010:
-            side.amqp010 = AMQP010Resync(offset=side.offset)
+            side.amqp010 = Amqp010Resync(offset=side.offset)
             self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, data[_HEADER_BYTES:]), passed)
         else:
             side.stranger = protocol
@@ -407,7 +407,7 @@ class Conversation:
             side.count(ts_ns, len(guess))
         else:
             fault = UnreadableBytes(side.first_ts_ns or ts_ns, self._reason(), side.offset)
-            side.amqp010 = AMQP010Resync(offset=search.offset, fault=fault)
+            side.amqp010 = Amqp010Resync(offset=search.offset, fault=fault)
             self._start_reporting(ts_ns, passed)
             self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, guess), passed)
         other = 1 - direction
@@ -429,7 +429,7 @@ class Conversation:
             side.offset += side.missing
             side.missing = 0
         if self._reads_amqp010:
-            side.amqp010 = AMQP010Resync(offset=side.offset)
+            side.amqp010 = Amqp010Resync(offset=side.offset)
             self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, data), passed)
         else:
             side.stranger = AMQP010
@@ -523,7 +523,7 @@ class Conversation:
                 self._report_skipped(direction, AMQP010, each, passed)
             else:
                 passed.append(
-                    DecodedAMQP010Frames(
+                    DecodedAmqp010Frames(
                         ts_ns,
                         self.stream,
                         self.connection,

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import Frame
 from amqproxy.taps.amqp010_record import record_amqp010_frame
 from amqproxy.taps.note import NOTHING, Note
@@ -35,7 +35,7 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
     note: Note = NOTHING
 
 
-class DecodedAMQP010Frames(msgspec.Struct, frozen=True, gc=False):
+class DecodedAmqp010Frames(msgspec.Struct, frozen=True, gc=False):
     """Frames of AMQP 0-10 that one packet completed, at least one; the rest is as in `DecodedFrames`.
 
     `command_ids` has for each the id of the command that it is of, or None: of a control, or where it is not known.
@@ -45,7 +45,7 @@ class DecodedAMQP010Frames(msgspec.Struct, frozen=True, gc=False):
     stream: int
     connection: str
     sender: str
-    frames: Sequence[AMQP010Frame]
+    frames: Sequence[Amqp010Frame]
     command_ids: Sequence[int | None]
     leg: str = ""
     note: Note = NOTHING
@@ -98,7 +98,7 @@ class StreamEnded(msgspec.Struct, frozen=True, gc=False):
     stalled_ns: int = 0
 
 
-Decoded: TypeAlias = DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes | StreamEnded
+Decoded: TypeAlias = DecodedFrames | DecodedAmqp010Frames | DecodedProtocolHeader | SkippedBytes | StreamEnded
 
 
 def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -> Iterator[Record]:
@@ -122,7 +122,7 @@ def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -
                 record.leg = passed.leg or None
             yield record
         return
-    if isinstance(passed, DecodedAMQP010Frames):
+    if isinstance(passed, DecodedAmqp010Frames):
         for each, command_id in zip(passed.frames, passed.command_ids, strict=True):
             record = record_amqp010_frame(
                 each,

@@ -21,7 +21,7 @@ from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSe
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.assembly_gatherer import AssemblyGatherer
 from amqproxy.capture.command_gatherer import CommandGatherer
-from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
+from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
 from amqproxy.conversion.awaited_deletes import AwaitedDeletes, delete_answer
 from amqproxy.conversion.command_view import view_channel
 from amqproxy.rules.client_info import updated_amqp010_client, updated_client
@@ -66,14 +66,14 @@ class DryRun:
         self.rules = RuleSet(rules)
         self.commands = 0
         self._random = random.Random(SEED).random
-        self._parts: dict[int, _ConnectionDryRun | _AMQP010DryRun] = {}
+        self._parts: dict[int, _ConnectionDryRun | _Amqp010DryRun] = {}
 
-    def play(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Iterator[DryRunResult]:
+    def play(self, passed: DecodedFrames | DecodedAmqp010Frames) -> Iterator[DryRunResult]:
         """What would have been done to the commands that these frames complete."""
         part = self._parts.get(passed.stream)
         if part is None:
             client = Client.named(passed.stream, passed.connection)
-            kind = _ConnectionDryRun if isinstance(passed, DecodedFrames) else _AMQP010DryRun
+            kind = _ConnectionDryRun if isinstance(passed, DecodedFrames) else _Amqp010DryRun
             part = self._parts[passed.stream] = kind(self.rules, client, self._random)
         for result in part.play(passed):
             self.commands += 1
@@ -97,7 +97,7 @@ class _JudgedConnection:
         sender: Peer,
         command: Command,
         facts: ChannelInfo,
-        passed: DecodedFrames | DecodedAMQP010Frames,
+        passed: DecodedFrames | DecodedAmqp010Frames,
         name: str,
     ) -> DryRunResult | None:
         """What would become of a command of this `name`; None where it would just pass."""
@@ -114,7 +114,7 @@ class _JudgedConnection:
             random=self._random,
         )
         verdict = self._evaluator.evaluate(context).naming(name)
-        is_amqp010 = isinstance(passed, DecodedAMQP010Frames)
+        is_amqp010 = isinstance(passed, DecodedAmqp010Frames)
         what = describe_verdict(verdict, command, is_confirming=facts.is_confirming, is_amqp010=is_amqp010)
         if not what and not verdict.marks:
             return None
@@ -144,7 +144,7 @@ class _ConnectionDryRun(_JudgedConnection):
         self._gatherer = CommandGatherer()
         self._modes: dict[int, type[Method]] = {}
 
-    def play(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Iterator[DryRunResult | None]:
+    def play(self, passed: DecodedFrames | DecodedAmqp010Frames) -> Iterator[DryRunResult | None]:
         """What would become of each command that these frames complete."""
         if not isinstance(passed, DecodedFrames):
             return  # a connection has one protocol
@@ -177,7 +177,7 @@ class _ConnectionDryRun(_JudgedConnection):
             self._evaluator.channel_closed(number)
 
 
-class _AMQP010DryRun(_JudgedConnection):
+class _Amqp010DryRun(_JudgedConnection):
     """One connection of 0-10: what rules see are its controls and commands as those of 0-9-1."""
 
     def __init__(self, rules: RuleSet, client: Client, chance: Callable[[], float]) -> None:
@@ -186,9 +186,9 @@ class _AMQP010DryRun(_JudgedConnection):
         self._transactional: set[int] = set()
         self._deletes: dict[int, AwaitedDeletes] = {}
 
-    def play(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Iterator[DryRunResult | None]:
+    def play(self, passed: DecodedFrames | DecodedAmqp010Frames) -> Iterator[DryRunResult | None]:
         """What would become of each command that these frames complete, and that rules see."""
-        if not isinstance(passed, DecodedAMQP010Frames):
+        if not isinstance(passed, DecodedAmqp010Frames):
             return
         sender = Peer(passed.sender)
         for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
@@ -211,7 +211,7 @@ class _AMQP010DryRun(_JudgedConnection):
                 self._evaluator.channel_closed(view_channel(number))
 
     def _evaluate(
-        self, sender: Peer, assembly: Assembly, view: Command, passed: DecodedAMQP010Frames
+        self, sender: Peer, assembly: Assembly, view: Command, passed: DecodedAmqp010Frames
     ) -> DryRunResult | None:
         method = assembly.method
         facts = ChannelInfo(

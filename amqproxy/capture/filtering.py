@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
@@ -20,7 +20,7 @@ def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
     sieves: dict[int, FrameFilter] = {}
     assembly_filters: dict[int, AssemblyFilter[int | None]] = {}
     for each in passed:
-        if isinstance(each, DecodedAMQP010Frames):
+        if isinstance(each, DecodedAmqp010Frames):
             assemblies = assembly_filters.get(each.stream)
             if assemblies is None:
                 client = Client.named(each.stream, each.connection)

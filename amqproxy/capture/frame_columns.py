@@ -11,7 +11,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,7 +20,7 @@ import msgspec
 
 from amqproxy.amqp010 import frame as amqp010
 from amqproxy.amqp010.commands import MessageTransfer
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
@@ -30,7 +30,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.capture import amqp010_json
 from amqproxy.capture.amqp010_row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SETTLEMENTS, row_of
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, records_of
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, records_of
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
@@ -38,9 +38,9 @@ from amqproxy.taps.record import TYPES, Record, encoded
 from amqproxy.taps.trace.transfers import JMS_TYPE, MILLISECONDS
 
 if not cython.compiled:
-    from amqproxy.byte_access import field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
     from amqproxy.capture.amqp010_json import put_arguments, put_map, put_properties, put_uuid, value_size_at
     from amqproxy.capture.json_text import character_size
+    from amqproxy.compiled.byte_access import field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
 
 MAX_ROWS = 1 << 20
 """Rows of one batch."""
@@ -527,7 +527,7 @@ class FrameColumns:
     def add(self, passed: Decoded) -> None:
         """Add the rows of what passed."""
         if (
-            not isinstance(passed, DecodedFrames | DecodedAMQP010Frames)
+            not isinstance(passed, DecodedFrames | DecodedAmqp010Frames)
             or passed.note is not NOTHING
             or not -_MOST <= passed.ts_ns <= _MOST
             or passed.stream > _MOST
@@ -535,7 +535,7 @@ class FrameColumns:
             self._add_records(passed)
             return
         self._share(passed)
-        if isinstance(passed, DecodedAMQP010Frames):
+        if isinstance(passed, DecodedAmqp010Frames):
             self._add_of_0_10(passed)
             return
         frames = passed.frames
@@ -561,7 +561,7 @@ class FrameColumns:
         self._put_shared()
 
     @cython.cfunc
-    def _share(self, passed: DecodedFrames | DecodedAMQP010Frames) -> object:
+    def _share(self, passed: DecodedFrames | DecodedAmqp010Frames) -> object:
         """Take what the rows of one packet share."""
         self._named = passed.connection
         self._spoken = NAME if isinstance(passed, DecodedFrames) else AMQP010
@@ -788,8 +788,8 @@ class FrameColumns:
     # --- AMQP 0-10
 
     @cython.cfunc
-    def _add_of_0_10(self, passed: DecodedAMQP010Frames) -> object:
-        frame: AMQP010Frame
+    def _add_of_0_10(self, passed: DecodedAmqp010Frames) -> object:
+        frame: Amqp010Frame
         for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
             if not self._add_frame_of_0_10(frame, -1 if command_id is None else command_id):
                 self._put_shared()
@@ -799,7 +799,7 @@ class FrameColumns:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _add_frame_of_0_10(self, frame: AMQP010Frame, command_id: cython.longlong) -> cython.Py_ssize_t:
+    def _add_frame_of_0_10(self, frame: Amqp010Frame, command_id: cython.longlong) -> cython.Py_ssize_t:
         """Add the row of a frame: 1, or 0 if it is odd. An id below 0 is not known."""
         data: bytes = frame._buffer
         p: cython.p_const_uchar = data
@@ -1018,15 +1018,15 @@ class FrameColumns:
 
     def _add_records(self, passed: Decoded) -> None:
         leg = passed.leg
-        frames: Iterable[Frame | AMQP010Frame | None] = (
-            passed.frames if isinstance(passed, DecodedFrames | DecodedAMQP010Frames) else [None]
+        frames: Iterable[Frame | Amqp010Frame | None] = (
+            passed.frames if isinstance(passed, DecodedFrames | DecodedAmqp010Frames) else [None]
         )
         for record, frame in zip(records_of(passed), frames, strict=False):
             self._add_record(record, leg, frame)
             self._first = self.row + 1
             self._next_row()
 
-    def _add_record(self, record: Record, leg: str, frame: Frame | AMQP010Frame | None) -> None:
+    def _add_record(self, record: Record, leg: str, frame: Frame | Amqp010Frame | None) -> None:
         values: dict[str, Any] = {
             "stream": record.stream,
             "channel": record.channel,
@@ -1048,7 +1048,7 @@ class FrameColumns:
             values["method"] = METHOD_NAMES.index(record.method)
             if self._has_arguments and record.arguments is not None:
                 values["arguments"] = encoded(record.arguments)
-        if isinstance(frame, AMQP010Frame):
+        if isinstance(frame, Amqp010Frame):
             values |= {"command_id": record.command_id, "flags": frame.flags}
             values |= row_of(frame, record.sender, record.command_id)
         elif record.method is not None:

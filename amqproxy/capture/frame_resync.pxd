@@ -1,3 +1,3 @@
 # What C sees of others in `frame_resync`.
 
-from amqproxy.byte_access cimport long_at
+from amqproxy.compiled.byte_access cimport long_at

@@ -11,7 +11,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ from amqproxy.capture.boundary import HEAD_BYTES, IMPOSSIBLE, MAX_WINDOW_BYTES, 
 from amqproxy.taps.frame_chunk import FrameChunk
 
 if not cython.compiled:
-    from amqproxy.byte_access import long_at
+    from amqproxy.compiled.byte_access import long_at
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """The largest frame read where the peers agreed on no limit, or agreed on it before the capture began."""

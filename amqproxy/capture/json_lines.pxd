@@ -3,9 +3,9 @@
 cimport cython
 from libc.string cimport memcpy
 
-from amqproxy.amqp010.frame cimport Frame as AMQP010Frame
+from amqproxy.amqp010.frame cimport Frame as Amqp010Frame
 from amqproxy.capture.amqp010_json cimport put_arguments, put_properties
-from amqproxy.byte_access cimport (
+from amqproxy.compiled.byte_access cimport (
     field_size_at,
     long_at,
     long_long_at,
@@ -26,7 +26,7 @@ cdef class JSONLines:
     cdef dict _heads
 
     cdef Py_ssize_t _add_of_0_10(self, passed) except -1
-    cdef Py_ssize_t _add_frame_of_0_10(self, AMQP010Frame frame, object command_id, bytes behind) except -1
+    cdef Py_ssize_t _add_frame_of_0_10(self, Amqp010Frame frame, object command_id, bytes behind) except -1
     cdef object _head(self, passed)
     cdef Py_ssize_t _begin(self, long long ts_ns, bytes before) except -1
     cdef Py_ssize_t _begin_alike(self, Py_ssize_t model, Py_ssize_t size) except -1

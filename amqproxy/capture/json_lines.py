@@ -9,7 +9,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 import struct
 from decimal import Decimal
@@ -18,20 +18,22 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp010 import frame as amqp010_frame
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.capture import amqp010_json
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, records_of
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, records_of
 from amqproxy.taps.amqp010_record import FLAGS
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt, json_value
 
 if not cython.compiled:
-    from amqproxy.byte_access import (
+    from amqproxy.capture.amqp010_json import put_arguments, put_properties
+    from amqproxy.capture.json_text import put_text
+    from amqproxy.compiled.byte_access import (
         field_size_at,
         long_at,
         long_long_at,
@@ -40,8 +42,6 @@ if not cython.compiled:
         put_signed,
         signed_long_long_at,
     )
-    from amqproxy.capture.amqp010_json import put_arguments, put_properties
-    from amqproxy.capture.json_text import put_text
 
 MAX_PAYLOAD = 1024 * 1024
 """A method or header with more is left to its record."""
@@ -142,7 +142,7 @@ class JSONLines:
     def add(self, passed: Decoded) -> int:
         """Add the lines of what passed; return how many they are."""
         count: cython.Py_ssize_t = 0
-        if isinstance(passed, DecodedAMQP010Frames):
+        if isinstance(passed, DecodedAmqp010Frames):
             return self._add_of_0_10(passed)
         if (
             not isinstance(passed, DecodedFrames)
@@ -191,7 +191,7 @@ class JSONLines:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _add_of_0_10(self, passed: DecodedAMQP010Frames) -> cython.Py_ssize_t:
+    def _add_of_0_10(self, passed: DecodedAmqp010Frames) -> cython.Py_ssize_t:
         """Add the lines of frames of AMQP 0-10."""
         count: cython.Py_ssize_t = 0
         if passed.note is not NOTHING or not _LEAST_TIME <= passed.ts_ns <= _LATEST_TIME:
@@ -199,7 +199,7 @@ class JSONLines:
         head: tuple[bytes, bytes] = self._head(passed)
         before, behind = head
         ts_ns: cython.longlong = passed.ts_ns
-        frame: AMQP010Frame
+        frame: Amqp010Frame
         # Where the line is whose beginning the next one shares.
         model: cython.Py_ssize_t = -1
         size: cython.Py_ssize_t = 0
@@ -218,7 +218,7 @@ class JSONLines:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _add_frame_of_0_10(self, frame: AMQP010Frame, command_id: object, behind: bytes) -> cython.Py_ssize_t:
+    def _add_frame_of_0_10(self, frame: Amqp010Frame, command_id: object, behind: bytes) -> cython.Py_ssize_t:
         """Add what a line has from the channel on: 1, or 0 if the frame is odd."""
         data: bytes = frame._buffer
         start: cython.Py_ssize_t = frame._start + _OVERHEAD
@@ -263,7 +263,7 @@ class JSONLines:
         return 1
 
     @cython.cfunc
-    def _head(self, passed: DecodedFrames | DecodedAMQP010Frames) -> Any:
+    def _head(self, passed: DecodedFrames | DecodedAmqp010Frames) -> Any:
         """What the lines of a direction have between their time and their channel, and behind the size."""
         key = (passed.stream, passed.sender, passed.leg)
         head: tuple[bytes, bytes] | None = self._heads.get(key)
@@ -280,11 +280,11 @@ class JSONLines:
         return head
 
     @staticmethod
-    def _sample(passed: DecodedFrames | DecodedAMQP010Frames) -> Decoded:
+    def _sample(passed: DecodedFrames | DecodedAmqp010Frames) -> Decoded:
         """A frame in the same direction, of which little is written."""
         if isinstance(passed, DecodedFrames):
             return msgspec.structs.replace(passed, ts_ns=0, frames=[Frame(HEARTBEAT_FRAME)])
-        body = AMQP010Frame(amqp010_frame.encode_frame(0, amqp010_frame.BODY, 0, b""))
+        body = Amqp010Frame(amqp010_frame.encode_frame(0, amqp010_frame.BODY, 0, b""))
         return msgspec.structs.replace(passed, ts_ns=0, frames=[body], command_ids=[None])
 
     @cython.cfunc

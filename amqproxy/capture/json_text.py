@@ -5,7 +5,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 
 def _escape_table() -> bytes:

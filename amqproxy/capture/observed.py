@@ -11,7 +11,7 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -91,7 +91,7 @@ class Observers:
 
 def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
     match decoded:
-        case DecodedFrames() | DecodedAMQP010Frames():
+        case DecodedFrames() | DecodedAmqp010Frames():
             return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
         case DecodedProtocolHeader():
             if decoded.sender != CLIENT:

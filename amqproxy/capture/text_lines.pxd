@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.byte_access cimport field_size_at, long_at, long_long_at, put_bytes, put_digits
+from amqproxy.compiled.byte_access cimport field_size_at, long_at, long_long_at, put_bytes, put_digits
 
 
 @cython.final

@@ -9,7 +9,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from amqproxy.taps.record import MASK, SECRETS, excerpt
 from amqproxy.taps.text import ARROWS, clock, line, value_text
 
 if not cython.compiled:
-    from amqproxy.byte_access import field_size_at, long_at, long_long_at, put_bytes, put_digits
+    from amqproxy.compiled.byte_access import field_size_at, long_at, long_long_at, put_bytes, put_digits
 
 MAX_PAYLOAD = 1024 * 1024
 """A method or header with more is left to its record."""

@@ -14,7 +14,7 @@ from amqproxy.cli.failure import Failure
 from amqproxy.cli.printing import print_settings
 
 if TYPE_CHECKING:
-    from amqproxy.config import RecordConfig
+    from amqproxy.configuration.config import RecordConfig
 
 app = cyclopts.App(name="broker")
 
@@ -93,10 +93,11 @@ def broker(
     import trio
 
     from amqproxy import app as root
-    from amqproxy import log, preflight
+    from amqproxy.app import preflight
     from amqproxy.cli.flags import errors_with_line, merged, merged_broker
-    from amqproxy.config import Config
-    from amqproxy.config_file import load
+    from amqproxy.configuration.config import Config
+    from amqproxy.configuration.config_file import load
+    from amqproxy.process import log
 
     printed = print_settings(
         "broker",
@@ -126,7 +127,7 @@ def broker(
 def _recorded(record: RecordConfig | None) -> RecordConfig | None:
     """What is recorded. `ConfigError` for what a broker by itself cannot do."""
     from amqproxy.app.broker_program import recorded_by_broker
-    from amqproxy.config import ConfigError
+    from amqproxy.configuration.config import ConfigError
 
     if record is None or not record.at_start:
         return record
@@ -151,8 +152,8 @@ def export(*, data: Path) -> None:
     import trio
 
     from amqproxy import app as root
-    from amqproxy import log
-    from amqproxy.config import LogConfig
+    from amqproxy.configuration.config import LogConfig
+    from amqproxy.process import log
 
     with log.started(LogConfig(level="warning")):
         try:

@@ -73,8 +73,8 @@ def compare(
     """
     from amqproxy.comparison.command_store import CommandStore
     from amqproxy.comparison.comparison import compared
-    from amqproxy.message_filter import message_filters_of
     from amqproxy.rules.engine.command_filter import CommandFilter
+    from amqproxy.rules.message_filter import message_filters_of
 
     if limit < 0:
         raise Failure(f"compare: --limit {limit}: a number of differences is not negative", MISUSED)
@@ -142,7 +142,7 @@ def print_comparison(reports: Iterable[ComparisonReport], *, limit: int, json: b
     """Print the reports as they come; what differs, in a few words, or nothing."""
     from amqproxy.comparison.comparison import ComparisonSummary
     from amqproxy.comparison.comparison_text import comparison_lines
-    from amqproxy.log import is_coloured
+    from amqproxy.process.log import is_coloured
 
     summary: ComparisonSummary | None = None
 

@@ -27,9 +27,9 @@ def check(*files: Path) -> None:
     """
     if not files:
         raise Failure("config check: name a file", MISUSED)
-    from amqproxy import preflight
+    from amqproxy.app import preflight
     from amqproxy.cli.flags import errors_with_line
-    from amqproxy.config_file import load
+    from amqproxy.configuration.config_file import load
 
     for file in files:
         with errors_with_line(file):
@@ -49,8 +49,8 @@ def show(file: Path | None = None, /) -> None:
     file
         A config file; without one, the defaults.
     """
-    from amqproxy.config import Config
-    from amqproxy.config_file import dump, load
+    from amqproxy.configuration.config import Config
+    from amqproxy.configuration.config_file import dump, load
 
     sys.stdout.write(dump(load(file) if file else Config()))
 
@@ -58,6 +58,6 @@ def show(file: Path | None = None, /) -> None:
 @app.command(name="schema")
 def show_schema() -> None:
     """Print the JSON Schema of config files, for editors and checks."""
-    from amqproxy.config import schema
+    from amqproxy.configuration.config import schema
 
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(schema()), indent=2) + b"\n")

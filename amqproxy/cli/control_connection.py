@@ -27,7 +27,7 @@ def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]
 
 def socket_path(path: Path | None, config: Path | None) -> Path:
     """The control socket that is named, or the one that the config names. `Failure` when it is not one of both."""
-    from amqproxy.config_file import load
+    from amqproxy.configuration.config_file import load
 
     if path is not None and config is not None:
         raise Failure("give either --socket or --config, not both", MISUSED)

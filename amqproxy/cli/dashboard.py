@@ -69,11 +69,12 @@ def dashboard(
     log_level
         The least important events to log [info].
     """
-    from amqproxy import log, preflight
+    from amqproxy.app import preflight
+    from amqproxy.app.dashboard_process import secrets_of
     from amqproxy.cli.flags import merged, merged_dashboard
-    from amqproxy.config import Config, split_address
-    from amqproxy.config_file import load
-    from amqproxy.dashboard_process import secrets_of
+    from amqproxy.configuration.config import Config, split_address
+    from amqproxy.configuration.config_file import load
+    from amqproxy.process import log
 
     files = {"token_file": token_file, "password_file": password_file, "certificate": certificate, "key": key}
     given: dict[str, object] = {name: str(file) for name, file in files.items() if file}

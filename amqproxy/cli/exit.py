@@ -51,6 +51,6 @@ def _exit_code() -> int:
 
 def _wrong_config() -> type[Exception]:
     """`ConfigError`, which is imported only where something went wrong: what does not need the config starts sooner."""
-    from amqproxy.config import ConfigError
+    from amqproxy.configuration.config import ConfigError
 
     return ConfigError

@@ -243,8 +243,8 @@ def _html(options: ExportOptions, selection: Selection, names: list[str], to: Pa
 def _parquet(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
     from amqproxy.capture.filtering import filtered
     from amqproxy.capture.observed import observed
-    from amqproxy.message_filter import message_filters_of
     from amqproxy.rules.engine.command_filter import CommandFilter
+    from amqproxy.rules.message_filter import message_filters_of
     from amqproxy.taps.observer import ObserverSettings
 
     try:
@@ -291,7 +291,7 @@ def _pcapng(options: ExportOptions, selection: Selection, names: list[str], to: 
 def _asyncapi(options: ExportOptions, selection: Selection, names: list[str], to: Path) -> Pieces:
     from amqproxy.export.asyncapi import asyncapi
     from amqproxy.export.observed_channels import ObservedChannels
-    from amqproxy.message_filter import message_filters_of
+    from amqproxy.rules.message_filter import message_filters_of
 
     selected = wanted(options.filter)
     observed = ObservedChannels(None if selected is None else message_filters_of(selected), selection.shows)

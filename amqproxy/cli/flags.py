@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from amqproxy import preflight
-from amqproxy.config import (
+from amqproxy.app import preflight
+from amqproxy.configuration.config import (
     BrokerConfig,
     Config,
     ConfigError,
@@ -19,8 +19,8 @@ from amqproxy.config import (
     RecordConfig,
     UpstreamConfig,
 )
-from amqproxy.config_file import explained, located
-from amqproxy.quantities import numbered
+from amqproxy.configuration.config_file import explained, located
+from amqproxy.configuration.quantities import numbered
 
 SECRETS = {"token_file", "token_env", "password_file", "password_env"}
 """Where the one secret of a dashboard may be from."""

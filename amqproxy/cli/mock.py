@@ -71,8 +71,8 @@ def mock(
     """
     import trio
 
-    from amqproxy import log
-    from amqproxy.config import ListenerConfig, LogConfig
+    from amqproxy.configuration.config import ListenerConfig, LogConfig
+    from amqproxy.process import log
     from amqproxy.replay.mocking.mock_connection import MockSettings
 
     if not 0 <= speed < float("inf"):
@@ -98,7 +98,7 @@ def mock(
 
 class _Printer:
     def __init__(self, *, json: bool) -> None:
-        from amqproxy.log import is_coloured
+        from amqproxy.process.log import is_coloured
 
         self.has_differences = False
         self._json = json
@@ -128,11 +128,11 @@ def _scripts(files: CaptureFiles) -> list[AnyScript]:
 
 def _bounded(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
     """The same, as long as it fits in memory."""
-    from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
+    from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
 
     size = 0
     for each in decoded:
-        if isinstance(each, DecodedFrames | DecodedAMQP010Frames):
+        if isinstance(each, DecodedFrames | DecodedAmqp010Frames):
             size += sum(frame.size for frame in each.frames)
             if size > MAX_BYTES:
                 raise OverflowError(f"the recording has more than {MAX_BYTES >> 20} MiB of frames")
@@ -152,8 +152,8 @@ async def _serve(
 
     import trio
 
-    from amqproxy.config import ServerTLS, join_address
-    from amqproxy.log import logger
+    from amqproxy.configuration.config import ServerTLS, join_address
+    from amqproxy.process.log import logger
     from amqproxy.proxy.listener import listen
     from amqproxy.replay.mocking.mock_connection import MockSettings
     from amqproxy.replay.mocking.mock_server import MockServer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from amqproxy.cli.failure import MISUSED, Failure
 
 if TYPE_CHECKING:
-    from amqproxy.printing import Lines, PrintSettings
+    from amqproxy.app.printing import Lines, PrintSettings
     from amqproxy.rules.matching.filters import Filter
     from amqproxy.taps.findings.finding import Severity
     from amqproxy.taps.observer import Report
@@ -76,7 +76,7 @@ def report_renderer(json: bool) -> Callable[[Report], str]:
     """What makes lines of messages and findings."""
     if json:
         return lambda report: report.to_json().decode()
-    from amqproxy.log import is_coloured
+    from amqproxy.process.log import is_coloured
     from amqproxy.taps.findings.finding import Finding
     from amqproxy.taps.findings.text import FindingLines
     from amqproxy.taps.message_text import message_line
@@ -104,7 +104,7 @@ def print_settings(
     ends_with_reader: bool,
 ) -> PrintSettings | None:
     """What `command` is to print while it runs, by its options; None where it is to print nothing."""
-    from amqproxy.printing import PrintSettings
+    from amqproxy.app.printing import PrintSettings
     from amqproxy.taps.observer import ObserverSettings
 
     is_printing = frames or json or messages or findings

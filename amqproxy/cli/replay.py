@@ -20,7 +20,7 @@ from amqproxy.cli.target_url import target_of
 
 if TYPE_CHECKING:
     from amqproxy.comparison.difference import Difference
-    from amqproxy.config import Config
+    from amqproxy.configuration.config import Config
     from amqproxy.replay.replay_copy import PlaySettings
     from amqproxy.replay.result import ReplayResult
     from amqproxy.replay.steps import Step
@@ -99,9 +99,9 @@ def replay(
     """
     import trio
 
-    from amqproxy import log
-    from amqproxy.config import ConfigError, LogConfig
-    from amqproxy.config_file import load
+    from amqproxy.configuration.config import ConfigError, LogConfig
+    from amqproxy.configuration.config_file import load
+    from amqproxy.process import log
     from amqproxy.replay.replay_copy import AT_ONCE, Order, PlaySettings
     from amqproxy.replay.replayer import DialFailed
     from amqproxy.replay.result import ReplayResult

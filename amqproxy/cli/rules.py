@@ -31,7 +31,7 @@ def check(*files: Path, strict: Annotated[bool, Parameter(negative="")] = False)
     strict
         Fail where there is something to warn of.
     """
-    from amqproxy.config_file import load
+    from amqproxy.configuration.config_file import load
     from amqproxy.rules.engine.rule_warnings import find_warnings
 
     if not files:
@@ -69,12 +69,12 @@ def rehearse(
         One JSON object a line for each command that they would have acted on, instead of text.
     """
     from amqproxy.capture.decode import read_decoded
-    from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames, StreamEnded
+    from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, StreamEnded
     from amqproxy.capture.dry_run import DryRun
     from amqproxy.capture.warnings import CaptureError, CaptureWarning
     from amqproxy.cli.progress import Progress
     from amqproxy.cli.second_engine import second_engine
-    from amqproxy.config_file import load
+    from amqproxy.configuration.config_file import load
     from amqproxy.taps.record import encoded
 
     rehearsal = DryRun(load(file).rules)
@@ -89,7 +89,7 @@ def rehearse(
                 for passed in read_decoded(capture, notify, progress.advance, engine=engine, reads_amqp010=True):
                     if isinstance(passed, StreamEnded):
                         rehearsal.end(passed.stream)
-                    elif isinstance(passed, DecodedFrames | DecodedAMQP010Frames):
+                    elif isinstance(passed, DecodedFrames | DecodedAmqp010Frames):
                         for rehearsed in rehearsal.play(passed):
                             if progress.is_in_the_way:
                                 progress.clear()
@@ -250,7 +250,7 @@ def explain(
         The protocol of the command, if both have a method of that name: 0-9-1 otherwise.
     """
     from amqproxy.amqp091.transitions import Peer
-    from amqproxy.config_file import load
+    from amqproxy.configuration.config_file import load
     from amqproxy.rules.engine.explanation import ExplainedCommand
     from amqproxy.rules.engine.explanation import explained as in_words
 

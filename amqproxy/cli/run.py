@@ -71,10 +71,11 @@ def run(
     import trio
 
     from amqproxy import app as root
-    from amqproxy import log, preflight
+    from amqproxy.app import preflight
     from amqproxy.cli.flags import errors_with_line, merged
-    from amqproxy.config import Config
-    from amqproxy.config_file import load
+    from amqproxy.configuration.config import Config
+    from amqproxy.configuration.config_file import load
+    from amqproxy.process import log
 
     printed = print_settings(
         "run",

@@ -72,9 +72,9 @@ def shrink(
     """
     import trio
 
-    from amqproxy import log
-    from amqproxy.config import LogConfig
+    from amqproxy.configuration.config import LogConfig
     from amqproxy.export.output_file import FileExists, OutputFile
+    from amqproxy.process import log
     from amqproxy.replay.outcome import OutcomeFilter
     from amqproxy.replay.replayer import DialFailed
     from amqproxy.replay.shrinking import NotTrue
@@ -168,7 +168,7 @@ async def _shrink(
 @asynccontextmanager
 async def _broker(target: Target | None, timeout: float, vhosts: Iterable[str]) -> AsyncIterator[Dial]:
     """What dials the target; without one, a new broker in this process, which has these virtual hosts."""
-    from amqproxy.config import BrokerConfig, BrokerLimits
+    from amqproxy.configuration.config import BrokerConfig, BrokerLimits
     from amqproxy.replay.broker_dial import broker_dial
     from amqproxy.sockets.transport import SocketTransport, Transport
 

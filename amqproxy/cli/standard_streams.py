@@ -37,7 +37,7 @@ def prepare() -> None:
 
 def print_error(text: str) -> None:
     """One line on standard error; without it, where that takes none."""
-    from amqproxy.line_writer import LineWriter
+    from amqproxy.process.line_writer import LineWriter
 
     writer = LineWriter(sys.stderr, "{} lines are missing".format)
     for line in text.split("\n"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy import __version__, _pure
+from amqproxy import __version__
+from amqproxy.compiled import _pure
 
 
 def version() -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import WorstFinding, renderer, report_renderer, wanted
-from amqproxy.log import is_coloured
+from amqproxy.process.log import is_coloured
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.views.columns import Columns, Render, header_line, json_lines, kinds_shown, separated_lines
 from amqproxy.views.dialogue import USUAL_BODY, Dialogue

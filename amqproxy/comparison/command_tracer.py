@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from amqproxy.amqp010.commands import MessageSubscribe
-from amqproxy.amqp010.commands import QueueDeclare as AMQP010QueueDeclare
+from amqproxy.amqp010.commands import QueueDeclare as Amqp010QueueDeclare
 from amqproxy.amqp010.frame import CONTROL
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import (
     BasicConsume,
@@ -22,7 +22,7 @@ from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -133,7 +133,7 @@ class CommandTracer:
     def feed(self, decoded: Decoded) -> list[Traced]:
         """Take what was decoded next."""
         match decoded:
-            case DecodedFrames() | DecodedAMQP010Frames():
+            case DecodedFrames() | DecodedAmqp010Frames():
                 self._trace.feed_noted(Peer(decoded.sender), decoded.frames, decoded.ts_ns)
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:
@@ -145,7 +145,7 @@ class CommandTracer:
         traced, self._traced = self._traced, []
         return traced
 
-    def _on_frame(self, sender: Peer, frame: Frame | AMQP010Frame, ts_ns: int) -> None:
+    def _on_frame(self, sender: Peer, frame: Frame | Amqp010Frame, ts_ns: int) -> None:
         method = self._requests.take(sender, frame)
         if method is None:
             return
@@ -154,7 +154,7 @@ class CommandTracer:
         # The client chooses these names of 0-10; the broker may use them before it completes the command.
         if isinstance(method, MessageSubscribe):
             self._channel(frame.channel).consumers.begin(method.destination or "")
-        elif isinstance(method, AMQP010QueueDeclare) and method.queue and is_generated(method):
+        elif isinstance(method, Amqp010QueueDeclare) and method.queue and is_generated(method):
             self._names.learn_queue(method.queue, frame.channel)
 
     def _on_events(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
@@ -435,9 +435,9 @@ def _number(event: TraceEvent) -> int:
     return CONNECTION if channel is None else channel
 
 
-def _shows_client(frame: Frame | AMQP010Frame) -> bool:
+def _shows_client(frame: Frame | Amqp010Frame) -> bool:
     """Is it of the connection itself?"""
-    return frame.kind == CONTROL if isinstance(frame, AMQP010Frame) else frame.kind == METHOD and not frame.channel
+    return frame.kind == CONTROL if isinstance(frame, Amqp010Frame) else frame.kind == METHOD and not frame.channel
 
 
 def _remove(fields: dict[str, Any], path: list[str]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amqproxy.amqp010.commands import QueueDeclare
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk
 from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.record import json_value
@@ -126,7 +126,7 @@ def normalised(method: CommandMethod, names: BrokerNames, consumers: ConsumerNam
         found |= {"exchange": json_value(method.exchange), "routing_key": json_value(method.routing_key)}
         if isinstance(method, TransferDelivery):
             found["redelivered"] = method.redelivered
-    elif isinstance(method, AMQP010Method):
+    elif isinstance(method, Amqp010Method):
         destination = found.get("destination")
         if isinstance(destination, str):
             found["destination"] = consumers.find(destination)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from amqproxy.amqp010.commands import MessageAccept, MessageReject, MessageRelease, MessageTransfer
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
 from amqproxy.amqp010.frame import COMMAND
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_NAME
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
@@ -42,9 +42,9 @@ class RequestPlaces:
         self.counts = {CLIENT: 0, SERVER: 0}
         self._requests: dict[int, tuple[int, Method]] = {}
 
-    def take(self, sender: Peer, frame: Frame | AMQP010Frame) -> Method | None:
+    def take(self, sender: Peer, frame: Frame | Amqp010Frame) -> Method | None:
         """Number a frame: the method in it, unless it is malformed, or in several frames."""
-        if isinstance(frame, AMQP010Frame):
+        if isinstance(frame, Amqp010Frame):
             return self._take_amqp010(sender, frame)
         if frame.kind == HEARTBEAT:
             return None
@@ -59,7 +59,7 @@ class RequestPlaces:
             self._note(sender, method)
         return method
 
-    def _take_amqp010(self, sender: Peer, frame: AMQP010Frame) -> Method | None:
+    def _take_amqp010(self, sender: Peer, frame: Amqp010Frame) -> Method | None:
         if frame.index == _HEARTBEAT:
             return None
         self.counts[sender] += 1
@@ -67,7 +67,7 @@ class RequestPlaces:
             return None
         try:
             method: Method = frame.method
-        except AMQP010Error:
+        except Amqp010Error:
             return None
         if frame.index == _REQUEST_TIMEOUT or (frame.kind == COMMAND and frame.index not in _NO_REQUESTS):
             self._note(sender, method)

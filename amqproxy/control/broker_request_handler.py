@@ -47,7 +47,7 @@ from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, Response
 from amqproxy.control.session_entries import Entry
 from amqproxy.control.statistics import Statistics
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 
 LACKING = "this is a broker by itself: only a proxy has rules, holds commands and pauses connections"
 

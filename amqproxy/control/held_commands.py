@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.amqp010_interception.path import WaitingCommand as AMQP010WaitingCommand
+from amqproxy.proxy.amqp010_interception.path import WaitingCommand as Amqp010WaitingCommand
 from amqproxy.proxy.interception.channel_direction import WaitingCommand
 from amqproxy.taps.record import arguments, json_mapping
 
@@ -38,7 +38,7 @@ class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True,
 
 
 def held_command(
-    waiting: WaitingCommand | AMQP010WaitingCommand,
+    waiting: WaitingCommand | Amqp010WaitingCommand,
     sender: Peer,
     *,
     session: int,

@@ -8,8 +8,8 @@ from weakref import WeakSet
 
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.supervision import contained
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.process.supervision import contained
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession
 
@@ -83,7 +83,7 @@ class Hub:
                     raise failure
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         self._show(session, lambda tap: tap.saw_amqp010_frames(session, sender, frames, note))
 

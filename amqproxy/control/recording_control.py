@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.config import RecordConfig
-from amqproxy.config_file import explained
+from amqproxy.configuration.config import RecordConfig
+from amqproxy.configuration.config_file import explained
+from amqproxy.configuration.quantities import numbered
 from amqproxy.control.request import ShowRecording, StartRecording, StopRecording
 from amqproxy.control.request_error import RequestError
-from amqproxy.quantities import numbered
 from amqproxy.recording.recorder import AlreadyRecording, NotRecordable, NotRecording, Recorder, RecorderStatus
 
 RecordingRequest = StartRecording | StopRecording | ShowRecording

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from amqproxy.config_file import explained
+from amqproxy.configuration.config_file import explained
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.control.request_error import RequestError
 from amqproxy.rules.access.refuse import Way

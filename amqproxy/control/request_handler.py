@@ -56,9 +56,9 @@ from amqproxy.control.rule_control import RuleControl, RuleOwner
 from amqproxy.control.rule_reader import RuleReader
 from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
-from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
+from amqproxy.proxy.amqp010_interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.amqp010_interception.path import Path
-from amqproxy.proxy.amqp010_interception.path import WaitingCommand as AMQP010WaitingCommand
+from amqproxy.proxy.amqp010_interception.path import WaitingCommand as Amqp010WaitingCommand
 from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.session.session import Session
@@ -311,7 +311,7 @@ class RequestHandler:
         session.release(request.number, verdict, note=f"{what} {_outcome(request)} by an operator")
 
 
-AnyWaitingCommand = WaitingCommand | AMQP010WaitingCommand
+AnyWaitingCommand = WaitingCommand | Amqp010WaitingCommand
 
 
 def _of_each(
@@ -336,7 +336,7 @@ def _outcome(request: Release) -> str:
 
 
 def _context_of(
-    interceptor: Interceptor | AMQP010Interceptor, channel: int, sender: Peer, waiting: AnyWaitingCommand
+    interceptor: Interceptor | Amqp010Interceptor, channel: int, sender: Peer, waiting: AnyWaitingCommand
 ) -> CommandContext:
     return CommandContext(
         sender=sender,

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from amqproxy.config import ConfigError, NamedUpstream
-from amqproxy.config_file import rules_of_data, rules_of_text
+from amqproxy.configuration.config import ConfigError, NamedUpstream
+from amqproxy.configuration.config_file import rules_of_data, rules_of_text
 from amqproxy.control.request import CheckRules, EnforceRule, SetRules, ShadowRule
 from amqproxy.control.request_error import RequestError
-from amqproxy.log import logger
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import describe
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.engine.rule_warnings import find_warnings
 from amqproxy.rules.rule import Rule
-from amqproxy.suggestions import did_you_mean
-from amqproxy.supervision import describe
+from amqproxy.rules.suggestions import did_you_mean
 
 _SUFFIXES = {"toml": ".toml", "yaml": ".yaml", "json": ".yaml"}  # JSON is YAML, with lines to name
 

@@ -21,10 +21,10 @@ from amqproxy.control.request_handler import ListResponse, Response
 from amqproxy.control.subscription import Subscription
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.control.work_share import WorkShare
-from amqproxy.exception_frames import release_frames
+from amqproxy.process.exception_frames import release_frames
+from amqproxy.process.supervision import contained, supervised
 from amqproxy.proxy.record_source import OVERDUE_INTERVAL
 from amqproxy.proxy.session.session import Session
-from amqproxy.supervision import contained, supervised
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import encoded
 

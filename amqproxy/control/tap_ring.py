@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.supervision import contained
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.process.supervision import contained
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
     ts_ns: int
     session: TappedSession
     sender: Peer
-    frames: Sequence[Frame] | AMQP010Chunk
+    frames: Sequence[Frame] | Amqp010Chunk
     note: Note
     event: bytes | int | Missed | AnyProtocolError | str | None
     before: int
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
         """Show a tap what was shown."""
         match self.event:
             case None:
-                if isinstance(self.frames, AMQP010Chunk):
+                if isinstance(self.frames, Amqp010Chunk):
                     tap.saw_amqp010_frames(self.session, self.sender, self.frames.unmade(), self.note)
                     return
                 frames = self.frames.unmade() if isinstance(self.frames, FrameChunk) else self.frames
@@ -77,7 +77,7 @@ class Entry(NamedTuple):
                 tap.saw_gap(self.session, self.event)
             case Missed():
                 tap.saw_gap(self.session, self.event.frames)
-            case ProtocolError() | AMQP010Error():
+            case ProtocolError() | Amqp010Error():
                 tap.saw_violation(self.session, self.sender, self.event)
             case _:
                 tap.saw_end(self.session, self.event)
@@ -168,7 +168,7 @@ class TapRing:
         self._add(session, sender, frames, note, None, cost)
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         cost = ENTRY_COST + frames.size
         if self.may_close and self._closes(cost):
@@ -189,7 +189,7 @@ class TapRing:
         self,
         session: TappedSession,
         sender: Peer,
-        frames: Sequence[Frame] | AMQP010Chunk,
+        frames: Sequence[Frame] | Amqp010Chunk,
         note: Note,
         event: bytes | int | Missed | AnyProtocolError | str | None,
         cost: int,
@@ -240,9 +240,9 @@ class TapRing:
             self._note_missed(session)
         return False
 
-    def _count(self, session: TappedSession, sender: Peer, frames: Sequence[Frame] | AMQP010Chunk, note: Note) -> None:
+    def _count(self, session: TappedSession, sender: Peer, frames: Sequence[Frame] | Amqp010Chunk, note: Note) -> None:
         """Count frames that are missed."""
-        if isinstance(frames, FrameChunk | AMQP010Chunk):
+        if isinstance(frames, FrameChunk | Amqp010Chunk):
             size = frames.size
         else:
             size = sum([frame.length() for frame in frames])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from amqproxy.supervision import contained
+from amqproxy.process.supervision import contained
 
 BACKLOG = 64
 """Clients that may wait to be accepted."""

@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import ChannelCloseOk, QueueDeclare, QueueDeclareO
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.assembly_gatherer import AssemblyGatherer
 from amqproxy.capture.command_gatherer import CommandGatherer
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
 from amqproxy.export.name_family import NameFamily
 from amqproxy.rules.client_info import updated_amqp010_client, updated_client
 from amqproxy.rules.context import Client
@@ -98,7 +98,7 @@ class AccessEvidence:
         """Take what was decoded next; `TooManyClients` where there is no room for what these may do."""
         if isinstance(decoded, StreamEnded):
             self._clients.pop(decoded.stream, None)
-        if not isinstance(decoded, DecodedFrames | DecodedAMQP010Frames):
+        if not isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
             return
         observed = self._clients.get(decoded.stream)
         if observed is None:
@@ -198,7 +198,7 @@ class ObservedAccess:
         self._last_queues = LastQueues()
 
     def feed(
-        self, decoded: DecodedFrames | DecodedAMQP010Frames
+        self, decoded: DecodedFrames | DecodedAmqp010Frames
     ) -> Iterator[tuple[Client, Command, tuple[Operation, ...]]]:
         """For each command of the client that these frames complete: the client, the command, and what it did.
 
@@ -226,7 +226,7 @@ class ObservedAccess:
                 except ProtocolError:
                     continue  # a malformed table: the broker does nothing either
 
-    def _commands(self, sender: Peer, decoded: DecodedFrames | DecodedAMQP010Frames) -> Iterator[Command]:
+    def _commands(self, sender: Peer, decoded: DecodedFrames | DecodedAmqp010Frames) -> Iterator[Command]:
         if isinstance(decoded, DecodedFrames):
             for frame in decoded.frames:
                 command = self._gatherer.gather(sender, frame)

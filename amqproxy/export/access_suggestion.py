@@ -11,9 +11,9 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
 from amqproxy.capture.dry_run import DryRun, DryRunResult
-from amqproxy.config_file import read
+from amqproxy.configuration.config_file import read
 from amqproxy.export.access_evidence import Access, AccessEvidence, Evidence, ObservedAccess, Who
 from amqproxy.export.shown_text import moment
 from amqproxy.rules.access.access_list import ACTS, Line, parse
@@ -196,7 +196,7 @@ def _operations(decoded: Iterable[Decoded]) -> Iterator[tuple[CommandContext, Op
     for each in decoded:
         if isinstance(each, StreamEnded):
             observed.pop(each.stream, None)
-        elif isinstance(each, DecodedFrames | DecodedAMQP010Frames):
+        elif isinstance(each, DecodedFrames | DecodedAmqp010Frames):
             access = observed.get(each.stream)
             if access is None:
                 access = observed[each.stream] = ObservedAccess(each.stream, each.connection)
@@ -281,7 +281,7 @@ class AccessCheck:
         for each in decoded:
             if isinstance(each, StreamEnded):
                 self._dry_run.end(each.stream)
-            elif isinstance(each, DecodedFrames | DecodedAMQP010Frames):
+            elif isinstance(each, DecodedFrames | DecodedAmqp010Frames):
                 for result in self._dry_run.play(each):
                     if any(what.startswith(("refused", "dropped")) for what in result.what):
                         self.refused += 1

@@ -14,7 +14,7 @@ import msgspec
 
 from amqproxy.amqp010.commands import ExchangeBind
 from amqproxy.amqp010.frame import CONTROL
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.login import NAME_PROPERTIES
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp010.wire import Map
@@ -29,7 +29,7 @@ from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -326,12 +326,12 @@ class _Observed:
     def feed(self, decoded: Decoded) -> None:
         events: list[TraceEvent] = []
         match decoded:
-            case DecodedFrames() | DecodedAMQP010Frames():
-                self._protocol = AMQP010 if isinstance(decoded, DecodedAMQP010Frames) else NAME
+            case DecodedFrames() | DecodedAmqp010Frames():
+                self._protocol = AMQP010 if isinstance(decoded, DecodedAmqp010Frames) else NAME
                 sender = Peer(decoded.sender)
                 if self._selector is not None:
                     for frame in decoded.frames:
-                        if not isinstance(frame, AMQP010Frame) or frame.kind == CONTROL:
+                        if not isinstance(frame, Amqp010Frame) or frame.kind == CONTROL:
                             self._selector.learn(sender, frame)
                 self._tags = decoded.note.tags
                 events = self._trace.feed_noted(sender, decoded.frames, decoded.ts_ns, decoded.note)

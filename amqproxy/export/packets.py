@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 
-from amqproxy.amqp010.controls import ConnectionStart as AMQP010Start
+from amqproxy.amqp010.controls import ConnectionStart as Amqp010Start
 from amqproxy.amqp010.frame import OVERHEAD as AMQP010_OVERHEAD
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionStart
@@ -20,7 +20,7 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.capture.amqp010_secrets import amqp010_masked, amqp010_masked_rubbish
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -99,8 +99,8 @@ def _is_beginning(decoded: Decoded) -> bool:
     """Is this what a connection begins with?"""
     if isinstance(decoded, DecodedProtocolHeader):
         return True
-    if isinstance(decoded, DecodedAMQP010Frames):
-        return decoded.frames[0].index == AMQP010Start.index
+    if isinstance(decoded, DecodedAmqp010Frames):
+        return decoded.frames[0].index == Amqp010Start.index
     if not isinstance(decoded, DecodedFrames):
         return False
     first = decoded.frames[0]
@@ -122,7 +122,7 @@ class _Connection:
                 f"{self._tcp.client}-{self._tcp.server}",
                 session=first.connection,
                 is_tls=False,
-                is_amqp010=isinstance(first, DecodedAMQP010Frames)
+                is_amqp010=isinstance(first, DecodedAmqp010Frames)
                 or (isinstance(first, DecodedProtocolHeader | SkippedBytes) and first.protocol == AMQP010),
             ),
         )
@@ -132,7 +132,7 @@ class _Connection:
             yield self._packet(ts_ns, end, header)
 
     def write(
-        self, decoded: DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes
+        self, decoded: DecodedFrames | DecodedAmqp010Frames | DecodedProtocolHeader | SkippedBytes
     ) -> Iterator[bytes]:
         end = CLIENT_END if decoded.sender == CLIENT else SERVER_END
         ts_ns = decoded.ts_ns
@@ -141,7 +141,7 @@ class _Connection:
                 comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
                 for data, missing in _pieces(decoded.frames):
                     yield from self._send(ts_ns, end, masked(data), missing, comments)
-            case DecodedAMQP010Frames():
+            case DecodedAmqp010Frames():
                 comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
                 for data, missing in _amqp010_pieces(decoded.frames):
                     if decoded.sender == CLIENT:
@@ -216,7 +216,7 @@ def _pieces(frames: Sequence[Frame]) -> Iterator[tuple[bytes, int]]:
         yield b"".join(gathered), 0
 
 
-def _amqp010_pieces(frames: Sequence[AMQP010Frame]) -> Iterator[tuple[bytes, int]]:
+def _amqp010_pieces(frames: Sequence[Amqp010Frame]) -> Iterator[tuple[bytes, int]]:
     """The same of frames of 0-10, which end with their payload."""
     gathered: list[bytes] = []
     for frame in frames:

@@ -9,7 +9,7 @@ import msgspec
 from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp091.frame import BODY, HEADER
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
 
@@ -39,7 +39,7 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
         if isinstance(each, StreamEnded):
             chosen.pop(each.stream, None)
             yield each
-        elif isinstance(each, DecodedAMQP010Frames):
+        elif isinstance(each, DecodedAmqp010Frames):
             found = _of_whole_assemblies(each, chosen.setdefault(each.stream, {}), shows)
             if found is not None:
                 yield found
@@ -65,7 +65,7 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
 
 def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
     for each in decoded:
-        if isinstance(each, DecodedAMQP010Frames):
+        if isinstance(each, DecodedAmqp010Frames):
             found = _chosen(each, [frame.index != SessionCommandPoint.index for frame in each.frames])
             if found is not None:
                 yield found
@@ -73,7 +73,7 @@ def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
             yield each
 
 
-def _of_whole_assemblies(decoded: DecodedAMQP010Frames, chosen: _Chosen, shows: Shows) -> DecodedAMQP010Frames | None:
+def _of_whole_assemblies(decoded: DecodedAmqp010Frames, chosen: _Chosen, shows: Shows) -> DecodedAmqp010Frames | None:
     """What is selected of frames of 0-10, if anything is."""
     are_shown = []
     for frame in decoded.frames:
@@ -84,7 +84,7 @@ def _of_whole_assemblies(decoded: DecodedAMQP010Frames, chosen: _Chosen, shows: 
     return _chosen(decoded, are_shown)
 
 
-def _chosen(decoded: DecodedAMQP010Frames, are_shown: Sequence[bool]) -> DecodedAMQP010Frames | None:
+def _chosen(decoded: DecodedAmqp010Frames, are_shown: Sequence[bool]) -> DecodedAmqp010Frames | None:
     """Those of the frames that are shown, if any are."""
     if all(are_shown):
         return decoded

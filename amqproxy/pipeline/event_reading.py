@@ -12,7 +12,7 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -184,7 +184,7 @@ def _protocol_of(decoded: Decoded) -> str | None:
             return decoded.protocol if decoded.sender == CLIENT and decoded.protocol in (AMQP091, AMQP010) else None
         case DecodedFrames():
             return AMQP091
-        case DecodedAMQP010Frames():
+        case DecodedAmqp010Frames():
             return AMQP010
     return None
 

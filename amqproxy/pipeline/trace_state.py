@@ -18,9 +18,9 @@ from importlib.metadata import version
 from types import MethodType
 from typing import Any
 
-from amqproxy._pure import is_compiled
-from amqproxy.amqp010.tally import Tally as AMQP010Tally
+from amqproxy.amqp010.tally import Tally as Amqp010Tally
 from amqproxy.amqp091.tally import Tally
+from amqproxy.compiled._pure import is_compiled
 
 FORMAT = 5
 """To be raised with each change of what is carried."""
@@ -121,8 +121,8 @@ class _Pickler(pickle.Pickler):
             return _bound, (value.__self__, value.__name__)
         if isinstance(value, Tally):  # counts that a capture is not asked for, in memory that cannot be pickled
             return Tally, ()
-        if isinstance(value, AMQP010Tally):
-            return AMQP010Tally, ()
+        if isinstance(value, Amqp010Tally):
+            return Amqp010Tally, ()
         return NotImplemented
 
 

@@ -15,5 +15,5 @@ Subpackages and modules, from the top:
   `filtered_tap` where only some are wanted.
 
 Imports: `amqproxy.amqp091`, `amqproxy.amqp010`, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`,
-`amqproxy.config`, trio.
+`amqproxy.configuration.config`, trio.
 """

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import CONTROL_TRACK
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
@@ -16,7 +16,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession, present
@@ -78,7 +78,7 @@ class FilteredTap:
             self._tap.saw_frames(session, sender, passed, note)
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         assemblies = self._assemblies.get(session)
         if assemblies is None:
@@ -117,7 +117,7 @@ class FilteredTap:
         self._tap.saw_end(session, reason)
 
 
-def _chunk(found: Sequence[tuple[AMQP010Frame, int | None]]) -> AMQP010Chunk:
+def _chunk(found: Sequence[tuple[Amqp010Frame, int | None]]) -> Amqp010Chunk:
     """Frames that need not follow one another; their offset is that of the first."""
     data = b"".join([frame.raw for frame, _ in found])
-    return AMQP010Chunk(data, found[0][0].offset, [number for _, number in found])
+    return Amqp010Chunk(data, found[0][0].offset, [number for _, number in found])

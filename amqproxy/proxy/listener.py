@@ -11,8 +11,9 @@ from itertools import count
 
 import trio
 
-from amqproxy.config import Limits, join_address, split_address
-from amqproxy.log import logger
+from amqproxy.configuration.config import Limits, join_address, split_address
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy import watchdog
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.loop_lag import LoopLag
@@ -29,7 +30,6 @@ from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
-from amqproxy.supervision import contained, kept_up, supervised
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.observed_topology import ObservedTopology

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from amqproxy.message_filter import message_filters_of
+from amqproxy.process.supervision import contained
 from amqproxy.proxy.filtered_tap import FilteredTap
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.supervision import contained
+from amqproxy.rules.message_filter import message_filters_of
 from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue

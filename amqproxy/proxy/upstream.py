@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from amqproxy.config import UpstreamConfig, split_address
+from amqproxy.configuration.config import UpstreamConfig, split_address
 from amqproxy.sockets.proxy_protocol import Address, header
 from amqproxy.sockets.strict_verification import strict_refusal
 from amqproxy.sockets.tls import client_context

@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session.session import Session

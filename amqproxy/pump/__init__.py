@@ -9,9 +9,9 @@ costs trio a task switch and two system calls for each; a `Pump` (`pump`) does i
 There is none where amqproxy is not compiled, or not on Linux: `pumps.are_available`.
 
 A `Pump` is its owner's end; what runs in its thread is a `RelayLoop` (`relay_loop`), which has what it receives gone
-over by the scanner of its protocol, a `FrameScanner` (`frame_scanner`) or an `AMQP010FrameScanner`
+over by the scanner of its protocol, a `FrameScanner` (`frame_scanner`) or an `Amqp010FrameScanner`
 (`amqp010_frame_scanner`), and written into a `Journal` (`journal`). `PumpedConnection` (`pumped_connection`), or
-`AMQP010PumpedConnection` (`amqp010_pumped_connection`), goes to and fro, for one of the `return_reasons`;
+`Amqp010PumpedConnection` (`amqp010_pumped_connection`), goes to and fro, for one of the `return_reasons`;
 `frame_counts`, `latency_counts` and `stalled_directions` are what their names say. `system_calls` and `pump_message`
 are C alone.
 
@@ -58,7 +58,7 @@ writes it only when no event of its turn is left that could be about it. Its cou
 Bytes received, for heartbeats and for the list of connections: `Pump.silent`, which the watchdog asks for, and
 `PumpedConnection.show`.
 What metrics know of messages (open ones, publish → confirm, delivery → acknowledgement) is what a `MessageMeter` or
-an `AMQP010Meter` counts over the same bytes: it keeps tags and times of every open message and knows rare methods; it
+an `Amqp010Meter` counts over the same bytes: it keeps tags and times of every open message and knows rare methods; it
 stays in Python's thread, one for both owners, so that nothing of it has to be handed over. A pump writes what has
 passed into its journal, a ring of 4 MiB, with the time of each read: of messages that are alike and follow one another,
 how many there are (`taps.metering.message_run`), and likewise of acknowledgements whose tags follow one another

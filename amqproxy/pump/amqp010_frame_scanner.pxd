@@ -11,7 +11,7 @@ from amqproxy.pump.system_calls cimport ConstBytePointer, CounterPointer, IntPoi
 
 
 @cython.final
-cdef class AMQP010FrameScanner:
+cdef class Amqp010FrameScanner:
     cdef const unsigned char *_index_of
     cdef const unsigned char *_segments
     cdef const unsigned char *_carries

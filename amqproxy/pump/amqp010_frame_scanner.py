@@ -11,7 +11,7 @@ from amqproxy.pump.return_reasons import FORCED, METHOD_COMES, WRONG
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 _CONTROL = cython.declare(cython.int, CONTROL)
 _COMMAND = cython.declare(cython.int, COMMAND)
@@ -27,7 +27,7 @@ _WRONG = cython.declare(cython.int, WRONG)
 
 @cython.final
 @cython.cclass
-class AMQP010FrameScanner:
+class Amqp010FrameScanner:
     """Goes over frames as the `FrameReader` of AMQP 0-10 does, but stops before whatever is not for a pump.
 
     That are controls and commands that are not known, those that are kept, controls in more than one frame, and all on

@@ -2,6 +2,6 @@
 
 from amqproxy.amqp010.tally import Tally
 
-class AMQP010FrameScanner:
+class Amqp010FrameScanner:
     def __init__(self, keeps: bytes) -> None: ...
     def collect(self, tallies: tuple[Tally, Tally]) -> None: ...

@@ -7,7 +7,7 @@ from amqproxy.amqp010.frame import encode_method
 from amqproxy.pump.idle_connection import IdleConnection
 
 
-class AMQP010IdleConnection(IdleConnection):
+class Amqp010IdleConnection(IdleConnection):
     """The same as an `IdleConnection`; on none of its tracks has anything begun that has not ended."""
 
     __slots__ = ()

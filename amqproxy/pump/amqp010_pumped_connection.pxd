@@ -11,6 +11,6 @@ from amqproxy.pump.system_calls cimport look
 
 
 @cython.final
-cdef class AMQP010PumpedConnection(PumpedConnection):
+cdef class Amqp010PumpedConnection(PumpedConnection):
     cdef object _numberings
     cdef list _tracks

@@ -7,12 +7,12 @@ from amqproxy.pump.pumped_connection import PumpedConnection
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 
 @cython.final
 @cython.cclass
-class AMQP010PumpedConnection(PumpedConnection):
+class Amqp010PumpedConnection(PumpedConnection):
     """The same as a `PumpedConnection`, of AMQP 0-10. Sessions are attached to its `channels`.
 
     Once it is back, the readers and the `numberings` of both peers know which commands have passed.

@@ -6,7 +6,7 @@ from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.pump.pumped_connection import PumpedConnection
 
-class AMQP010PumpedConnection(PumpedConnection):
+class Amqp010PumpedConnection(PumpedConnection):
     def __init__(
         self,
         readers: tuple[FrameReader, FrameReader],

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.byte_access cimport long_at, long_long_at
+from amqproxy.compiled.byte_access cimport long_at, long_long_at
 from amqproxy.pump.frame_counts cimport FrameCounts
 from amqproxy.pump.pumped_connection cimport (
     ChannelContentPointer, DirectionPointer, PumpedDirection, PumpedPointer, channel_of,

@@ -11,7 +11,7 @@ from amqproxy.pump.return_reasons import FORCED, LARGE, METHOD_COMES, WRONG
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)

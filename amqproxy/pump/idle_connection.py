@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import ClassVar
 
-from amqproxy.amqp010.frame_reader import FrameReader as AMQP010FrameReader
+from amqproxy.amqp010.frame_reader import FrameReader as Amqp010FrameReader
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.frame_reader import FrameReader
 
@@ -16,7 +16,7 @@ content's body, and how many contents have begun."""
 
 _NOTHING = b"", b""
 
-AnyReader = FrameReader | AMQP010FrameReader
+AnyReader = FrameReader | Amqp010FrameReader
 Readers = tuple[AnyReader, AnyReader]
 
 

@@ -7,7 +7,7 @@ import select
 import time
 from contextlib import suppress
 
-from amqproxy.amqp010.tally import Tally as AMQP010Tally
+from amqproxy.amqp010.tally import Tally as Amqp010Tally
 from amqproxy.amqp091.tally import Tally
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.pumped_connection import PumpedConnection
@@ -33,7 +33,7 @@ class IdlePump:
     has_returned = False
     has_deadline = False
 
-    def __init__(self, tallies: tuple[Tally, Tally], amqp010_tallies: tuple[AMQP010Tally, AMQP010Tally]) -> None:
+    def __init__(self, tallies: tuple[Tally, Tally], amqp010_tallies: tuple[Amqp010Tally, Amqp010Tally]) -> None:
         self._tallies = tallies
         self._amqp010_tallies = amqp010_tallies
         self._epoll = select.epoll()

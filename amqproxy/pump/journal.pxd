@@ -4,11 +4,11 @@ cimport cython
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from amqproxy.byte_access cimport long_at, short_at
+from amqproxy.compiled.byte_access cimport long_at, short_at
 from amqproxy.pump.pumped_connection cimport DirectionPointer, Pumped, PumpedConnection, PumpedDirection, PumpedPointer
 from amqproxy.pump.system_calls cimport BytePointer, CharPointer, ConstBytePointer, load, look, put, store
 from amqproxy.taps.metering.acknowledgement_run cimport AcknowledgementRun
-from amqproxy.taps.metering.amqp010_message_run cimport AMQP010MessageRun
+from amqproxy.taps.metering.amqp010_message_run cimport Amqp010MessageRun
 from amqproxy.taps.metering.message_run cimport MessageRun
 
 
@@ -38,7 +38,7 @@ cdef class Journal:
     cdef unsigned long long _base
     cdef MessageRun _run
     cdef AcknowledgementRun _acknowledgements
-    cdef AMQP010MessageRun _amqp010_run
+    cdef Amqp010MessageRun _amqp010_run
 
     cdef bint has_room(self) noexcept nogil
     cdef bint write(self, PumpedDirection *direction, const unsigned char *data, Py_ssize_t size, unsigned long long now) noexcept nogil

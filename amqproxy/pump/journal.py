@@ -5,13 +5,13 @@ from __future__ import annotations
 from amqproxy.amqp010.frame import BODY as AMQP010_BODY
 from amqproxy.amqp091.frame import BODY
 from amqproxy.taps.metering.acknowledgement_run import AcknowledgementRun
-from amqproxy.taps.metering.amqp010_message_run import AMQP010MessageRun
+from amqproxy.taps.metering.amqp010_message_run import Amqp010MessageRun
 from amqproxy.taps.metering.message_run import MessageRun
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 _BODY = cython.declare(cython.int, BODY)
 _AMQP010_BODY = cython.declare(cython.int, AMQP010_BODY)
@@ -35,7 +35,7 @@ class Journal:
         self._size = size
         self._run = MessageRun()
         self._acknowledgements = AcknowledgementRun()
-        self._amqp010_run = AMQP010MessageRun()
+        self._amqp010_run = Amqp010MessageRun()
         self._room = 2 * (largest + cython.sizeof(JournalHead) + 32)
         self._bytes = cython.cast(BytePointer, malloc(size))
         if self._bytes == cython.NULL:
@@ -123,7 +123,7 @@ class Journal:
     def _write_amqp010(
         self, is_server: cython.bint, out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write frames as an `AMQP010Meter` takes those that are cut: how many bytes that took."""
+        """Write frames as an `Amqp010Meter` takes those that are cut: how many bytes that took."""
         position: cython.Py_ssize_t = 0
         written: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t

@@ -3,7 +3,7 @@
 cimport cython
 from libc.errno cimport errno
 
-from amqproxy.pump.amqp010_frame_scanner cimport AMQP010FrameScanner
+from amqproxy.pump.amqp010_frame_scanner cimport Amqp010FrameScanner
 from amqproxy.pump.frame_scanner cimport FrameScanner
 from amqproxy.pump.journal cimport Journal
 from amqproxy.pump.latency_counts cimport LatencyCounts
@@ -24,7 +24,7 @@ cdef class Pump:
     cdef unsigned long long _answered
     cdef long long _most_frames
     cdef FrameScanner _scanner
-    cdef AMQP010FrameScanner _amqp010_scanner
+    cdef Amqp010FrameScanner _amqp010_scanner
     cdef Journal _journal
     cdef LatencyCounts _latencies
     cdef RelayLoop _loop

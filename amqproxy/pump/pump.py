@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from amqproxy.amqp010.frame_reader import EVERY_METHOD
-from amqproxy.pump.amqp010_frame_scanner import AMQP010FrameScanner
+from amqproxy.pump.amqp010_frame_scanner import Amqp010FrameScanner
 from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.journal import Journal
 from amqproxy.pump.latency_counts import LatencyCounts
@@ -20,7 +20,7 @@ from amqproxy.pump.relay_loop import SCRATCH, RelayLoop
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 IS_AVAILABLE = bool(cython.compiled and AMQPROXY_HAS_EPOLL)
 
@@ -75,7 +75,7 @@ class Pump:
         self._most_frames = most_frames
         self.is_threaded = is_threaded
         self._scanner = FrameScanner(keeps, SCRATCH)
-        self._amqp010_scanner = AMQP010FrameScanner(amqp010_keeps)
+        self._amqp010_scanner = Amqp010FrameScanner(amqp010_keeps)
         self._journal = Journal(journal, SCRATCH)
         self._latencies = LatencyCounts(bounds)
         self._loop = RelayLoop(

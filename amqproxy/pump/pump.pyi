@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amqproxy.amqp010.tally import Tally as AMQP010Tally
+from amqproxy.amqp010.tally import Tally as Amqp010Tally
 from amqproxy.amqp091.tally import Tally
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.pumped_connection import PumpedConnection
@@ -19,7 +19,7 @@ class Pump:
         bounds: tuple[float, ...],
         *,
         amqp010_keeps: bytes = ...,
-        amqp010_tallies: tuple[AMQP010Tally, AMQP010Tally] | None = None,
+        amqp010_tallies: tuple[Amqp010Tally, Amqp010Tally] | None = None,
         most_frames: int = 0,
         stuck_after: float = ...,
         is_threaded: bool = True,

@@ -14,14 +14,14 @@ import trio
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.frame_reader import EVERY_METHOD
-from amqproxy.amqp010.frame_reader import FrameReader as AMQP010FrameReader
+from amqproxy.amqp010.frame_reader import FrameReader as Amqp010FrameReader
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 from amqproxy.pump import idle_pump
-from amqproxy.pump.amqp010_idle_connection import AMQP010IdleConnection
-from amqproxy.pump.amqp010_pumped_connection import AMQP010PumpedConnection
+from amqproxy.pump.amqp010_idle_connection import Amqp010IdleConnection
+from amqproxy.pump.amqp010_pumped_connection import Amqp010PumpedConnection
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.idle_pump import IdlePump
 from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump
@@ -151,17 +151,17 @@ class Pumps:
 
     def amqp010_connection(
         self,
-        readers: tuple[AMQP010FrameReader, AMQP010FrameReader],
+        readers: tuple[Amqp010FrameReader, Amqp010FrameReader],
         numberings: tuple[CommandNumbering, CommandNumbering],
         channels: Iterable[int],
         descriptors: tuple[int, int],
         returned: Callable[[], object],
         note: Callable[[bool, memoryview, float, bool], object] | None,
     ) -> AnyPumped:
-        """The same of AMQP 0-10; see `AMQP010PumpedConnection`."""
+        """The same of AMQP 0-10; see `Amqp010PumpedConnection`."""
         if self.is_idle_only:
-            return AMQP010IdleConnection(readers, descriptors, returned, note)
-        return AMQP010PumpedConnection(readers, numberings, channels, descriptors, returned, note)
+            return Amqp010IdleConnection(readers, descriptors, returned, note)
+        return Amqp010PumpedConnection(readers, numberings, channels, descriptors, returned, note)
 
     def was_worth_while(self, connection: AnyPumped) -> bool:
         """Was it worth while to hand a connection over that is back?"""

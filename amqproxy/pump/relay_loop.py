@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.frame import FRAME_MIN_SIZE
-from amqproxy.pump.amqp010_frame_scanner import AMQP010FrameScanner
+from amqproxy.pump.amqp010_frame_scanner import Amqp010FrameScanner
 from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.journal import Journal
 from amqproxy.pump.latency_counts import LatencyCounts
@@ -13,7 +13,7 @@ from amqproxy.pump.stalled_directions import StalledDirections
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 SCRATCH = 256 * 1024
 """Bytes received at once, what is held of an incomplete frame included; a larger frame is for the session."""
@@ -50,7 +50,7 @@ class RelayLoop:
     def __init__(
         self,
         scanner: FrameScanner,
-        amqp010_scanner: AMQP010FrameScanner,
+        amqp010_scanner: Amqp010FrameScanner,
         journal: Journal,
         latencies: LatencyCounts,
         commands: int,

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import zstandard
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained
 from amqproxy.recording.recording_directory import (
     COMPRESSED,
     PARTIAL,
@@ -23,7 +24,6 @@ from amqproxy.recording.recording_directory import (
     open_locked,
 )
 from amqproxy.recording.recording_ring import RecordingRing
-from amqproxy.supervision import contained
 
 LEVEL = 3
 FINISH_TIMEOUT = 3.0

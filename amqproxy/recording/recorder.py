@@ -12,8 +12,9 @@ import trio
 
 from amqproxy.amqp091.frame import METHOD, Frame, count_frames
 from amqproxy.amqp091.methods import BY_INDEX, ChannelOpen
-from amqproxy.config import Limits, RecordConfig
-from amqproxy.log import logger
+from amqproxy.configuration.config import Limits, RecordConfig
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import describe
 from amqproxy.proxy.filtered_tap import FilteredTap
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.recording import freed_memory
@@ -23,7 +24,6 @@ from amqproxy.recording.recording_directory import reason_of
 from amqproxy.recording.recording_files import RecordingFiles
 from amqproxy.recording.writing_thread import WritingThread
 from amqproxy.rules.matching.watched_filter import WatchedFilter
-from amqproxy.supervision import describe
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 

@@ -20,7 +20,7 @@ from amqproxy.recording.entry import (
     Violation,
 )
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
@@ -80,7 +80,7 @@ class RecorderTap:
         self._add(seen, sender, data, note, frames=frames)
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         seen = self._seen(session, is_amqp010=True)
         if seen.header and note.leg != CLIENT_LEG:
@@ -132,7 +132,7 @@ class RecorderTap:
         data: bytes,
         note: Note,
         *,
-        frames: Sequence[Frame] | AMQP010Chunk = (),
+        frames: Sequence[Frame] | Amqp010Chunk = (),
         event: Event | None = None,
     ) -> None:
         queue, size = self._queue, ENTRY_COST + len(data)

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 
 SUFFIX = ".pcapng"
 PARTIAL = ".partial"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from amqproxy.amqp091.frame import count_frames
 from amqproxy.capture.packet_pieces import Pieces
-from amqproxy.config import RecordConfig
-from amqproxy.log import logger
+from amqproxy.configuration.config import RecordConfig
+from amqproxy.process.log import logger
 from amqproxy.recording.entry import Entry
 from amqproxy.recording.maintenance_thread import MaintenanceThread
 from amqproxy.recording.recording_directory import RecordingDirectory, completed, is_at, reason_of

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from pathlib import Path
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 from amqproxy.recording.recording_directory import COMPRESSED, reason_of
 
 LOOKED_AT = 20

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from amqproxy.amqp091.frame import count_frames
+from amqproxy.process.supervision import describe, report
 from amqproxy.recording.entry import Entry
 from amqproxy.recording.entry_queue import BATCH, EntryQueue
-from amqproxy.supervision import describe, report
 
 POLL = 0.1
 """Seconds that entries wait at most until they are written."""

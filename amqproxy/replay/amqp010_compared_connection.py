@@ -17,7 +17,7 @@ from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.comparison.difference import Change, changes
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.replay.amqp010_live_connection import SETTLEMENTS, AMQP010LiveConnection
+from amqproxy.replay.amqp010_live_connection import SETTLEMENTS, Amqp010LiveConnection
 from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.awaited import Awaited
@@ -35,7 +35,7 @@ _BY_THEN = ("message_count", "subscriber_count")
 """What of a queue is not compared."""
 
 
-class AMQP010ComparedConnection(AMQP010LiveConnection):
+class Amqp010ComparedConnection(Amqp010LiveConnection):
     """One connection to a broker, beside the recording of another."""
 
     def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[], None]) -> None:

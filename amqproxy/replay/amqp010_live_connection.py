@@ -45,7 +45,7 @@ from amqproxy.taps.session_trace import SessionTrace
 SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
 
 
-class AMQP010LiveConnection(BrokerLink):
+class Amqp010LiveConnection(BrokerLink):
     """One connection to a broker over AMQP 0-10."""
 
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
 """One recorded connection of AMQP 0-10, played against a live broker: what to send next, and what to wait for.
 
-    recorded steps, in order ─▶ `AMQP010Player.play` ─▶ `AMQP010ComparedConnection` ⇄ bytes ⇄ broker
+    recorded steps, in order ─▶ `Amqp010Player.play` ─▶ `Amqp010ComparedConnection` ⇄ bytes ⇄ broker
 
 As `Player` has it for 0-9-1: no clock, no socket. Sessions are attached, and their commands numbered and completed,
 anew; a command is sent with the live names and ids. What the recorded broker has completed, settled, answered and
@@ -34,7 +34,7 @@ from amqproxy.amqp091.methods import BasicAck, BasicNack
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.ahead import Ahead, NotReadYet
-from amqproxy.replay.amqp010_compared_connection import OF_BROKER_J, AMQP010ComparedConnection
+from amqproxy.replay.amqp010_compared_connection import OF_BROKER_J, Amqp010ComparedConnection
 from amqproxy.replay.amqp010_live_connection import SETTLEMENTS
 from amqproxy.replay.amqp010_names import with_live_names
 from amqproxy.replay.amqp010_session import (
@@ -71,10 +71,10 @@ JOINED = b"amqproxy replay"
 """The name of a session whose beginning is not in the capture."""
 
 
-class AMQP010Player(AMQP010ComparedConnection):
+class Amqp010Player(Amqp010ComparedConnection):
     """One connection that is played. `wake` is called with it when there is something for its socket to do."""
 
-    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[AMQP010Player], None]) -> None:
+    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Amqp010Player], None]) -> None:
         super().__init__(replayed, timeout=timeout, wake=lambda: wake(self))
         self._has_recorded_login = False
         """Does it log in as recorded, since that was refused?"""
@@ -202,7 +202,7 @@ class AMQP010Player(AMQP010ComparedConnection):
         """Complete what stands for the transfers that the recorded client has completed."""
         for recorded in session.newly_completed(ids_of(method.commands)):
             delivery = session.deliveries[recorded]
-            if delivery is None or not isinstance(delivery.holder, AMQP010Player):
+            if delivery is None or not isinstance(delivery.holder, Amqp010Player):
                 continue
             holder = delivery.holder
             owner = holder._sessions.get(delivery.channel)
@@ -268,7 +268,7 @@ class AMQP010Player(AMQP010ComparedConnection):
 
     def _settle(self, step: AssemblySent, session: PlayedSession, method: Any) -> None:
         """Send what the recorded client said of deliveries, for the live ones that stand for them."""
-        found: dict[tuple[AMQP010Player, int], CommandIds] = {}
+        found: dict[tuple[Amqp010Player, int], CommandIds] = {}
         others = 0
         for ids in ids_of(method.transfers):
             for recorded in session.deliveries_of(ids):
@@ -276,7 +276,7 @@ class AMQP010Player(AMQP010ComparedConnection):
                 holder = None if delivery is None else delivery.holder
                 if delivery is None:
                     continue
-                if isinstance(holder, AMQP010Player):
+                if isinstance(holder, Amqp010Player):
                     live_ids = found.setdefault((holder, delivery.channel), CommandIds())
                     live_ids.extend(delivery.tag, delivery.tag + 1)
                 elif delivery.is_open:  # a client of 0-9-1 has it now

@@ -8,7 +8,7 @@ from amqproxy.amqp010.assembly import AssemblyReader
 from amqproxy.amqp010.controls import ConnectionHeartbeat
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.replay.steps import (
     AssemblySent,
@@ -22,7 +22,7 @@ from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import TraceEvent
 
 
-class AMQP010StepReader:
+class Amqp010StepReader:
     """Makes steps of one connection, numbered by `numbers`, in the order of the capture. Heartbeats are none.
 
     What is malformed, or not whole, counts as bytes that are lost. `events` are what happened with the steps that were
@@ -43,7 +43,7 @@ class AMQP010StepReader:
         ts_ns = decoded.ts_ns
         self.events = []
         match decoded:
-            case DecodedAMQP010Frames():
+            case DecodedAmqp010Frames():
                 self.events = self._trace.feed_noted(Peer(decoded.sender), decoded.frames, ts_ns)
                 self._take(decoded)
             case DecodedProtocolHeader():
@@ -74,7 +74,7 @@ class AMQP010StepReader:
     def _add_lost(self, ts_ns: int, sender: Peer, lost: int, reason: str) -> None:
         self._add(BytesLost, ts_ns, sender=sender, lost=lost, reason=reason, protocol=AMQP010)
 
-    def _take(self, decoded: DecodedAMQP010Frames) -> None:
+    def _take(self, decoded: DecodedAmqp010Frames) -> None:
         sender = Peer(decoded.sender)
         for frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
             if frame.index == ConnectionHeartbeat.index:

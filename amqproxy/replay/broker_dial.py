@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.config import ClientTLS, UpstreamConfig
+from amqproxy.configuration.config import ClientTLS, UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
 from amqproxy.replay.replayer import Dial, DialFailed
 from amqproxy.replay.target import Target

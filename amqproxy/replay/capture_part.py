@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
-from amqproxy.amqp010.errors import ProtocolError as AMQP010ProtocolError
+from amqproxy.amqp010.errors import ProtocolError as Amqp010ProtocolError
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.transitions import CLIENT
@@ -110,7 +110,7 @@ def _is_on_channel(step: CommandSent | AssemblySent) -> bool:
 
 def _message(step: CommandSent | AssemblySent) -> Command | None:
     """The message that is published or delivered, as 0-9-1 has it; None if there is none, or it is malformed."""
-    with suppress(ProtocolError, AMQP010ProtocolError):
+    with suppress(ProtocolError, Amqp010ProtocolError):
         if isinstance(step, AssemblySent):
             return command_view(step.sender, step.assembly) if step.assembly.method.carries_content else None
         if step.command.method.name in _MESSAGES and step.command.header is not None:

@@ -15,13 +15,13 @@ from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
     StreamEnded,
 )
-from amqproxy.replay.amqp010_steps import AMQP010StepReader
+from amqproxy.replay.amqp010_steps import Amqp010StepReader
 from amqproxy.replay.steps import (
     BytesLost,
     BytesSent,
@@ -165,13 +165,13 @@ class StepReader:
             self._add(BytesSent, ts_ns, sender=sender, data=data, reason=reason)
 
 
-AnyReader: TypeAlias = StepReader | AMQP010StepReader
+AnyReader: TypeAlias = StepReader | Amqp010StepReader
 
 
 def _reader_of(first: Decoded, numbers: Iterator[int]) -> AnyReader:
     """What reads the connection that begins so."""
-    is_amqp010 = isinstance(first, DecodedAMQP010Frames) or getattr(first, "protocol", "") == AMQP010
-    return (AMQP010StepReader if is_amqp010 else StepReader)(first.stream, first.connection, numbers)
+    is_amqp010 = isinstance(first, DecodedAmqp010Frames) or getattr(first, "protocol", "") == AMQP010
+    return (Amqp010StepReader if is_amqp010 else StepReader)(first.stream, first.connection, numbers)
 
 
 def steps_of(
@@ -208,7 +208,7 @@ def dialogues(decoded: Iterable[Decoded], limit: int = MAX_STEPS) -> list[Connec
             if isinstance(each, StreamEnded):
                 continue
             reader = readers[each.stream] = _reader_of(each, numbers)
-            is_amqp010 = isinstance(reader, AMQP010StepReader)
+            is_amqp010 = isinstance(reader, Amqp010StepReader)
             dialogue = found[each.stream] = ConnectionSteps(each.stream, each.connection, is_amqp010=is_amqp010)
             dialogue.is_from_start = isinstance(each, DecodedProtocolHeader)
         else:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.proxy.listener import ProxyServer
 from amqproxy.replay.replayer import Dial
 from amqproxy.rules.engine.evaluator import RuleSet

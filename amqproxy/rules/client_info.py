@@ -9,7 +9,7 @@ import msgspec
 
 from amqproxy.amqp010 import controls
 from amqproxy.amqp010.login import user_of as amqp010_user_of
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame
@@ -46,7 +46,7 @@ def learned_client(client: Client, sender: Peer, frame: Frame) -> Client:
 
 def updated_amqp010_client(
     client: Client,
-    method: AMQP010Method,
+    method: Amqp010Method,
     plain: Callable[[Any], Any],
 ) -> Client:
     """The same after a control of 0-10; `plain` makes of properties what rules may look into."""

@@ -2,5 +2,5 @@
 
 A `Transport` (`transport`) carries them, and `tls` makes contexts from the files that the config names; `certificate`
 reads the user from a client's certificate, `proxy_protocol` sends a broker the client's address. Nothing here knows
-AMQP. Imports: `amqproxy.config`, trio.
+AMQP. Imports: `amqproxy.configuration`, trio.
 """

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from amqproxy.config import ClientTLS, ConfigError, ServerTLS
+from amqproxy.configuration.config import ClientTLS, ConfigError, ServerTLS
 
 
 def server_context(tls: ServerTLS) -> ssl.SSLContext:

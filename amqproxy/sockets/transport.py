@@ -18,7 +18,7 @@ from typing import Protocol
 
 import trio
 
-from amqproxy.exception_frames import release_frames
+from amqproxy.process.exception_frames import release_frames
 from amqproxy.sockets.certificate import distinguished_name
 from amqproxy.sockets.strict_verification import strict_refusal
 from amqproxy.sockets.tls import asked_name, has_greeted, make_freeable

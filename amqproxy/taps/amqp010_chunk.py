@@ -8,7 +8,7 @@ from typing import overload
 from amqproxy.amqp010.frame import Frame
 
 
-class AMQP010Chunk(Sequence[Frame]):
+class Amqp010Chunk(Sequence[Frame]):
     """The whole frames in `data`, which lie at `offset`.
 
     `command_ids` has for each frame the id of the command that it is of; None of a control, and where it is not known.
@@ -28,11 +28,11 @@ class AMQP010Chunk(Sequence[Frame]):
         """How many bytes they are."""
         return len(self.data)
 
-    def unmade(self) -> AMQP010Chunk:
+    def unmade(self) -> Amqp010Chunk:
         """The same frames, to be made again."""
-        return AMQP010Chunk(self.data, self.offset, self.command_ids)
+        return Amqp010Chunk(self.data, self.offset, self.command_ids)
 
-    def parts(self, most: int) -> Iterator[AMQP010Chunk]:
+    def parts(self, most: int) -> Iterator[Amqp010Chunk]:
         """The same frames in chunks of so many at most."""
         data, start, place = self.data, 0, 0
         while place < len(self):
@@ -40,7 +40,7 @@ class AMQP010Chunk(Sequence[Frame]):
             end = start
             for _ in ids:
                 end += int.from_bytes(data[end + 2 : end + 4])
-            yield AMQP010Chunk(data[start:end], self.offset + start, ids)
+            yield Amqp010Chunk(data[start:end], self.offset + start, ids)
             start = end
             place += len(ids)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 from amqproxy.amqp010.frame import BODY as AMQP010_BODY
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.amqp010_record import record_amqp010_frame
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import record_error, record_frame, record_protocol_header
@@ -52,7 +52,7 @@ class FrameTap:
         queue.wake()
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         queue, where = self._queue, self._where(session)
         for made, (frame, number) in enumerate(zip(frames, frames.command_ids, strict=True)):
@@ -85,7 +85,7 @@ def _cost(frame: Frame, body: int) -> int:
     return RECORD_COST + DECODED_FACTOR * shown
 
 
-def _amqp010_cost(frame: AMQP010Frame, body: int) -> int:
+def _amqp010_cost(frame: Amqp010Frame, body: int) -> int:
     shown = min(frame.size, body) if frame.kind == AMQP010_BODY else frame.size
     return RECORD_COST + DECODED_FACTOR * shown
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from amqproxy.amqp010.frame import CONTROL
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.properties import NO_PROPERTIES
@@ -49,7 +49,7 @@ _OPENING = {True: "resumed", False: "stopped"}
 class CommandSelector(Protocol):
     """Chooses the messages and requests of one connection that are reported."""
 
-    def learn(self, sender: Peer, frame: Frame | AMQP010Frame) -> None:
+    def learn(self, sender: Peer, frame: Frame | Amqp010Frame) -> None:
         """Take a method of channel 0, or a control of 0-10, which shows who the client is."""
 
     def selects(
@@ -95,7 +95,7 @@ class MessageRecorder:
         self._note = NOTHING
         self._pending = PendingMessages(budget or PendingBudget())
 
-    def learn(self, sender: Peer, frames: Iterable[Frame | AMQP010Frame]) -> None:
+    def learn(self, sender: Peer, frames: Iterable[Frame | Amqp010Frame]) -> None:
         """Show the selector, before they are fed to the trace, what frames say about the client."""
         if self._selector is not None:
             for frame in frames:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.taps import amqp010_record, record
 from amqproxy.taps.trace.events import CommandMethod
 from amqproxy.taps.trace.transfers import TransferBase
@@ -14,6 +14,6 @@ def method_arguments(method: CommandMethod) -> dict[str, Any]:
     """A method's fields under its specification's names, with secrets masked."""
     if isinstance(method, TransferBase):
         method = method.transfer
-    if isinstance(method, AMQP010Method):
+    if isinstance(method, Amqp010Method):
         return amqp010_record.arguments(method)
     return record.arguments(method)

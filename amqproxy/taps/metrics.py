@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from amqproxy import __version__, _pure
+from amqproxy import __version__
 from amqproxy.amqp010 import tally as amqp010
 from amqproxy.amqp010.domains import SegmentType
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
@@ -25,6 +25,7 @@ from amqproxy.amqp091.errors import BY_CODE
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS, METHOD_COUNT, Tally
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.compiled import _pure
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 

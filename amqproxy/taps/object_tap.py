@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.bounded_series import BoundedSeries
 from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding
@@ -189,7 +189,7 @@ class ObjectTap:
             )
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         if note.leg != "upstream":
             self._take(

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
@@ -166,7 +166,7 @@ def record_protocol_header(data: bytes, *, ts_ns: int, stream: int, connection: 
 
 
 def record_error(
-    error: ProtocolError | AMQP010Error, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
+    error: ProtocolError | Amqp010Error, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
 ) -> Record:
     """The record of what a peer did wrong, or of bytes that could not be read."""
     return Record(
@@ -174,7 +174,7 @@ def record_error(
         stream=stream,
         connection=connection,
         sender=sender,
-        protocol=AMQP010 if isinstance(error, AMQP010Error) else NAME,
+        protocol=AMQP010 if isinstance(error, Amqp010Error) else NAME,
         channel=error.channel,
         type="error",
         code=int(error.code),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar, cast
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BasicPublish, ChannelClose
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
-from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
+from amqproxy.taps.amqp010_trace.connection_trace import Amqp010Trace
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.channel_trace import ChannelTrace
@@ -19,11 +19,11 @@ from amqproxy.taps.trace.event_queue import Listener
 from amqproxy.taps.trace.events import MessagePublished, TraceEvent
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 
-Frames: TypeAlias = Sequence[Frame] | Sequence[AMQP010Frame]
+Frames: TypeAlias = Sequence[Frame] | Sequence[Amqp010Frame]
 """Frames of one protocol."""
 
 
-OnAnyFrame: TypeAlias = Callable[[Peer, Frame | AMQP010Frame, int], None]
+OnAnyFrame: TypeAlias = Callable[[Peer, Frame | Amqp010Frame, int], None]
 """Takes a frame of a sender, and its time, in nanoseconds."""
 
 
@@ -51,7 +51,7 @@ class SessionTrace:
         self._options = (body, digests, is_ordered)
         self._on_frame = on_frame
         self._amqp091 = Trace(body=body, digests=digests, is_ordered=is_ordered, on_frame=on_frame)
-        self._amqp010: AMQP010Trace | None = None
+        self._amqp010: Amqp010Trace | None = None
         self._is_known = False
         self._greeted_ts_ns: int | None = None
         self._listener: Listener | None = None
@@ -59,7 +59,7 @@ class SessionTrace:
         """Channels of 0-9-1 on which a rule has changed the publish that is under way."""
 
     @property
-    def _trace(self) -> Trace | AMQP010Trace:
+    def _trace(self) -> Trace | Amqp010Trace:
         return self._amqp010 or self._amqp091
 
     @property
@@ -101,11 +101,11 @@ class SessionTrace:
         """Take frames, and end what they end since the proxy did that itself."""
         if not self._is_known and frames:
             self._is_known = True
-            if isinstance(frames[0], AMQP010Frame):
+            if isinstance(frames[0], Amqp010Frame):
                 self._trace_amqp010()
         if self._amqp010 is not None:
             events = self._amqp010.feed(
-                sender, cast("Sequence[AMQP010Frame]", frames), ts_ns, is_by_proxy=note.is_of_proxy(sender)
+                sender, cast("Sequence[Amqp010Frame]", frames), ts_ns, is_by_proxy=note.is_of_proxy(sender)
             )
             if note.ends_content and frames:
                 events += self._amqp010.end_content(sender, frames[-1].channel, ts_ns)
@@ -114,7 +114,7 @@ class SessionTrace:
 
     def _trace_amqp010(self) -> None:
         body, digests, is_ordered = self._options
-        self._amqp010 = AMQP010Trace(body=body, digests=digests, is_ordered=is_ordered, on_frame=self._on_frame)
+        self._amqp010 = Amqp010Trace(body=body, digests=digests, is_ordered=is_ordered, on_frame=self._on_frame)
         if self._greeted_ts_ns is not None:
             self._amqp010.feed_protocol_header(self._greeted_ts_ns)
         if self._listener is not None:

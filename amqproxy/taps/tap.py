@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
 
-AnyProtocolError: TypeAlias = ProtocolError | AMQP010Error
+AnyProtocolError: TypeAlias = ProtocolError | Amqp010Error
 """What a peer did wrong, in either protocol."""
 
 
@@ -61,7 +61,7 @@ class Tap(Protocol):
         """
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         """The same of frames of AMQP 0-10. A tap that keeps a chunk for long keeps what `unmade` returns."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import SelectorOf
@@ -60,7 +60,7 @@ class TraceTap:
             self._add(self._observer(session).feed(sender, frames, self._clock(), note))
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         if note.leg != "upstream":
             self._add(self._observer(session).feed(sender, frames, self._clock(), note))

@@ -11,5 +11,5 @@
 - `span_budget` bounds the spans that are open or wait, `span_queue` is where they wait.
 - `span_export` exports them, with OpenTelemetry's SDK: the extra `amqproxy[otel]`.
 
-Imports: `amqproxy.amqp091`, `amqproxy.taps`, `amqproxy.config`, `amqproxy.log`, `amqproxy.supervision`; trio.
+Imports: `amqproxy.amqp091`, `amqproxy.configuration`, `amqproxy.process`, `amqproxy.taps`; trio.
 """

@@ -35,10 +35,10 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.ssl_ import create_urllib3_context
 
 from amqproxy import __version__
-from amqproxy.config import OpenTelemetryConfig
-from amqproxy.log import logger
+from amqproxy.configuration.config import OpenTelemetryConfig
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained, describe, report
 from amqproxy.sockets.tls import verifying_alike
-from amqproxy.supervision import contained, describe, report
 from amqproxy.telemetry.message_span import DELIVER, MessageSpan
 from amqproxy.telemetry.span_queue import SpanQueue
 from amqproxy.telemetry.trace_context import TraceContext

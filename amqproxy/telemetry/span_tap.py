@@ -8,9 +8,9 @@ from ipaddress import ip_address
 
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.config import split_address
-from amqproxy.supervision import contained
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.configuration.config import split_address
+from amqproxy.process.supervision import contained
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.session_trace import Frames, SessionTrace, relieve_in_steps
 from amqproxy.taps.tap import AnyProtocolError, TappedSession
@@ -85,7 +85,7 @@ class SpanTap:
             self._take(session, lambda traced: traced.feed(sender, frames, note))
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
         if note.leg != "upstream":
             self._take(session, lambda traced: traced.feed(sender, frames, note))

@@ -7,8 +7,8 @@ import random
 import trio
 from opentelemetry.sdk.trace.export import SpanExporter
 
-from amqproxy.config import Limits, OpenTelemetryConfig
-from amqproxy.supervision import contained
+from amqproxy.configuration.config import Limits, OpenTelemetryConfig
+from amqproxy.process.supervision import contained
 from amqproxy.taps.metrics import Metrics
 from amqproxy.telemetry.sampler import Sampler
 from amqproxy.telemetry.span_budget import SpanBudget

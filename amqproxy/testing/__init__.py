@@ -10,7 +10,7 @@
 
 Without pytest: `with LocalBroker() as broker, LocalProxy(broker.address) as proxy: ...`.
 
-Imports: `amqproxy.broker`, `amqproxy.proxy`, `amqproxy.control.hub`, `amqproxy.config_file`, `amqproxy.taps`, trio.
+Imports: `amqproxy.broker`, `amqproxy.proxy`, `amqproxy.control.hub`, `amqproxy.configuration`, `amqproxy.taps`, trio.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from amqproxy.config import Config
-from amqproxy.config_file import from_data, read
+from amqproxy.configuration.config import Config
+from amqproxy.configuration.config_file import from_data, read
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.faults.fault import Fault
 

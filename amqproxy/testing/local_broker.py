@@ -18,8 +18,8 @@ from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.machine_resources import disk_free
 from amqproxy.broker.server.server import BACKLOG, BrokerServer
-from amqproxy.config import BrokerConfig, BrokerLimits, join_address
-from amqproxy.trio_thread import TrioThread
+from amqproxy.configuration.config import BrokerConfig, BrokerLimits, join_address
+from amqproxy.process.trio_thread import TrioThread
 
 Answer = TypeVar("Answer")
 

@@ -15,22 +15,22 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.config import Limits, RecordConfig, UpstreamConfig, join_address
+from amqproxy.configuration.config import Limits, RecordConfig, UpstreamConfig, join_address
 from amqproxy.control.hub import Hub
+from amqproxy.process.supervision import kept_up, supervised
+from amqproxy.process.trio_thread import TrioThread
 from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.recording.recorder import Recorder
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.supervision import kept_up, supervised
 from amqproxy.taps.findings.finding import Finding, Severity
 from amqproxy.taps.metrics import Metrics
 from amqproxy.testing.active_rules import ActiveRules, fault_rule, rules_of
 from amqproxy.testing.in_memory_recorder import InMemoryRecorder, Recording
 from amqproxy.testing.messages import Messages
 from amqproxy.testing.trace_text import finding_lines, last_lines, message_lines
-from amqproxy.trio_thread import TrioThread
 
 Answer = TypeVar("Answer")
 

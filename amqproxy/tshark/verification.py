@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_BY_INDEX
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
@@ -17,7 +17,7 @@ from amqproxy.capture.byte_window import OnRead, ignore_read
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -178,7 +178,7 @@ class _Own(msgspec.Struct, frozen=True):
     type: str
     text: str
     shape: object
-    frame: Frame | AMQP010Frame | None = None
+    frame: Frame | Amqp010Frame | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -193,7 +193,7 @@ def _own_frame(frame: Frame) -> _Own:
     return _Own(kind, text, (NAME, kind, frame.channel, frame.size, 0, method), frame)
 
 
-def _own_amqp010_frame(frame: AMQP010Frame) -> _Own:
+def _own_amqp010_frame(frame: Amqp010Frame) -> _Own:
     """The same of 0-10, where tshark takes some commands for others: so their numbers are no part of the shape."""
     kind = AMQP010_TYPES[frame.kind]
     name = AMQP010_BY_INDEX[frame.index].name if frame.index >= 0 else kind
@@ -295,7 +295,7 @@ class _Comparison:
         self._client_ports.setdefault(each.stream, int(client.rpartition(":")[2]))
         if isinstance(each, StreamEnded):
             self._ended.add(each.stream)
-        elif isinstance(each, DecodedAMQP010Frames):
+        elif isinstance(each, DecodedAmqp010Frames):
             self._lane((each.stream, each.sender)).ours.extend(map(_own_amqp010_frame, each.frames))
             self._waiting += len(each.frames)
         elif isinstance(each, DecodedFrames):

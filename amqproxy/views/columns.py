@@ -16,7 +16,7 @@ from msgspec import UNSET
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.suggestions import did_you_mean
+from amqproxy.rules.suggestions import did_you_mean
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.record import Record, encoded

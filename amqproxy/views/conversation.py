@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amqproxy.amqp010.controls import ConnectionStartOk as AMQP010StartOk
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
+from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
 from amqproxy.amqp010.login import NAME_PROPERTIES
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.taps.text import printable
 from amqproxy.views.session_legs import SessionLegs
 
@@ -97,7 +97,7 @@ class Conversation:
         """The same, once it has been seen which channels there are."""
         if self.channel is None:
             self._is_found = True
-        elif isinstance(each, DecodedFrames | DecodedAMQP010Frames):
+        elif isinstance(each, DecodedFrames | DecodedAmqp010Frames):
             for frame in each.frames:
                 self._is_found = self._is_found or frame.channel == self.channel
                 if len(self._channels) < MAX_LISTED:
@@ -126,9 +126,9 @@ class Conversation:
         return f"no connection is {self._text}: there are{there}{more}"
 
 
-def given_name(method: ConnectionStartOk | AMQP010StartOk) -> str:
+def given_name(method: ConnectionStartOk | Amqp010StartOk) -> str:
     """The name that the client gives its connection; "" where it gives none."""
-    if isinstance(method, AMQP010StartOk):
+    if isinstance(method, Amqp010StartOk):
         given = method.client_properties or Map()
         names = [given.get(name) for name in NAME_PROPERTIES]
         return next((name for name in names if isinstance(name, str) and name), "")
@@ -140,14 +140,14 @@ def given_name(method: ConnectionStartOk | AMQP010StartOk) -> str:
 
 def _told(decoded: Decoded) -> str | None:
     """The name that the client gives its connection in these frames, "" where it gives none; None without start-ok."""
-    if not isinstance(decoded, DecodedFrames | DecodedAMQP010Frames) or decoded.sender != CLIENT:
+    if not isinstance(decoded, DecodedFrames | DecodedAmqp010Frames) or decoded.sender != CLIENT:
         return None
-    if isinstance(decoded, DecodedAMQP010Frames):
+    if isinstance(decoded, DecodedAmqp010Frames):
         for each in decoded.frames:
-            if each.index == AMQP010StartOk.index and each.is_whole_segment:
+            if each.index == Amqp010StartOk.index and each.is_whole_segment:
                 try:
                     return given_name(each.method)
-                except AMQP010Error:
+                except Amqp010Error:
                     return ""
         return None
     for frame in decoded.frames:
@@ -161,6 +161,6 @@ def _told(decoded: Decoded) -> str | None:
 
 def _may_be_told(each: Decoded) -> bool:
     """Can the client still say how it is called, after this? It does so before any channel is used."""
-    if isinstance(each, DecodedFrames | DecodedAMQP010Frames):
+    if isinstance(each, DecodedFrames | DecodedAmqp010Frames):
         return all(frame.channel == 0 for frame in each.frames)
     return not isinstance(each, SkippedBytes | StreamEnded)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
+from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.protocol_header import NAME, recognise
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
 )
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
@@ -70,9 +70,9 @@ class DecodedTap:
         self._wake()
 
     def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING
+        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
-        passed = DecodedAMQP010Frames(
+        passed = DecodedAmqp010Frames(
             self._clock(), session.number, session.name, sender, frames, frames.command_ids, note=note
         )
         self._take(passed, PASSED_COST + frames.size, len(frames))
@@ -88,7 +88,7 @@ class DecodedTap:
             session.number,
             session.name,
             sender,
-            AMQP010 if isinstance(error, AMQP010Error) else NAME,
+            AMQP010 if isinstance(error, Amqp010Error) else NAME,
             error.reply_text,
             error.offset,
             0,

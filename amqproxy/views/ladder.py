@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.controls import ConnectionStartOk as AMQP010StartOk
+from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.taps.message_recorder import NORMAL_CODES
@@ -167,7 +167,7 @@ class Ladder:
             return
         row = _row(self._number + 1, command)
         section.section.has_proxy = section.section.has_proxy or PROXY_LANE in (row.source, row.target)
-        if isinstance(command.method, ConnectionStartOk | AMQP010StartOk):
+        if isinstance(command.method, ConnectionStartOk | Amqp010StartOk):
             section.section.name = given_name(command.method)
         channel = section.channels.get(command.channel or 0)
         if channel is None:

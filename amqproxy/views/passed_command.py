@@ -9,16 +9,16 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from amqproxy.amqp010 import controls
-from amqproxy.amqp010.errors import ProtocolError as AMQP010Error
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionCloseOk
-from amqproxy.amqp091.methods import Method as AMQP091Method
+from amqproxy.amqp091.methods import Method as Amqp091Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -130,7 +130,7 @@ class _Assembler:
                 self._note = decoded.note
                 for frame in decoded.frames:
                     yield from self._take(decoded.sender, frame, decoded.ts_ns)
-            case DecodedAMQP010Frames():
+            case DecodedAmqp010Frames():
                 self._note = decoded.note
                 for each, number in zip(decoded.frames, decoded.command_ids, strict=True):
                     yield from self._take_amqp010(decoded.sender, each, number, decoded.ts_ns)
@@ -185,7 +185,7 @@ class _Assembler:
         """What a frame completes; `ProtocolError` where it cannot be decoded."""
         sender, channel, *_ = place
         if frame.kind == METHOD:
-            method: AMQP091Method = frame.method
+            method: Amqp091Method = frame.method
             self._is_closed = self._is_closed or isinstance(method, ConnectionCloseOk)
             if not method.carries_content:
                 return self._new(PassedKind.COMMAND, ts_ns, sender, channel, method=method)
@@ -231,7 +231,7 @@ class _Assembler:
     # --- AMQP 0-10
 
     def _take_amqp010(
-        self, sender: str, frame: AMQP010Frame, number: int | None, ts_ns: int
+        self, sender: str, frame: Amqp010Frame, number: int | None, ts_ns: int
     ) -> Iterator[PassedCommand]:
         channel, track = frame.channel, frame.track
         places = self._open(self._commands, sender, channel, track)
@@ -248,7 +248,7 @@ class _Assembler:
             self._commands[place] = partial = self._commands[place]._replace(ts_ns=ts_ns)
             try:
                 is_complete = partial.content.add(frame)
-            except AMQP010Error as error:
+            except Amqp010Error as error:
                 yield from self._cut_command(place)
                 text = f"{int(error.code)} {error.reply_text}, {frame.size} bytes lost"
                 yield self._new(PassedKind.ERROR, ts_ns, sender, channel, text=text)

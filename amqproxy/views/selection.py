@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.views.conversation import Conversation
 from amqproxy.views.session_legs import SessionLegs
 from amqproxy.views.time_window import TimeWindow
@@ -71,7 +71,7 @@ class Selection:
                 continue
             if channel is None or (isinstance(each, SkippedBytes) and each.channel is None):
                 yield each
-            elif isinstance(each, DecodedAMQP010Frames):
+            elif isinstance(each, DecodedAmqp010Frames):
                 pairs = zip(each.frames, each.command_ids, strict=True)
                 if found := [pair for pair in pairs if pair[0].channel == channel]:
                     chosen, command_ids = zip(*found, strict=True)

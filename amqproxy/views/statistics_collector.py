@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_NAME
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
@@ -21,19 +21,19 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decode import CAPTURE_ENDS
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
     StreamEnded,
 )
 from amqproxy.capture.observed import observed
-from amqproxy.message_filter import MessageFilter
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
+from amqproxy.rules.message_filter import MessageFilter
 from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_recorder import NORMAL_CODES
@@ -148,7 +148,7 @@ class Collector:
             if isinstance(each, DecodedFrames):
                 assert connection is not None
                 self._count_frames(connection, each, self._sifted(connection, each))
-            elif isinstance(each, DecodedAMQP010Frames):
+            elif isinstance(each, DecodedAmqp010Frames):
                 assert connection is not None
                 self._count_frames(connection, each, self._sifted_amqp010(connection, each))
             elif isinstance(each, SkippedBytes) and self._selection.shows(each.ts_ns, each.channel):
@@ -169,7 +169,7 @@ class Collector:
         connection.tags = decoded.note.tags
         return connection.frame_filter.sift(sender, list(frames), decoded.ts_ns / 1e9, connection.tags)
 
-    def _sifted_amqp010(self, connection: _Connection, decoded: DecodedAMQP010Frames) -> Iterable[AMQP010Frame]:
+    def _sifted_amqp010(self, connection: _Connection, decoded: DecodedAmqp010Frames) -> Iterable[Amqp010Frame]:
         """The same of 0-10."""
         if self._wanted is None:
             return decoded.frames
@@ -182,8 +182,8 @@ class Collector:
     def _count_frames(
         self,
         connection: _Connection,
-        decoded: DecodedFrames | DecodedAMQP010Frames,
-        frames: Iterable[Frame | AMQP010Frame],
+        decoded: DecodedFrames | DecodedAmqp010Frames,
+        frames: Iterable[Frame | Amqp010Frame],
     ) -> None:
         sender = Peer(decoded.sender)
         count = heartbeats = size = 0
@@ -453,7 +453,7 @@ _EVERY_MESSAGE = EveryMessage()
 _HEARTBEAT_CONTROL = BY_NAME["connection.heartbeat"].index
 
 
-def _is_heartbeat(frame: Frame | AMQP010Frame) -> bool:
+def _is_heartbeat(frame: Frame | Amqp010Frame) -> bool:
     return frame.kind == HEARTBEAT if isinstance(frame, Frame) else frame.index == _HEARTBEAT_CONTROL
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from amqproxy.control import RequestError
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 from dashboard.problem import Problem
 from dashboard.source import Source
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.capture.amqp010_secrets import amqp010_masked_rubbish
-from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.secrets import masked_rubbish
 from amqproxy.taps.record import encoded
 from dashboard.amqp010_dissection import amqp010_dissected
@@ -55,7 +55,7 @@ def _dissected(entry: RingEntry, seq: int) -> bytes:
     if isinstance(decoded, DecodedFrames):
         raw, fields = dissected(decoded.frames[seq - entry.seq])
         decoded = at_places(decoded, [seq - entry.seq])
-    elif isinstance(decoded, DecodedAMQP010Frames):
+    elif isinstance(decoded, DecodedAmqp010Frames):
         raw, fields = amqp010_dissected(decoded.frames[seq - entry.seq])
         decoded = at_places(decoded, [seq - entry.seq])
     elif isinstance(decoded, DecodedProtocolHeader | SkippedBytes):

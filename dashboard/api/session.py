@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 from dashboard.auth import LOGIN_SECONDS, Logins, TooManyFailures, cookie_name, cookie_of
 from dashboard.problem import Problem
 

@@ -19,7 +19,7 @@ from mkdocs.structure.pages import Page
 from msgspec.json import schema_components
 
 from amqproxy.cli.command import app
-from amqproxy.config import schema
+from amqproxy.configuration.config import schema
 from amqproxy.control.request import AnyRequest
 
 ROOT = Path(__file__).parent.parent.parent

@@ -8,7 +8,7 @@ from amqproxy import __version__
 from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.app.broker_program import count_broker, export, recorded_by_broker
 from amqproxy.broker.broker import Broker
-from amqproxy.config import RecordConfig
+from amqproxy.configuration.config import RecordConfig
 from amqproxy.taps.metrics import Metrics
 
 

@@ -10,7 +10,7 @@ import trustme
 
 from amqproxy.app import certificate_watch
 from amqproxy.app.certificate_watch import WatchedFiles, watch_certificates
-from amqproxy.config import ClientTLS, ServerTLS, UpstreamConfig
+from amqproxy.configuration.config import ClientTLS, ServerTLS, UpstreamConfig
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.sockets.tls import files_of, server_context
 

@@ -18,7 +18,7 @@ from amqproxy.app.interpreter import (
     do_seldom,
     keep_pauses_short,
 )
-from amqproxy.config import BrokerConfig, Config, ListenerConfig
+from amqproxy.configuration.config import BrokerConfig, Config, ListenerConfig
 
 ANYWHERE = ListenerConfig(address="127.0.0.1:0")
 

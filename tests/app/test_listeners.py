@@ -6,8 +6,8 @@ import pytest
 
 from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.app.listeners import address_of, contexts_of, open_listeners
-from amqproxy.config import ListenerConfig
-from amqproxy.systemd import Systemd
+from amqproxy.configuration.config import ListenerConfig
+from amqproxy.process.systemd import Systemd
 
 ANYWHERE = ListenerConfig(address="127.0.0.1:0")
 

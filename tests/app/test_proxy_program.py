@@ -21,7 +21,8 @@ from structlog.typing import EventDict
 
 from amqproxy import app
 from amqproxy.amqp091.errors import Scope
-from amqproxy.config import (
+from amqproxy.app.printing import REPORT_INTERVAL, Printing, PrintSettings
+from amqproxy.configuration.config import (
     Config,
     ConfigError,
     ControlConfig,
@@ -34,7 +35,6 @@ from amqproxy.config import (
 )
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request_error import RequestError
-from amqproxy.printing import REPORT_INTERVAL, Printing, PrintSettings
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match

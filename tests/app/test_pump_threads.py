@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from amqproxy.app import pump_threads
 from amqproxy.app.pump_threads import TEST_MODE, default_threads, open_pumps
-from amqproxy.config import Config
+from amqproxy.configuration.config import Config
 from amqproxy.pump.pumps import are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics
 

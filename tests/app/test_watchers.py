@@ -6,9 +6,9 @@ import pytest
 import trio
 
 from amqproxy.app.address_unavailable import AddressUnavailable
+from amqproxy.app.printing import PrintSettings
 from amqproxy.app.watchers import Watchers
-from amqproxy.config import Config, DashboardConfig, ListenerConfig, RecordConfig
-from amqproxy.printing import PrintSettings
+from amqproxy.configuration.config import Config, DashboardConfig, ListenerConfig, RecordConfig
 
 LISTEN = (ListenerConfig(address="127.0.0.1:0"),)
 
@@ -44,7 +44,7 @@ def test_a_dashboard_without_any_temporary_directory(monkeypatch: pytest.MonkeyP
     def refuse(*arguments: object, **options: object) -> None:
         raise FileNotFoundError("No usable temporary directory found")
 
-    monkeypatch.setattr("amqproxy.dashboard_process.TemporaryDirectory", refuse)
+    monkeypatch.setattr("amqproxy.app.dashboard_process.TemporaryDirectory", refuse)
     watchers = Watchers(Config(listen=LISTEN, dashboard=DashboardConfig(listen="127.0.0.1:0")), None)
     with pytest.raises(AddressUnavailable, match="control socket for the dashboard: No usable"), watchers.open():
         pytest.fail("it is open")

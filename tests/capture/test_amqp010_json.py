@@ -19,7 +19,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import CODES, Array, Entry, Item, List, Map, width_of
 from amqproxy.capture import json_lines
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.taps.note import Note
 from tests.amqp010 import recorded, strategies
@@ -65,7 +65,7 @@ def frames(draw: st.DrawFn) -> Frame:
 def test_any_frames_give_the_lines_of_their_records(
     listed: list[tuple[Frame, int | None]], ts_ns: int, body: int
 ) -> None:
-    first = DecodedAMQP010Frames(
+    first = DecodedAmqp010Frames(
         ts_ns, 7, 'a"b\\-é:1', "client", [frame for frame, _ in listed], [number for _, number in listed]
     )
     other = msgspec.structs.replace(first, sender="server", ts_ns=7, leg="client")
@@ -109,7 +109,7 @@ def test_what_is_usual_needs_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     data += encode_frame(0xB, COMMAND, 1, MessageTransfer().encode())
     data += encode_frame(3, HEADER, 1, PROPERTIES.encode()) + encode_frame(7, BODY, 1, b"hello")
     found = FrameReader(frame_max=0).feed(data)
-    passed: list[Decoded] = [DecodedAMQP010Frames(*WHERE, found, list(range(len(found))))]
+    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, found, list(range(len(found))))]
     lines = JSONLines(3)
     lines.add(passed[0])  # the beginning of the lines of a direction is taken from a record
     lines.take()
@@ -128,7 +128,7 @@ def test_depth(depth: int) -> None:
     for _ in range(depth):
         nested = Map([Entry("in", "map", nested)])
     payload = Header((MessageProperties(application_headers=nested),)).encode()
-    passed: list[Decoded] = [DecodedAMQP010Frames(*WHERE, [Frame(encode_frame(3, HEADER, 1, payload))], [None])]
+    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, [Frame(encode_frame(3, HEADER, 1, payload))], [None])]
     assert written(passed, 0) == by_records(passed, 0)
 
 
@@ -140,13 +140,13 @@ def test_there_is_room_for_arrays_whose_json_is_long(type_: str) -> None:
     payload = Header((MessageProperties(application_headers=Map([Entry("a", "array", array)])),)).encode()
     start_ok = ConnectionStartOk(Map([Entry("a", "array", array)]), "PLAIN", b"", "")
     found = [Frame(encode_frame(3, HEADER, 1, payload)), Frame(encode_method(0, start_ok))]
-    passed: list[Decoded] = [DecodedAMQP010Frames(*WHERE, found, [None, None])]
+    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, found, [None, None])]
     assert written(passed, 0) == by_records(passed, 0)
 
 
 def test_a_body_that_was_captured_in_part() -> None:
     frame = Frame(encode_frame(7, BODY, 1, b"ab" + bytes(8)), 3, 8)
-    passed: list[Decoded] = [DecodedAMQP010Frames(*WHERE, [frame], [5])]
+    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, [frame], [5])]
     lines = written(passed, 5)
     assert lines == by_records(passed, 5)
     assert b'"size":10,"body":"ab","lost":8' in lines

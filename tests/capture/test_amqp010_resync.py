@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import MessageTransfer, QueueDelete
 from amqproxy.amqp010.controls import SessionAttached, SessionCommandPoint, SessionCompleted
-from amqproxy.capture.amqp010_resync import AMQP010Resync
+from amqproxy.capture.amqp010_resync import Amqp010Resync
 from amqproxy.capture.frame_resync import MISSING, UnreadableBytes
 
 LARGE = Assembly(1, MessageTransfer(destination="x"), None, b"b" * 300)
@@ -62,7 +62,7 @@ class Taken:
 
 @given(st.lists(st.integers(1, 80)))
 def test_how_bytes_are_cut_does_not_matter(sizes: list[int]) -> None:
-    resync, taken, rest = AMQP010Resync(), Taken(), DATA
+    resync, taken, rest = Amqp010Resync(), Taken(), DATA
     for size in sizes:
         taken.take(resync.feed(1, rest[:size]))
         rest = rest[size:]
@@ -74,7 +74,7 @@ def test_how_bytes_are_cut_does_not_matter(sizes: list[int]) -> None:
 @pytest.mark.parametrize("start", range(0, len(DATA), 7))
 @pytest.mark.parametrize("size", [1, 5, 30, 150])
 def test_frames_around_a_hole_are_found(start: int, size: int) -> None:
-    resync, taken = AMQP010Resync(), Taken()
+    resync, taken = Amqp010Resync(), Taken()
     end = min(start + size, len(DATA))
     taken.take(resync.feed(1, DATA[:start]))
     taken.take(resync.gap(2, end - start))
@@ -88,7 +88,7 @@ def test_frames_around_a_hole_are_found(start: int, size: int) -> None:
 
 def test_the_inside_of_a_body_costs_only_that() -> None:
     body = STARTS[5]
-    resync, taken = AMQP010Resync(), Taken()
+    resync, taken = Amqp010Resync(), Taken()
     taken.take(resync.feed(1, DATA[: body + 20]))
     taken.take(resync.gap(1, 30))
     taken.take(resync.feed(1, DATA[body + 50 :]))
@@ -102,7 +102,7 @@ def test_the_inside_of_a_body_costs_only_that() -> None:
     "rubbish", [b"\xff" * 5, b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 40, b"\x0f\x00\x00\x05" + bytes(8)]
 )
 def test_rubbish_is_passed_over(rubbish: bytes) -> None:
-    resync, taken = AMQP010Resync(offset=8), Taken()
+    resync, taken = Amqp010Resync(offset=8), Taken()
     taken.take(resync.feed(1, FRAMES[0] + rubbish + DATA))
     taken.take(resync.end(1, "it ends"))
     assert taken.frames == [FRAMES[0], *FRAMES]
@@ -113,7 +113,7 @@ def test_rubbish_is_passed_over(rubbish: bytes) -> None:
 
 
 def test_a_frame_out_of_order_is_reported_and_shown() -> None:
-    resync, taken = AMQP010Resync(), Taken()
+    resync, taken = Amqp010Resync(), Taken()
     taken.take(resync.feed(1, DATA + FRAMES[4] + FRAMES[0]))
     assert taken.frames == [*FRAMES, FRAMES[4], FRAMES[0]]
     ((reason, offset, lost),) = taken.faults
@@ -122,7 +122,7 @@ def test_a_frame_out_of_order_is_reported_and_shown() -> None:
 
 
 def test_what_is_cut_off_is_reported() -> None:
-    resync, taken = AMQP010Resync(), Taken()
+    resync, taken = Amqp010Resync(), Taken()
     taken.take(resync.feed(1, DATA[:-3]))
     taken.take(resync.end(1, "the capture ends within a frame"))
     assert taken.faults == [("the capture ends within a frame", STARTS[-1], len(FRAMES[-1]) - 3)]
@@ -131,7 +131,7 @@ def test_what_is_cut_off_is_reported() -> None:
 @given(st.binary(max_size=200), st.integers(0, 200))
 def test_every_byte_is_accounted_for(data: bytes, place: int) -> None:
     mixed = DATA[:place] + data + DATA[place:]
-    resync, taken = AMQP010Resync(), Taken()
+    resync, taken = Amqp010Resync(), Taken()
     taken.take(resync.feed(1, mixed))
     taken.take(resync.end(1, "it ends"))
     assert sum(map(len, taken.frames)) + sum(lost for _, _, lost in taken.faults) == len(mixed)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp010 import frame as amqp010
 from amqproxy.amqp010.controls import ConnectionStartOk
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.properties import Header, MessageProperties
 from amqproxy.amqp010.wire import Array, Entry, Map
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
@@ -28,7 +28,7 @@ from amqproxy.capture import frame_columns
 from amqproxy.capture.amqp010_row import row_of
 from amqproxy.capture.arrow import record_batches, schema
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded, records_of
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded, records_of
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.amqp010 import recorded
@@ -114,12 +114,12 @@ def rows_of(passed: list[Decoded], body: int) -> list[dict[str, Any]]:
     """What the rows have to be, by way of the lines of JSON."""
     rows = []
     for each in passed:
-        is_frames = isinstance(each, DecodedFrames | DecodedAMQP010Frames)
+        is_frames = isinstance(each, DecodedFrames | DecodedAmqp010Frames)
         sent = [frame.known_payload for frame in each.frames] if is_frames else [b""]
         for record, payload in zip(records_of(each, has_both_legs=True), sent, strict=False):
             line = json.loads(record.to_json())
             arguments, properties = line.get("arguments") or {}, line.get("properties") or {}
-            is_method, is_0_10 = "method" in line, isinstance(each, DecodedAMQP010Frames)
+            is_method, is_0_10 = "method" in line, isinstance(each, DecodedAmqp010Frames)
             has_arguments = is_method and "arguments" in line
             shown = arguments
             if is_0_10:
@@ -194,10 +194,10 @@ def test_any_frames_give_the_rows_of_their_lines(data: bytes, ts_ns: int, stream
     st.booleans(),
 )
 def test_rows_of_0_10_are_those_of_its_records(
-    found: list[tuple[AMQP010Frame, int | None]], sender: str, body: int, rows: int, arguments: bool
+    found: list[tuple[Amqp010Frame, int | None]], sender: str, body: int, rows: int, arguments: bool
 ) -> None:
     frames, numbers = zip(*found, strict=True)
-    passed = DecodedAMQP010Frames(5, 3, "one", sender, frames, numbers)
+    passed = DecodedAmqp010Frames(5, 3, "one", sender, frames, numbers)
     by_record = msgspec.structs.replace(passed, note=Note())  # which is not looked into, but has nothing
     batches = [
         list(record_batches([each, each], rows=rows, body=body, arguments=arguments)) for each in (passed, by_record)
@@ -211,8 +211,8 @@ def test_there_is_room_for_arrays_of_0_10_whose_json_is_long() -> None:
     array = Array.from_bytes(b"\0" + (60_000).to_bytes(4) + bytes(60_000))  # of bin8
     header = Header((MessageProperties(application_headers=Map([Entry("a", "array", array)])),)).encode()
     start_ok = amqp010.encode_method(0, ConnectionStartOk(Map([Entry("a", "array", array)]), "PLAIN", b"", ""))
-    found = [AMQP010Frame(amqp010.encode_frame(3, amqp010.HEADER, 1, header)), AMQP010Frame(start_ok)]
-    passed: list[Decoded] = [DecodedAMQP010Frames(*WHERE, found, [None, None])]
+    found = [Amqp010Frame(amqp010.encode_frame(3, amqp010.HEADER, 1, header)), Amqp010Frame(start_ok)]
+    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, found, [None, None])]
     header_row, method_row = read_back(list(record_batches(passed, arguments=True)))
     shown = {"a": ["\0"] * 60_000}
     assert (header_row["headers"], method_row["arguments"]["client_properties"]) == (shown, shown)

@@ -18,7 +18,7 @@ from amqproxy.amqp091.frame import OVERHEAD
 from amqproxy.capture.decode import Decoder, read_decoded
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     DecodedProtocolHeader,
     SkippedBytes,
@@ -59,16 +59,16 @@ def pieces_of(passed: Iterable[Decoded]) -> dict[Direction, list[Piece]]:
     """What each direction comes to, in order; what another connection on the same ports sent comes behind it."""
     found: dict[Direction, list[Piece]] = {}
     for each in passed:
-        if isinstance(each, DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes):
+        if isinstance(each, DecodedFrames | DecodedAmqp010Frames | DecodedProtocolHeader | SkippedBytes):
             pieces = found.setdefault((f"{each.stream} {each.connection}", each.sender), [])
             pieces += _pieces(each, pieces)
     return found
 
 
 def _pieces(
-    each: DecodedFrames | DecodedAMQP010Frames | DecodedProtocolHeader | SkippedBytes, before: list[Piece]
+    each: DecodedFrames | DecodedAmqp010Frames | DecodedProtocolHeader | SkippedBytes, before: list[Piece]
 ) -> Iterator[Piece]:
-    if isinstance(each, DecodedAMQP010Frames):
+    if isinstance(each, DecodedAmqp010Frames):
         for one in each.frames:
             yield Piece(one.offset, one.size + AMQP010_OVERHEAD, one.raw, one.lost)
     elif isinstance(each, DecodedFrames):

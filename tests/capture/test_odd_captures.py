@@ -14,7 +14,7 @@ from amqproxy.capture.decoded import DecodedFrames, records_of
 from amqproxy.capture.dry_run import DryRun
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.warnings import CaptureError
-from amqproxy.config_file import parse
+from amqproxy.configuration.config_file import parse
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps import text
 from amqproxy.taps.record import encoded

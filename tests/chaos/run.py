@@ -27,8 +27,10 @@ sites.install()
 
 import trio  # noqa: E402
 
-from amqproxy import app, config, config_file, log  # noqa: E402
-from amqproxy.printing import PrintSettings  # noqa: E402
+from amqproxy import app  # noqa: E402
+from amqproxy.app.printing import PrintSettings  # noqa: E402
+from amqproxy.configuration import config, config_file  # noqa: E402
+from amqproxy.process import log  # noqa: E402
 from amqproxy.taps.text import line  # noqa: E402
 from tests.chaos import tour  # noqa: E402
 

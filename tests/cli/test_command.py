@@ -80,7 +80,7 @@ def test_what_needs_no_proxy_does_not_wait_for_one(arguments: list[str]) -> None
         "import sys\n"
         "from amqproxy.cli.command import app\n"
         f"app({arguments!r})\n"
-        "slow = {'trio', 'yaml', 'amqproxy.app', 'amqproxy.config', 'amqproxy.config_file'}\n"
+        "slow = {'trio', 'yaml', 'amqproxy.app', 'amqproxy.configuration.config'}\n"
         "sys.exit(', '.join(slow & sys.modules.keys()) or 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

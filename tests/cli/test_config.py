@@ -8,8 +8,8 @@ import trustme
 import yaml
 
 from amqproxy.cli.failure import MISUSED
-from amqproxy.config import Config
-from amqproxy.config_file import load, parse
+from amqproxy.configuration.config import Config
+from amqproxy.configuration.config_file import load, parse
 from tests.cli.outcome import Amqproxy
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy import preflight
+from amqproxy.app import preflight
 from amqproxy.cli.failure import FAILED, MISUSED
 from tests.cli.outcome import Amqproxy
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from amqproxy.cli.flags import merged, merged_broker
-from amqproxy.config_file import parse
+from amqproxy.configuration.config_file import parse
 
 
 def test_flags_go_before_the_file(tmp_path: Path) -> None:

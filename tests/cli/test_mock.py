@@ -11,7 +11,7 @@ from amqproxy.cli.failure import FAILED, MISUSED
 from tests.amqp010.recorded import FOLDER
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import DEADLINE, connected, port_in, start, until
-from tests.real.amqp010_peer import AMQP010Peer
+from tests.real.amqp010_peer import Amqp010Peer
 
 CONFIRMS = str(Path(__file__).parent.parent.parent / "captures" / "confirms.pcapng")
 
@@ -76,7 +76,7 @@ def test_a_recording_of_0_10_beside_one_of_0_9_1() -> None:
     files = [CONFIRMS, str(FOLDER / "brokerj9.2__jms-010-tx.pcapng.gz")]
     process = start("mock", *files, "--listen", "127.0.0.1:0", "--speed", "0", "--json")
     port = port_in(until(process, "listening"))
-    with AMQP010Peer(port, vhost="test") as peer, connected(port) as connection:
+    with Amqp010Peer(port, vhost="test") as peer, connected(port) as connection:
         peer.attach()
         peer.send(1, TxSelect(sync=True))
         assert peer.expect("session.completed").method.commands.ranges == ((0, 0),)

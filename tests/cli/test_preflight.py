@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from amqproxy import preflight
+from amqproxy.app import preflight
 from amqproxy.cli.failure import MISUSED
-from amqproxy.config_file import load
+from amqproxy.configuration.config_file import load
 from tests.cli.outcome import Amqproxy
 
 LONG = "x" * 300

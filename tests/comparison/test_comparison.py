@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import (
     ComparisonReport,
@@ -29,8 +29,8 @@ from amqproxy.comparison.comparison import (
     compared,
 )
 from amqproxy.comparison.difference import Change, Difference, DifferenceKind
-from amqproxy.message_filter import message_filters_of
 from amqproxy.rules.matching.filters import compiled
+from amqproxy.rules.message_filter import message_filters_of
 from tests.amqp010 import recorded
 from tests.capture import golden
 from tests.example_count import example_count
@@ -252,8 +252,8 @@ def replaced(decoded: list[Decoded], old: bytes, new: bytes) -> list[Decoded]:
     result: list[Decoded] = []
     count = 0
     for each in decoded:
-        if isinstance(each, DecodedAMQP010Frames):
-            frames = [AMQP010Frame(frame.raw.replace(old, new)) if old in frame.raw else frame for frame in each.frames]
+        if isinstance(each, DecodedAmqp010Frames):
+            frames = [Amqp010Frame(frame.raw.replace(old, new)) if old in frame.raw else frame for frame in each.frames]
             count += sum(old in frame.raw for frame in each.frames)
             each = msgspec.structs.replace(each, frames=frames)
         result.append(each)
@@ -284,7 +284,7 @@ def without_command(decoded: list[Decoded], wanted: int) -> list[Decoded]:
     """Without the command that a client has sent with this id on channel 1, whose ids go on."""
     result: list[Decoded] = []
     for each in decoded:
-        if isinstance(each, DecodedAMQP010Frames) and each.sender == "client":
+        if isinstance(each, DecodedAmqp010Frames) and each.sender == "client":
             kept = [
                 (frame, number)
                 for frame, number in zip(each.frames, each.command_ids, strict=True)
@@ -326,8 +326,8 @@ def test_names_that_clients_of_0_10_make_up_are_not_compared() -> None:
     assert len(names) > 1
     other: list[Decoded] = []
     for each in decoded:
-        if isinstance(each, DecodedAMQP010Frames):
-            frames = [AMQP010Frame(_TEMPORARY.sub(_another, frame.raw)) for frame in each.frames]
+        if isinstance(each, DecodedAmqp010Frames):
+            frames = [Amqp010Frame(_TEMPORARY.sub(_another, frame.raw)) for frame in each.frames]
             each = msgspec.structs.replace(each, frames=frames)
         other.append(each)
     assert differences(decoded, other) == []
@@ -342,7 +342,7 @@ def _another(match: re.Match[bytes]) -> bytes:
 
 
 def _raw(decoded: Decoded) -> bytes:
-    return b"".join(frame.raw for frame in decoded.frames) if isinstance(decoded, DecodedAMQP010Frames) else b""
+    return b"".join(frame.raw for frame in decoded.frames) if isinstance(decoded, DecodedAmqp010Frames) else b""
 
 
 def test_a_reset_in_the_place_of_a_close_is_a_difference() -> None:

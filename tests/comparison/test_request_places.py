@@ -5,9 +5,9 @@ from __future__ import annotations
 from amqproxy.amqp010.commands import ExchangeDeclare, ExecutionSync, MessageAccept, MessageTransfer
 from amqproxy.amqp010.controls import ConnectionHeartbeat, SessionFlush, SessionRequestTimeout
 from amqproxy.amqp010.frame import COMMAND, CONTROL, FIRST_FRAME, encode_frame
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.frame import encode_method as encode_amqp010
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.frame import BODY, HEARTBEAT_FRAME, Frame, encode_method
 from amqproxy.amqp091.frame import encode_frame as encode_amqp091
 from amqproxy.amqp091.methods import BasicPublish, ExchangeDelete, Method, QueueDeclare
@@ -20,8 +20,8 @@ def of_0_9_1(method: Method) -> Frame:
     return Frame(encode_method(1, method))
 
 
-def of_0_10(method: AMQP010Method) -> AMQP010Frame:
-    return AMQP010Frame(encode_amqp010(1, method))
+def of_0_10(method: Amqp010Method) -> Amqp010Frame:
+    return Amqp010Frame(encode_amqp010(1, method))
 
 
 def test_requests_of_0_9_1_have_their_place_once() -> None:
@@ -68,8 +68,8 @@ def test_requests_of_0_10() -> None:
 
 def test_what_is_in_several_frames_or_malformed_is_counted() -> None:
     places = RequestPlaces()
-    piece = AMQP010Frame(encode_frame(FIRST_FRAME, COMMAND, 1, ExecutionSync().encode()))
-    malformed = AMQP010Frame(encode_frame(15, CONTROL, 1, b"\2\1\xff"))
+    piece = Amqp010Frame(encode_frame(FIRST_FRAME, COMMAND, 1, ExecutionSync().encode()))
+    malformed = Amqp010Frame(encode_frame(15, CONTROL, 1, b"\2\1\xff"))
     assert [places.take(CLIENT, each) for each in (piece, malformed)] == [None, None]
     assert places.counts[CLIENT] == 2
 

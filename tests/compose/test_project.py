@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 
-from amqproxy.config_file import load
+from amqproxy.configuration.config_file import load
 from tests.compose.project import FILE, PROJECT, ROOT, SERVICES, file_at, mounted
 from tests.real.require import require, require_module
 

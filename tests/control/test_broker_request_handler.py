@@ -10,7 +10,7 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicConsume
 from amqproxy.app.broker_program import recorded_by_broker
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.control.broker_request_handler import BrokerRequestHandler
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import PROXY_REQUESTS, REQUESTS, parse

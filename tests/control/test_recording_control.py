@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amqproxy.config import Limits, RecordConfig
+from amqproxy.configuration.config import Limits, RecordConfig
 from amqproxy.control.hub import Hub
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import ShowRecording, StartRecording, StopRecording

@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from amqproxy.amqp091.frame import METHOD, Frame, every_frame
 from amqproxy.amqp091.methods import ChannelClose
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.control import session_control
 from amqproxy.control.request import CloseSession, Pause, Resume
 from amqproxy.control.request_error import RequestError

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, StreamEnded
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.frame_batches import MAX_FRAMES, batches
 from tests.amqp010.samples import TRANSFER_FRAMES
@@ -19,16 +19,16 @@ COUNT = 3 * MAX_FRAMES + 6
 WHERE = (1, 2, "a-b", "client")
 
 
-def amqp010(*, is_chunk: bool, gap: int = 0) -> DecodedAMQP010Frames:
+def amqp010(*, is_chunk: bool, gap: int = 0) -> DecodedAmqp010Frames:
     raws = [TRANSFER_FRAMES[number % 3] for number in range(COUNT)]
     ids = [number // 3 for number in range(COUNT)]
-    frames: list[AMQP010Frame] = []
+    frames: list[Amqp010Frame] = []
     at = 0
     for raw in raws:
-        frames.append(AMQP010Frame(raw, at))
+        frames.append(Amqp010Frame(raw, at))
         at += len(raw) + gap
-    kept: Any = AMQP010Chunk(b"".join(raws), 0, ids) if is_chunk else frames
-    return DecodedAMQP010Frames(*WHERE, kept, ids)
+    kept: Any = Amqp010Chunk(b"".join(raws), 0, ids) if is_chunk else frames
+    return DecodedAmqp010Frames(*WHERE, kept, ids)
 
 
 def amqp091(*, is_chunk: bool) -> DecodedFrames:
@@ -46,20 +46,20 @@ def amqp091(*, is_chunk: bool) -> DecodedFrames:
         amqp010(is_chunk=False, gap=5),
     ],
 )
-def test_all_frames_are_there_in_parts(decoded: DecodedFrames | DecodedAMQP010Frames) -> None:
+def test_all_frames_are_there_in_parts(decoded: DecodedFrames | DecodedAmqp010Frames) -> None:
     parts: list[Any] = list(batches(decoded))
     assert len(parts) == 4
     assert all(0 < len(part.frames) <= MAX_FRAMES for part in parts)
     assert [frame.raw for part in parts for frame in part.frames] == [frame.raw for frame in decoded.frames]
     assert [frame.offset for part in parts for frame in part.frames] == [frame.offset for frame in decoded.frames]
-    if isinstance(decoded, DecodedAMQP010Frames):
+    if isinstance(decoded, DecodedAmqp010Frames):
         assert [each for part in parts for each in part.command_ids] == list(decoded.command_ids)
 
 
 def test_frames_of_0_10_are_kept_as_bytes_unless_some_are_missing() -> None:
-    assert all(isinstance(each.frames, AMQP010Chunk) for each in batches(amqp010(is_chunk=False)))  # type: ignore[union-attr]
+    assert all(isinstance(each.frames, Amqp010Chunk) for each in batches(amqp010(is_chunk=False)))  # type: ignore[union-attr]
     whole = amqp010(is_chunk=False)
-    cut = AMQP010Frame(TRANSFER_FRAMES[2], whole.frames[2].offset, lost=3)
+    cut = Amqp010Frame(TRANSFER_FRAMES[2], whole.frames[2].offset, lost=3)
     lossy = msgspec.structs.replace(whole, frames=[*whole.frames[:2], cut], command_ids=whole.command_ids[:3])
     (part,) = batches(lossy)
     assert part is not None

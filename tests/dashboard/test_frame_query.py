@@ -16,8 +16,8 @@ from amqproxy.amqp010.frame import encode_method as encode_amqp010
 from amqproxy.amqp010.properties import DeliveryProperties, Header
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
-from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard import frame_query
 from dashboard.frame_query import Page, entries_for, find
@@ -56,8 +56,8 @@ def filled(cuts: list[int], *, is_amqp010: bool = False) -> Ring:
             some, pieces = pieces[:size], pieces[size:]
             where = (number, stream, f"c{stream}", "client")
             if is_amqp010:
-                chunk = AMQP010Chunk(b"".join(some), 0, [number] * len(some))
-                ring.append(DecodedAMQP010Frames(*where, chunk, chunk.command_ids))
+                chunk = Amqp010Chunk(b"".join(some), 0, [number] * len(some))
+                ring.append(DecodedAmqp010Frames(*where, chunk, chunk.command_ids))
             else:
                 ring.append(DecodedFrames(*where, FrameChunk(b"".join(some), 0)))
     return ring

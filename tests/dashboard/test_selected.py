@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, every_frame
-from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from dashboard.selected import AnyDecodedFrames, at_places, narrowed
 from tests.amqp010.samples import TRANSFER
 
-CHUNK = AMQP010Chunk(TRANSFER * 2, 0, [4, 4, 4, 5, 5, 5])
+CHUNK = Amqp010Chunk(TRANSFER * 2, 0, [4, 4, 4, 5, 5, 5])
 PACKETS = [
-    DecodedAMQP010Frames(1, 2, "a-b", "client", CHUNK, CHUNK.command_ids),
+    DecodedAmqp010Frames(1, 2, "a-b", "client", CHUNK, CHUNK.command_ids),
     DecodedFrames(1, 2, "a-b", "client", every_frame(HEARTBEAT_FRAME * 6, 0)),
 ]
 
@@ -22,9 +22,9 @@ def test_what_is_shown_keeps_its_row(decoded: AnyDecodedFrames) -> None:
     found = narrowed(decoded, range(10, 16), lambda seq, frame: seq in (11, 14))
     assert found is not None
     assert found.seqs == [11, 14]
-    assert isinstance(found.decoded, DecodedFrames | DecodedAMQP010Frames)
+    assert isinstance(found.decoded, DecodedFrames | DecodedAmqp010Frames)
     assert [frame.offset for frame in found.decoded.frames] == [decoded.frames[1].offset, decoded.frames[4].offset]
-    if isinstance(found.decoded, DecodedAMQP010Frames):
+    if isinstance(found.decoded, DecodedAmqp010Frames):
         assert found.decoded.command_ids == [4, 5]
 
 
@@ -38,5 +38,5 @@ def test_all_or_nothing(decoded: AnyDecodedFrames) -> None:
 
 def test_places() -> None:
     found = at_places(PACKETS[0], [5])
-    assert isinstance(found, DecodedAMQP010Frames)
+    assert isinstance(found, DecodedAmqp010Frames)
     assert (len(found.frames), found.command_ids) == (1, [5])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.config_file import parse
+from amqproxy.configuration.config_file import parse
 from tests.docs.page_runner import BLOCK
 from tests.docs.pages import DONE, EVERY, ON_SPARK, ROOT, RULES
 

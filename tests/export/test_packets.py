@@ -15,7 +15,7 @@ from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_met
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedFrames, SkippedBytes, StreamEnded, records_of
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded, records_of
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.observed import observed
 from amqproxy.export.packets import ExportedPackets
@@ -188,10 +188,10 @@ def test_notes_and_legs_are_kept() -> None:
 def test_notes_of_0_10_are_kept() -> None:
     note = Note(rules=("no",), tags=("a",), verdict="changed")
     original = recorded.decoded(recorded.QPIDD)
-    place = next(index for index, each in enumerate(original) if isinstance(each, DecodedAMQP010Frames))
+    place = next(index for index, each in enumerate(original) if isinstance(each, DecodedAmqp010Frames))
     original[place] = msgspec.structs.replace(original[place], note=note)
     again = reread(exported(original))
-    assert [each.note for each in again if isinstance(each, DecodedAMQP010Frames) and each.note != NOTHING] == [note]
+    assert [each.note for each in again if isinstance(each, DecodedAmqp010Frames) and each.note != NOTHING] == [note]
 
 
 def test_logins_are_not_exported() -> None:

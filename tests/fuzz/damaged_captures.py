@@ -23,19 +23,19 @@ from amqproxy.amqp010.frame import BODY, OVERHEAD
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.capture.arrow import record_batches
 from amqproxy.capture.decode import Decoder, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.pump.pumps import are_available
-from amqproxy.taps.metering.amqp010_meter import AMQP010Meter
+from amqproxy.taps.metering.amqp010_meter import Amqp010Meter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from amqproxy.taps.metering.message_meter import MessageMeter
 from tests.amqp010 import recorded
 from tests.capture import golden, lines_of_records, text_of_records
-from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump
+from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump
 from tests.pump.rig import Wire, pump
 
 LARGE = 400_000
@@ -134,9 +134,9 @@ def show(passed: list[Decoded], dice: Random) -> None:
     )
     for batch in record_batches(passed, rows=dice.choice((3, 65_536)), body=body, arguments=dice.random() < 0.5):
         batch.validate(full=True)
-    meter = AMQP010Meter(MessageCounts())
+    meter = Amqp010Meter(MessageCounts())
     for each in passed:
-        if isinstance(each, DecodedAMQP010Frames):
+        if isinstance(each, DecodedAmqp010Frames):
             frames = [frame.raw for frame in each.frames if not frame.lost]
             is_cut = dice.random() < 0.5
             if is_cut:
@@ -167,9 +167,9 @@ def damaged_relay(dice: Random) -> None:
     data = [b"".join(each.data for each in events if isinstance(each, Data) and each.direction == at) for at in (0, 1)]
     is_newer = data[0].startswith(HEADER) or dice.random() < 0.3
     channels, most = dice.choice(((1, 2), (0, 1), (7,))), dice.choice((0, 1, 3, 50))
-    meter = AMQP010Meter(MessageCounts()) if is_newer else MessageMeter(MessageCounts())
+    meter = Amqp010Meter(MessageCounts()) if is_newer else MessageMeter(MessageCounts())
     wire = (
-        AMQP010Wire(amqp010_pump(most_frames=most), channels, meter.feed, frame_max=0xFFFF)
+        Amqp010Wire(amqp010_pump(most_frames=most), channels, meter.feed, frame_max=0xFFFF)
         if is_newer
         else Wire(pump(most_frames=most), channels, meter.feed)
     )

@@ -23,7 +23,7 @@ import helm_python as helm
 import kubernetes_validate
 
 from amqproxy.cli.command import app
-from amqproxy.config_file import load
+from amqproxy.configuration.config_file import load
 from tests.helm.chart import CHART, ROOT, Object, notes, rendered, workload
 from tests.helm.matrix import VALUES
 

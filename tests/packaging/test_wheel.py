@@ -20,7 +20,8 @@ from urllib.request import urlopen
 import pytest
 from markdown_it import MarkdownIt
 
-from amqproxy import __version__, _pure
+from amqproxy import __version__
+from amqproxy.compiled import _pure
 from tests.packaging.clean_environment import CleanEnvironment
 from tests.packaging.first_use import publish, serving, try_plugin
 from tests.real.require import require_module

@@ -38,7 +38,7 @@ from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap, TappedSession
 
@@ -117,5 +117,5 @@ class Showing:
             if data:
                 numbers = [self._numberings[sender].number(frame) for frame in reader.feed(data)]
                 for tap in self.taps:
-                    chunk = AMQP010Chunk(bytes(reader.taken), reader.taken_from, numbers)
+                    chunk = Amqp010Chunk(bytes(reader.taken), reader.taken_from, numbers)
                     tap.saw_amqp010_frames(self._session, sender, chunk, note)

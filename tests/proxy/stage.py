@@ -20,7 +20,7 @@ from itertools import pairwise
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session

@@ -13,7 +13,7 @@ import trio
 from msgspec.structs import replace
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.amqp091.traffic import Amqp091Traffic
 from amqproxy.proxy.listener import ProxyServer, listen

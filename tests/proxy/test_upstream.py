@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from amqproxy.config import ClientTLS, ConfigError, UpstreamConfig
+from amqproxy.configuration.config import ClientTLS, ConfigError, UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
 from amqproxy.sockets.proxy_protocol import header
 from amqproxy.sockets.transport import SocketTransport

@@ -18,7 +18,7 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionTuneOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.proxy import watchdog
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES

@@ -35,7 +35,7 @@ FRAME_MAX = 65_535
 NAMES = {(each.segment, each.class_code, each.method_code): each.name for each in BY_INDEX}
 
 
-class AMQP010Dialect:
+class Amqp010Dialect:
     """Its bytes. A session on a channel is what a channel is there."""
 
     header = HEADER

@@ -10,7 +10,7 @@ from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.tally import Tally
 from amqproxy.proxy.stateful import AMQP010_KEPT
-from amqproxy.pump.amqp010_pumped_connection import AMQP010PumpedConnection
+from amqproxy.pump.amqp010_pumped_connection import Amqp010PumpedConnection
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
 from tests.pump.rig import Wire, pump
@@ -29,7 +29,7 @@ def numbering(*channels: int) -> CommandNumbering:
     return found
 
 
-class AMQP010Wire(Wire):
+class Amqp010Wire(Wire):
     """Sessions are attached to the `channels`."""
 
     def __init__(
@@ -47,6 +47,6 @@ class AMQP010Wire(Wire):
         self.numberings = numbering(*channels), numbering(*channels)
 
     def lease_of(self, descriptors: tuple[int, int]) -> PumpedConnection:
-        return AMQP010PumpedConnection(
+        return Amqp010PumpedConnection(
             self.amqp010_readers, self.numberings, self.channels, descriptors, self._return, self.note
         )

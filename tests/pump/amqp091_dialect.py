@@ -38,7 +38,7 @@ TYPES = {METHOD: "method", HEADER: "header", BODY: "body", HEARTBEAT: "heartbeat
 MESSAGES = (BasicPublish.index, BasicDeliver.index)
 
 
-class AMQP091Dialect:
+class Amqp091Dialect:
     """Its bytes."""
 
     header = PROTOCOL_HEADER

@@ -15,8 +15,8 @@ from random import Random
 
 import trio
 
-from tests.pump.amqp010_dialect import AMQP010Dialect
-from tests.pump.amqp091_dialect import AMQP091Dialect
+from tests.pump.amqp010_dialect import Amqp010Dialect
+from tests.pump.amqp091_dialect import Amqp091Dialect
 from tests.pump.dialect import HEAD, Dialect, Exchange
 from tests.pump.random_commands import SIZES
 
@@ -24,7 +24,7 @@ PATIENCE = 30.0
 """Seconds in which what was sent arrives."""
 
 CHANNELS = (1, 2)
-DIALECTS: tuple[Dialect, ...] = (AMQP091Dialect(), AMQP010Dialect())
+DIALECTS: tuple[Dialect, ...] = (Amqp091Dialect(), Amqp010Dialect())
 
 LARGE = 100_000
 NAME = re.compile(rb"soak-(\d+)-")

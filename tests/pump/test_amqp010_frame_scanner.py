@@ -25,7 +25,7 @@ from amqproxy.amqp010.tally import METHOD_COUNT, Tally
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import FORCED, METHOD_COMES, WRONG
 from tests.proxy.amqp010_script import ids, method, transfer
-from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump
+from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump
 from tests.pump.random_amqp010_commands import frames_of
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -35,15 +35,15 @@ COMPLETED = method(SessionCompleted(ids((0, 0))))
 
 
 @pytest.fixture
-def wire() -> Iterator[AMQP010Wire]:
-    made = AMQP010Wire(amqp010_pump())
+def wire() -> Iterator[Amqp010Wire]:
+    made = Amqp010Wire(amqp010_pump())
     yield made
     made.close()
 
 
 def test_frames_pass_in_both_directions_and_are_counted() -> None:
     tallies = Tally(), Tally()
-    wire = AMQP010Wire(amqp010_pump(amqp010_tallies=tallies))
+    wire = Amqp010Wire(amqp010_pump(amqp010_tallies=tallies))
     wire.hand_over()
     data = PUBLISH + method(ConnectionHeartbeat(), 0) + transfer(b"x" * 9000, channel=2)
     back = COMPLETED + transfer(b"hello", accept_mode=1)
@@ -87,7 +87,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("kept", KEPT.values(), ids=KEPT.keys())
-def test_what_is_not_for_a_pump_gives_the_connection_back(wire: AMQP010Wire, kept: bytes) -> None:
+def test_what_is_not_for_a_pump_gives_the_connection_back(wire: Amqp010Wire, kept: bytes) -> None:
     lease = wire.hand_over()
     wire.client.send(PUBLISH + kept + PUBLISH)
     wire.settle()
@@ -98,7 +98,7 @@ def test_what_is_not_for_a_pump_gives_the_connection_back(wire: AMQP010Wire, kep
 
 
 @pytest.mark.parametrize("size", [14, 15])
-def test_such_a_control_gives_back_before_it_is_whole(wire: AMQP010Wire, size: int) -> None:
+def test_such_a_control_gives_back_before_it_is_whole(wire: Amqp010Wire, size: int) -> None:
     lease = wire.hand_over()
     wire.client.send(KEPT["session.detach"][:size])
     wire.settle()
@@ -127,7 +127,7 @@ WRONG_FRAMES = {
 
 
 @pytest.mark.parametrize("wrong", WRONG_FRAMES.values(), ids=WRONG_FRAMES.keys())
-def test_what_is_wrong_is_for_the_reader_to_refuse(wire: AMQP010Wire, wrong: bytes) -> None:
+def test_what_is_wrong_is_for_the_reader_to_refuse(wire: Amqp010Wire, wrong: bytes) -> None:
     expected = FrameReader()
     expected.feed(PUBLISH + wrong)
     assert expected.error is not None
@@ -145,7 +145,7 @@ def test_what_is_wrong_is_for_the_reader_to_refuse(wire: AMQP010Wire, wrong: byt
     assert found.refused == expected.refused
 
 
-def test_tracks_and_channels_interleave(wire: AMQP010Wire) -> None:
+def test_tracks_and_channels_interleave(wire: Amqp010Wire) -> None:
     one, two = (frames_of(transfer(b"x" * 5000, channel=channel)) for channel in (1, 2))
     data = b"".join(b"".join(pair) + COMPLETED for pair in zip(one, two, strict=True))
     wire.hand_over()
@@ -156,7 +156,7 @@ def test_tracks_and_channels_interleave(wire: AMQP010Wire) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 65_523])
 def test_frames_of_all_sizes(size: int) -> None:
-    wire = AMQP010Wire(amqp010_pump(), frame_max=0)
+    wire = Amqp010Wire(amqp010_pump(), frame_max=0)
     wire.hand_over()
     data = Assembly(1, MessageTransfer("", 0, 0), None, bytes(size)).encode(65_535)
     left = data
@@ -168,7 +168,7 @@ def test_frames_of_all_sizes(size: int) -> None:
 
 
 def test_so_many_frames_and_no_more() -> None:
-    wire = AMQP010Wire(amqp010_pump(most_frames=2))
+    wire = Amqp010Wire(amqp010_pump(most_frames=2))
     lease = wire.hand_over()
     wire.client.send(PUBLISH)
     wire.settle()

@@ -17,7 +17,7 @@ from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import RECALLED
 from tests.example_count import example_count
 from tests.proxy.amqp010_script import transfer
-from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump, numbering
+from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump, numbering
 from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -27,7 +27,7 @@ COMMAND, HEADER, BODY = frames_of(PUBLISH)
 
 
 def test_only_whole_frames_pass_and_the_rest_comes_back() -> None:
-    wire = AMQP010Wire(amqp010_pump())
+    wire = Amqp010Wire(amqp010_pump())
     lease = wire.hand_over()
     wire.client.send(PUBLISH[:-3])
     wire.settle()
@@ -47,7 +47,7 @@ def test_only_whole_frames_pass_and_the_rest_comes_back() -> None:
 
 
 def test_what_a_reader_holds_of_a_frame_and_of_a_command_goes_along() -> None:
-    wire = AMQP010Wire(amqp010_pump())
+    wire = Amqp010Wire(amqp010_pump())
     (frame,) = wire.amqp010_readers[0].feed(COMMAND + HEADER[:5])
     wire.numberings[0].number(frame)
     lease = wire.hand_over()
@@ -62,7 +62,7 @@ def test_what_a_reader_holds_of_a_frame_and_of_a_command_goes_along() -> None:
 
 
 def test_what_is_known_while_it_is_pumped() -> None:
-    wire = AMQP010Wire(amqp010_pump())
+    wire = Amqp010Wire(amqp010_pump())
     lease = wire.hand_over()
     for times in (1, 2):
         wire.client.send(PUBLISH)
@@ -82,7 +82,7 @@ def test_bytes_out_are_bytes_in_however_often_the_owner_changes(seed: int, most_
     """Owner by owner, each byte passes once, in its order, and both know the same of frames as one reader would."""
     dice = Random(seed)
     tallies = Tally(), Tally()
-    wire = AMQP010Wire(amqp010_pump(most_frames=most_frames, amqp010_tallies=tallies))
+    wire = Amqp010Wire(amqp010_pump(most_frames=most_frames, amqp010_tallies=tallies))
     wire.amqp010_readers = FrameReader(tallies[0]), FrameReader(tallies[1])
     data = random_amqp010_commands(dice), random_amqp010_commands(dice)
     left = list(data)
@@ -118,7 +118,7 @@ def test_bytes_out_are_bytes_in_however_often_the_owner_changes(seed: int, most_
     wire.close()
 
 
-def _relay_here(wire: AMQP010Wire, lease: PumpedConnection) -> None:
+def _relay_here(wire: Amqp010Wire, lease: PumpedConnection) -> None:
     """What a session does with what it gets back: all of it, up to the last whole frame."""
     lease.show()
     for place in (0, 1):

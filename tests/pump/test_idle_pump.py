@@ -12,10 +12,10 @@ import pytest
 
 from amqproxy.amqp010.controls import ConnectionHeartbeat
 from amqproxy.amqp010.frame_reader import FrameReader
-from amqproxy.amqp010.tally import Tally as AMQP010Tally
+from amqproxy.amqp010.tally import Tally as Amqp010Tally
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.pump.amqp010_idle_connection import AMQP010IdleConnection
+from amqproxy.pump.amqp010_idle_connection import Amqp010IdleConnection
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.idle_pump import IdlePump, is_available
 from amqproxy.pump.return_reasons import ENDED, GONE, METHOD_COMES, RECALLED, STUCK
@@ -37,7 +37,7 @@ class Kept:
         self.returned = 0
         self.noted: list[tuple[bool, bytes]] = []
         descriptors = self.ours[0].fileno(), self.ours[1].fileno()
-        kind = AMQP010IdleConnection if is_amqp010 else IdleConnection
+        kind = Amqp010IdleConnection if is_amqp010 else IdleConnection
         readers = (FrameReader(), FrameReader()) if is_amqp010 else (reader(CLIENT, 1), reader(SERVER, 1))
         self.connection = kind(readers, descriptors, self._return, self._note)
         pump.take(self.connection)
@@ -61,12 +61,12 @@ def tallies() -> tuple[Tally, Tally]:
 
 
 @pytest.fixture
-def amqp010_tallies() -> tuple[AMQP010Tally, AMQP010Tally]:
-    return AMQP010Tally(), AMQP010Tally()
+def amqp010_tallies() -> tuple[Amqp010Tally, Amqp010Tally]:
+    return Amqp010Tally(), Amqp010Tally()
 
 
 @pytest.fixture
-def pump(tallies: tuple[Tally, Tally], amqp010_tallies: tuple[AMQP010Tally, AMQP010Tally]) -> Iterator[IdlePump]:
+def pump(tallies: tuple[Tally, Tally], amqp010_tallies: tuple[Amqp010Tally, Amqp010Tally]) -> Iterator[IdlePump]:
     made = IdlePump(tallies, amqp010_tallies)
     yield made
     made.recall_all()
@@ -102,9 +102,9 @@ def test_heartbeats_pass(place: int, pump: IdlePump, kept: Kept, tallies: tuple[
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_heartbeats_of_amqp_0_10_pass(
-    place: int, pump: IdlePump, amqp010_tallies: tuple[AMQP010Tally, AMQP010Tally]
+    place: int, pump: IdlePump, amqp010_tallies: tuple[Amqp010Tally, Amqp010Tally]
 ) -> None:
-    beat = AMQP010IdleConnection.heartbeat
+    beat = Amqp010IdleConnection.heartbeat
     kept = Kept(pump, is_amqp010=True)
     kept.ends[place].send(2 * beat)
     turn(pump)

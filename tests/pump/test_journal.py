@@ -21,7 +21,7 @@ from amqproxy.taps.metering.message_run import RUN
 from amqproxy.taps.metrics import Metrics
 from tests.example_count import example_count
 from tests.proxy.amqp010_script import transfer
-from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump
+from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump
 from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
 from tests.pump.random_commands import random_commands
 from tests.pump.rig import DELIVER, PUBLISH, Running, Wire, pump, run_of_publishes, until
@@ -147,7 +147,7 @@ def test_all_is_noted_though_one_fails() -> None:
 
 def test_messages_of_amqp_0_10_are_counted_and_bodies_left_out() -> None:
     noted: list[bytes] = []
-    wire = AMQP010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
+    wire = Amqp010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
     wire.hand_over()
     whole, parts = transfer(b"x" * 99), transfer(b"x" * 9000)
     for data in (whole * 3, parts):
@@ -172,7 +172,7 @@ def test_a_meter_of_amqp_0_10_counts_by_the_journal_as_by_the_bytes(seed: int) -
             meter.feed(bool(place), points, 1.0)
         meters[0].feed(bool(place), data[place], 1.0)
     note = meters[1].feed
-    wire = AMQP010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: note(is_server, data, 1.0, is_cut))
+    wire = Amqp010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: note(is_server, data, 1.0, is_cut))
     wire.hand_over()
     for place, sock in enumerate((wire.client, wire.server)):
         left = data[place]

@@ -28,7 +28,7 @@ DEADLINE = 20.0
 INFINITE = 0xFFFFFFFF
 
 
-class AMQP010Peer:
+class Amqp010Peer:
     """An open connection. `received` are all assemblies that have come and were not expected."""
 
     def __init__(self, port: int, vhost: str = "/", user: str = "guest", password: str = "guest") -> None:

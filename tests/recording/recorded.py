@@ -7,7 +7,7 @@ from typing import Any
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedFrames
-from amqproxy.config import RecordConfig
+from amqproxy.configuration.config import RecordConfig
 from amqproxy.recording.entry import Entry, Event, RecordedConnection
 from amqproxy.taps.note import NOTHING, Note
 from tests.transcripts.words import octets

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.control.hub import Hub
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.recording import recorder as module

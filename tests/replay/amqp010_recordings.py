@@ -14,7 +14,7 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Array, Map
-from amqproxy.capture.decoded import Decoded, DecodedAMQP010Frames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.steps import Step
 from tests.amqp010.samples import split
@@ -33,7 +33,7 @@ def completed(*ranges: tuple[int, int]) -> controls.SessionCompleted:
     return controls.SessionCompleted(SequenceSet(ranges))
 
 
-class AMQP010Recording:
+class Amqp010Recording:
     """Connections that are recorded by a test. Each thing that is said comes a millisecond after the one before."""
 
     def __init__(self) -> None:
@@ -91,4 +91,4 @@ class AMQP010Recording:
             whole = Assembly(channel, given.method, given.header, given.body if given.has_body else None)
             frames = [Frame(raw) for raw in split(whole.encode())]
             ids = [numbering.number(frame) for frame in frames]
-            self.decoded.append(DecodedAMQP010Frames(self._now, stream, f"client:{stream}-broker", sender, frames, ids))
+            self.decoded.append(DecodedAmqp010Frames(self._now, stream, f"client:{stream}-broker", sender, frames, ids))

@@ -10,7 +10,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.results import QueueQueryResult
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.peer import SERVER
-from amqproxy.replay.amqp010_compared_connection import AMQP010ComparedConnection
+from amqproxy.replay.amqp010_compared_connection import Amqp010ComparedConnection
 from amqproxy.replay.amqp010_session import PlayedSession
 from amqproxy.replay.broker_link import Life, ReplayedStream
 from amqproxy.replay.deliveries import DeliveryBoard
@@ -21,11 +21,11 @@ from amqproxy.replay.target import Target
 from tests.replay.amqp010_recordings import completed
 
 
-def compared(suffix: str = "") -> tuple[AMQP010ComparedConnection, PlayedSession]:
+def compared(suffix: str = "") -> tuple[Amqp010ComparedConnection, PlayedSession]:
     """A connection with a session, of which the recorded command 10 was sent as 0."""
     names, board = SharedNames(suffix), DeliveryBoard()
     replayed = ReplayedStream(1, "a-b", Target(), names, board, ReplayResult())
-    live = AMQP010ComparedConnection(replayed, timeout=2.0, wake=lambda: None)
+    live = Amqp010ComparedConnection(replayed, timeout=2.0, wake=lambda: None)
     live.life = Life.CONNECTED
     session = live._sessions[1] = PlayedSession(1, b"s")
     session.is_attached = True

@@ -13,7 +13,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicNack
-from amqproxy.replay.amqp010_live_connection import AMQP010LiveConnection
+from amqproxy.replay.amqp010_live_connection import Amqp010LiveConnection
 from amqproxy.replay.amqp010_session import PlayedSession, PlayedSubscription
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.deliveries import DeliveryBoard
@@ -24,11 +24,11 @@ from tests.amqp010.samples import split
 from tests.replay.amqp010_recordings import completed, transfer
 
 
-def opened(*, step: int = 1 << 20) -> AMQP010LiveConnection:
+def opened(*, step: int = 1 << 20) -> Amqp010LiveConnection:
     """A connection that has come as far as open-ok, given so many bytes at a time."""
     target = Target(user="u", password="p")
     replayed = ReplayedStream(1, "a-b", target, SharedNames(), DeliveryBoard(), ReplayResult())
-    live = AMQP010LiveConnection(replayed, wake=lambda: None)
+    live = Amqp010LiveConnection(replayed, wake=lambda: None)
     live._is_joined = True
     live.connected(0.0)
     for methods in (
@@ -42,14 +42,14 @@ def opened(*, step: int = 1 << 20) -> AMQP010LiveConnection:
     return live
 
 
-def sent(live: AMQP010LiveConnection) -> list[Method]:
+def sent(live: Amqp010LiveConnection) -> list[Method]:
     """What it has sent since the last time."""
     data = bytes(live.outbox).removeprefix(HEADER)
     live.outbox.clear()
     return [Frame(raw).method for raw in split(data)]
 
 
-def give(live: AMQP010LiveConnection, channel: int, *methods: Method | Assembly) -> None:
+def give(live: Amqp010LiveConnection, channel: int, *methods: Method | Assembly) -> None:
     for each in methods:
         whole = each if isinstance(each, Assembly) else Assembly(channel, each)
         body = whole.body if whole.has_body else None

@@ -33,8 +33,8 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.replay.result import ReplayResult
 from amqproxy.testing.local_broker import LocalBroker
-from tests.real.amqp010_peer import AMQP010Peer
-from tests.replay.amqp010_recordings import AMQP010Recording, completed, transfer
+from tests.real.amqp010_peer import Amqp010Peer
+from tests.replay.amqp010_recordings import Amqp010Recording, completed, transfer
 from tests.replay.playing import played, texts
 
 INFINITE = 0xFFFF_FFFF
@@ -46,12 +46,12 @@ def broker() -> Iterator[LocalBroker]:
         yield found
 
 
-def play(recording: AMQP010Recording, broker: LocalBroker, **options: object) -> ReplayResult:
+def play(recording: Amqp010Recording, broker: LocalBroker, **options: object) -> ReplayResult:
     return played(recording.steps(), broker.url, timeout=2.0, **options)  # type: ignore[arg-type]
 
 
 def message_count(broker: LocalBroker, queue: str) -> int:
-    with AMQP010Peer(broker.port) as peer:
+    with Amqp010Peer(broker.port) as peer:
         peer.attach(name=b"look")
         peer.send(1, QueueQuery(queue, sync=True))
         found = peer.expect("execution.result").method.value.message_count
@@ -59,9 +59,9 @@ def message_count(broker: LocalBroker, queue: str) -> int:
         return found
 
 
-def exchange(queue: str, *, first: int = 0) -> AMQP010Recording:
+def exchange(queue: str, *, first: int = 0) -> Amqp010Recording:
     """A client that declares, publishes three messages, consumes them, accepts one and releases one."""
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(1)
     recording.attach(1, first=first)
     recording.client(1, 1, QueueDeclare(queue, sync=True))
@@ -108,7 +108,7 @@ def test_copies_have_queues_of_their_own(broker: LocalBroker) -> None:
 
 
 def test_a_message_with_another_body(broker: LocalBroker) -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(1)
     recording.attach(1)
     recording.client(1, 1, QueueDeclare("other"), transfer("", b"one", key="other"))
@@ -125,7 +125,7 @@ def test_a_message_with_another_body(broker: LocalBroker) -> None:
 
 
 def test_a_message_that_does_not_come_and_one_that_comes_besides(broker: LocalBroker) -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(1)
     recording.attach(1)
     recording.client(1, 1, QueueDeclare("few"), transfer("", b"only", key="few"))
@@ -138,7 +138,7 @@ def test_a_message_that_does_not_come_and_one_that_comes_besides(broker: LocalBr
     result = play(recording, broker)
     assert [(each.kind, each.method) for each in result.differences] == [("missing", "message.transfer")]
     assert [(each.method, each.count) for each in result.not_played] == [("message.accept", 1)]
-    fewer = AMQP010Recording()
+    fewer = Amqp010Recording()
     fewer.open(1)
     fewer.attach(1)
     fewer.client(1, 1, transfer("", b"x", key="few"), transfer("", b"y", key="few"))
@@ -152,7 +152,7 @@ def test_a_message_that_does_not_come_and_one_that_comes_besides(broker: LocalBr
 
 
 def test_an_exception_that_was_recorded_and_one_that_was_not(broker: LocalBroker) -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(1)
     recording.attach(1)
     recording.client(1, 1, QueueDelete("there is none", sync=True))
@@ -160,7 +160,7 @@ def test_an_exception_that_was_recorded_and_one_that_was_not(broker: LocalBroker
     recording.client(1, 1, controls.SessionDetached(b"s1", 0))
     recording.close(1)
     assert texts(play(recording, broker)) == []
-    other = AMQP010Recording()
+    other = Amqp010Recording()
     other.open(1)
     other.attach(1)
     other.client(1, 1, QueueDelete("there is none", sync=True))
@@ -174,7 +174,7 @@ def test_an_exception_that_was_recorded_and_one_that_was_not(broker: LocalBroker
 
 
 def test_what_is_not_played_is_said(broker: LocalBroker) -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(1)
     recording.attach(1)
     recording.client(1, 1, FileQos(1, 1))
@@ -184,7 +184,7 @@ def test_what_is_not_played_is_said(broker: LocalBroker) -> None:
 
 
 def test_a_connection_that_was_joined_gets_a_login_and_a_session(broker: LocalBroker) -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.client(1, 3, QueueDeclare("joined"), transfer("", b"late", key="joined"))
     recording.client(1, 3, MessageAccept(SequenceSet([(70, 70)])))
     recording.client(1, 3, ExecutionSync(sync=True))
@@ -195,7 +195,7 @@ def test_a_connection_that_was_joined_gets_a_login_and_a_session(broker: LocalBr
 
 
 def test_a_connection_that_was_joined_within_a_frame_is_played_from_the_next(broker: LocalBroker) -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.decoded.append(SkippedBytes(0, 1, "client:1-broker", "client", "0-10", "the rest of a frame", None, 9))
     recording.client(1, 3, QueueDeclare("joined-within"), transfer("", b"late", key="joined-within"))
     recording.client(1, 3, ExecutionSync(sync=True))

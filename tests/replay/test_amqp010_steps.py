@@ -10,11 +10,11 @@ from amqproxy.peer import CLIENT
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.steps import AssemblySent, BytesLost, ConnectionEnded, ProtocolHeaderSent
 from tests.amqp010.recorded import FOLDER
-from tests.replay.amqp010_recordings import AMQP010Recording, transfer
+from tests.replay.amqp010_recordings import Amqp010Recording, transfer
 
 
 def test_each_command_is_a_step_with_its_id() -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(1)
     recording.attach(1)
     recording.client(1, 1, QueueDeclare("q"), transfer("", b"x" * 200_000, key="q"), ConnectionHeartbeat())
@@ -34,7 +34,7 @@ def test_each_command_is_a_step_with_its_id() -> None:
 
 
 def test_what_is_missing_is_lost_and_begins_anew() -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.client(1, 1, transfer("", b"body", key="q"))
     whole = recording.decoded.pop()
     cut = type(whole)(0, 1, "a-b", "client", whole.frames[:2], whole.command_ids[:2])  # type: ignore[union-attr,call-arg]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqproxy.replay.awaited import Awaited
 from amqproxy.replay.broker_link import Life
 from amqproxy.replay.result import ReplayResult
-from tests.replay.amqp010_recordings import AMQP010Recording
+from tests.replay.amqp010_recordings import Amqp010Recording
 
 
 class Connection:
@@ -21,7 +21,7 @@ class Connection:
 
 
 def test_each_step_is_waited_for_and_two_in_vain_are_enough() -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(0)
     one, other, third = list(recording.steps())[2:5]
     connection, result = Connection(), ReplayResult()
@@ -39,7 +39,7 @@ def test_each_step_is_waited_for_and_two_in_vain_are_enough() -> None:
 
 
 def test_before_a_command_is_sent() -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(0)
     one, other = list(recording.steps())[2:4]
     connection = Connection()

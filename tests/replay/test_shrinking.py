@@ -27,7 +27,7 @@ from amqproxy.replay.outcome import OutcomeFilter
 from amqproxy.replay.steps import AssemblySent, CommandSent, Step
 from amqproxy.replay.traffic_capture import pcapng_of
 from amqproxy.replay.traffic_log import TrafficLog
-from tests.replay.amqp010_recordings import AMQP010Recording, completed, transfer
+from tests.replay.amqp010_recordings import Amqp010Recording, completed, transfer
 from tests.replay.recordings import Recording, message
 
 
@@ -52,9 +52,9 @@ def busy(connections: int, guilty: int) -> Recording:
     return recording
 
 
-def busy_amqp010(first: int, connections: int, guilty: int) -> AMQP010Recording:
+def busy_amqp010(first: int, connections: int, guilty: int) -> Amqp010Recording:
     """The same of 0-10, with two sessions each; the streams are numbered from `first` on."""
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     streams = range(first, first + connections)
     for stream in streams:
         recording.open(stream, vhost="of 0-10")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp010.controls import ConnectionOpen as AMQP010Open
+from amqproxy.amqp010.controls import ConnectionOpen as Amqp010Open
 from amqproxy.amqp010.controls import ConnectionSecureOk
-from amqproxy.amqp010.controls import ConnectionStartOk as AMQP010StartOk
-from amqproxy.amqp010.controls import ConnectionTuneOk as AMQP010TuneOk
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
+from amqproxy.amqp010.controls import ConnectionTuneOk as Amqp010TuneOk
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
@@ -96,27 +96,27 @@ def test_step_by_step() -> None:
 
 @pytest.mark.parametrize(("opened", "vhost"), [("shop", "shop"), ("", "/"), (None, "/")])
 def test_the_virtual_host_of_0_10_is_the_one_that_rules_of_a_proxy_see(opened: str | None, vhost: str) -> None:
-    assert updated_amqp010_client(Client(), AMQP010Open(opened), dict).vhost == vhost
+    assert updated_amqp010_client(Client(), Amqp010Open(opened), dict).vhost == vhost
 
 
-def updated_0_10(client: Client, method: AMQP010Method) -> Client:
+def updated_0_10(client: Client, method: Amqp010Method) -> Client:
     return updated_amqp010_client(client, method, plain)
 
 
 def test_user_properties_and_virtual_host_of_0_10() -> None:
     properties = Map({"product": "p", "qpid.client_pid": 5})
     client = updated_0_10(
-        Client(), AMQP010StartOk(client_properties=properties, mechanism="PLAIN", response=b"\0me\0secret")
+        Client(), Amqp010StartOk(client_properties=properties, mechanism="PLAIN", response=b"\0me\0secret")
     )
-    client = updated_0_10(client, AMQP010TuneOk())
-    client = updated_0_10(client, AMQP010Open(virtual_host="v"))
+    client = updated_0_10(client, Amqp010TuneOk())
+    client = updated_0_10(client, Amqp010Open(virtual_host="v"))
     assert (client.user, client.vhost, client.properties) == ("me", "v", {"product": "p", "qpid.client_pid": 5})
-    assert updated_0_10(client, AMQP010Open()).vhost == "/"
-    assert updated_0_10(client, AMQP010Open(virtual_host="")).vhost == "/"
+    assert updated_0_10(client, Amqp010Open()).vhost == "/"
+    assert updated_0_10(client, Amqp010Open(virtual_host="")).vhost == "/"
 
 
 def test_a_user_that_is_named_in_answer_to_a_challenge() -> None:
-    start = AMQP010StartOk(mechanism="PLAIN")
+    start = Amqp010StartOk(mechanism="PLAIN")
     client = updated_0_10(Client(), start)
     assert client.user == ""
     client = updated_0_10(client, ConnectionSecureOk(b"\0me\0secret"))

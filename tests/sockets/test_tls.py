@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from amqproxy.config import ClientTLS, ConfigError, ServerTLS
+from amqproxy.configuration.config import ClientTLS, ConfigError, ServerTLS
 from amqproxy.sockets.tls import client_context, server_context
 from amqproxy.sockets.transport import StreamTransport, TransportBroken
 from tests.proxy.stage import connected

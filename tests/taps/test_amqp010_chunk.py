@@ -4,10 +4,10 @@ import pytest
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import MessageTransfer
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 
 DATA = Assembly(1, MessageTransfer(), None, b"b" * 9000).encode(4096)
-CHUNK = AMQP010Chunk(DATA, 100, [7, 7, 7, 7])
+CHUNK = Amqp010Chunk(DATA, 100, [7, 7, 7, 7])
 
 
 def test_frames_are_where_they_were() -> None:

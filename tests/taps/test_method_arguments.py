@@ -1,7 +1,7 @@
 """Arguments of methods of both protocols."""
 
 from amqproxy.amqp010.commands import MessageTransfer, QueueDelete
-from amqproxy.amqp010.controls import ConnectionStartOk as AMQP010StartOk
+from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp091.methods import ConnectionStartOk, QueuePurge
 from amqproxy.taps.method_arguments import method_arguments
@@ -24,5 +24,5 @@ def test_a_message_has_those_of_its_transfer() -> None:
 
 
 def test_secrets_are_masked() -> None:
-    for method in (ConnectionStartOk(response=b"secret"), AMQP010StartOk(response=b"secret")):
+    for method in (ConnectionStartOk(response=b"secret"), Amqp010StartOk(response=b"secret")):
         assert method_arguments(method)["response"] == MASK

@@ -28,7 +28,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.supervision import contained
+from amqproxy.process.supervision import contained
 from amqproxy.taps.object_tap import MAX_CONSUMERS, ObjectMetrics, ObjectTap
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amqproxy.amqp010.commands import ExecutionException
-from amqproxy.amqp010.controls import ConnectionClose as AMQP010ConnectionClose
+from amqproxy.amqp010.controls import ConnectionClose as Amqp010ConnectionClose
 from amqproxy.amqp010.controls import SessionAttach, SessionAttached, SessionCommandPoint, SessionCompleted
 from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
 from amqproxy.amqp091.errors import FrameError
@@ -32,7 +32,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import SelectorOf
@@ -297,7 +297,7 @@ def test_who_has_closed_of_0_10(leg: str, closer: str) -> None:
     session = Session()
     tap.saw_protocol_header(session, AMQP010_HEADER)
     exception = ExecutionException(error_code=403, description="no")
-    close = AMQP010ConnectionClose(reply_code=320, reply_text="drained")
+    close = Amqp010ConnectionClose(reply_code=320, reply_text="drained")
     for sender, channel, method, seen in (
         (CLIENT, 1, SessionAttach(name_=b"s"), ""),
         (SERVER, 1, SessionAttached(name_=b"s"), ""),
@@ -305,7 +305,7 @@ def test_who_has_closed_of_0_10(leg: str, closer: str) -> None:
         (SERVER, 0, close, leg),
     ):
         raw = b"".join(frame.raw for frame in amqp010_frames(channel, method))
-        tap.saw_amqp010_frames(session, sender, AMQP010Chunk(raw, 0, [None] * raw_count(raw)), Note(leg=seen))
+        tap.saw_amqp010_frames(session, sender, Amqp010Chunk(raw, 0, [None] * raw_count(raw)), Note(leg=seen))
     closed = [each for each in queue.take_records() if isinstance(each, MessageRecord) and each.outcome == "closed"]
     assert [(each.type, each.sender) for each in closed] == [("channel", closer), ("connection", closer)]
 
@@ -319,7 +319,7 @@ def test_what_passes_of_0_10_is_reported_alike() -> None:
 
     def saw(sender: Peer, channel: int, method: Any, **content: Any) -> None:
         raw = b"".join(frame.raw for frame in amqp010_frames(channel, method, **content))
-        tap.saw_amqp010_frames(session, sender, AMQP010Chunk(raw, 0, [None] * raw_count(raw)))
+        tap.saw_amqp010_frames(session, sender, Amqp010Chunk(raw, 0, [None] * raw_count(raw)))
 
     for sender, control in START:
         saw(sender, 0, control)

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ChannelOpenOk, ConfirmSelect
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.config import Limits, OpenTelemetryConfig
+from amqproxy.configuration.config import Limits, OpenTelemetryConfig
 from amqproxy.taps.metrics import Metrics
 from amqproxy.telemetry.telemetry import RELIEF_INTERVAL, Telemetry
 from tests.taps.sessions import Session

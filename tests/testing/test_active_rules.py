@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.config import ConfigError
+from amqproxy.configuration.config import ConfigError
 from amqproxy.rules.observing.tag import Tag
 from amqproxy.testing.active_rules import ActiveRules, fault_rule, rules_of
 

@@ -16,7 +16,7 @@ import pika.exceptions
 import pytest
 import trio
 
-from amqproxy.config import ConfigError
+from amqproxy.configuration.config import ConfigError
 from amqproxy.testing import LocalBroker, LocalProxy, in_memory_recorder
 from amqproxy.testing.active_rules import fault_rule, rules_of
 from tests.real import raw

@@ -263,7 +263,7 @@ def test_a_run_without_the_fixtures_imports_nothing_for_them(pytester: pytest.Py
 
     def test_nothing():
         found = sorted(name for name in sys.modules if name.partition(".")[0] == "amqproxy")
-        assert found == ["amqproxy", "amqproxy._pure", "amqproxy.testing", "amqproxy.testing.plugin"]
+        assert found == ["amqproxy", "amqproxy.compiled._pure", "amqproxy.testing", "amqproxy.testing.plugin"]
         assert "trio" not in sys.modules
     """)
     options = [

@@ -22,7 +22,7 @@ from tests.cli.outcome import Amqproxy
 from tests.cli.process import COMMAND, DEADLINE
 from tests.dashboard.conftest import capture_of
 from tests.real import raw
-from tests.real.amqp010_peer import AMQP010Peer
+from tests.real.amqp010_peer import Amqp010Peer
 from tests.real.require import missing, require, require_module
 
 pytestmark = pytest.mark.real
@@ -136,7 +136,7 @@ def test_the_rights_that_are_missing(amqproxy: Amqproxy, tmp_path: Path, monkeyp
 @pytest.mark.usefixtures("_rights")
 def test_amqp_0_10_that_passes_on_an_interface() -> None:
     with LocalBroker() as broker, sniffing("-i", "lo", "--port", str(broker.port), "--json") as (process, lines):
-        with AMQP010Peer(broker.port) as peer:
+        with Amqp010Peer(broker.port) as peer:
             peer.attach()
             peer.send(1, QueueDeclare("sniffed", sync=True))
             peer.publish(1, b"hello", key="sniffed")

@@ -9,10 +9,10 @@ from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.app.printing import Lines
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.capture.text_lines import TextLines
-from amqproxy.printing import Lines
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.metrics import Metrics

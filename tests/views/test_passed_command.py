@@ -7,16 +7,16 @@ from collections import Counter
 import msgspec
 import pytest
 
-from amqproxy.amqp010.assembly import Assembly as AMQP010Assembly
+from amqproxy.amqp010.assembly import Assembly as Amqp010Assembly
 from amqproxy.amqp010.commands import MessageTransfer
-from amqproxy.amqp010.frame import Frame as AMQP010Frame
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, encode_frame
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import (
     Decoded,
-    DecodedAMQP010Frames,
+    DecodedAmqp010Frames,
     DecodedFrames,
     SkippedBytes,
     StreamEnded,
@@ -147,8 +147,8 @@ def test_each_control_and_command_of_0_10_is_one(name: str) -> None:
 
 
 def test_a_rewritten_transfer_is_one_on_each_leg() -> None:
-    transfer = AMQP010Frame(AMQP010Assembly(1, MessageTransfer(accept_mode=0, acquire_mode=0)).encode())
-    passed = [DecodedAMQP010Frames(1, 0, "a:1-b:2", "client", [transfer], [5], note=note) for note in CHANGED.values()]
+    transfer = Amqp010Frame(Amqp010Assembly(1, MessageTransfer(accept_mode=0, acquire_mode=0)).encode())
+    passed = [DecodedAmqp010Frames(1, 0, "a:1-b:2", "client", [transfer], [5], note=note) for note in CHANGED.values()]
     assert [(each.kind, each.note.leg) for each in commands_of(passed)] == [
         (PassedKind.COMMAND, "client"),
         (PassedKind.COMMAND, "upstream"),
@@ -156,13 +156,13 @@ def test_a_rewritten_transfer_is_one_on_each_leg() -> None:
 
 
 def test_a_transfer_that_is_cut_is_shown_as_such() -> None:
-    transfer = AMQP010Assembly(1, MessageTransfer(accept_mode=0, acquire_mode=0), None, b"x" * 3000).encode(1000)
+    transfer = Amqp010Assembly(1, MessageTransfer(accept_mode=0, acquire_mode=0), None, b"x" * 3000).encode(1000)
     frames, start = [], 0
     while start < len(transfer):
         end = start + int.from_bytes(transfer[start + 2 : start + 4])
-        frames.append(AMQP010Frame(transfer[start:end]))
+        frames.append(Amqp010Frame(transfer[start:end]))
         start = end
-    decoded_frames = DecodedAMQP010Frames(1, 0, "a:1-b:2", "client", frames[1:2] + frames[:3], [None, 5, 5, 5])
+    decoded_frames = DecodedAmqp010Frames(1, 0, "a:1-b:2", "client", frames[1:2] + frames[:3], [None, 5, 5, 5])
     found = list(commands_of([decoded_frames, StreamEnded(2, 0, "a:1-b:2", "over")]))
     assert [each.kind for each in found] == [PassedKind.STRAY_CONTENT, PassedKind.CUT_COMMAND, PassedKind.END]
     assert (found[1].command_id, found[1].size) == (5, 2 * 988)

@@ -16,12 +16,12 @@ from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.methods import Method, QueueDelete
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedAMQP010Frames, DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, SkippedBytes
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.observed import observed
-from amqproxy.message_filter import message_filters_of
 from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
 from amqproxy.rules.matching.filters import Filter, compiled
+from amqproxy.rules.message_filter import message_filters_of
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
@@ -315,6 +315,6 @@ def test_figures_of_0_10_are_those_of_its_records(name: str, expression: str | N
         frames = sum(
             len(each.frames)
             for each in read_decoded(path, reads_amqp010=True)
-            if isinstance(each, DecodedAMQP010Frames)
+            if isinstance(each, DecodedAmqp010Frames)
         )
         assert sum(sums[0] for sums in collector.frames.values()) == frames

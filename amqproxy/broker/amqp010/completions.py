@@ -17,7 +17,7 @@ from amqproxy.broker.amqp010.session_sender import SessionSender
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MANY_RANGES = 1024
 """Ranges of completed commands that the client has not confirmed to know of, above which it is asked to, and sent only

@@ -68,7 +68,7 @@ from amqproxy.conversion.method_views import DEFAULT_VHOST
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 HANDSHAKE_TIME = 10.0
 """Seconds that a client has to open its connection."""

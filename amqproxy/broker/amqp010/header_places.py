@@ -5,7 +5,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 UUID_BYTES, UUID_TEXT = 16, 36
 """Bytes of a message-id: a uuid in 0-10, and the same as a text in 0-9-1."""

@@ -3,7 +3,7 @@
 cimport cython
 from libc.string cimport memcmp
 
-from amqproxy.byte_access cimport long_long_at, put_number
+from amqproxy.compiled.byte_access cimport long_long_at, put_number
 
 cdef bint is_alike(const unsigned char *p, Py_ssize_t at, const unsigned char *q, Py_ssize_t to, Py_ssize_t size) noexcept
 

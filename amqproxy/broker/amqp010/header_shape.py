@@ -10,10 +10,10 @@ from amqproxy.conversion.message_properties import MILLISECONDS
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import long_long_at, put_number
+    from amqproxy.compiled.byte_access import long_long_at, put_number
 
 PARTS = 5
 """There are four places at most, and what is before, between and behind them."""

@@ -56,7 +56,7 @@ from amqproxy.broker.work import Job
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_TIMEOUT = 3600
 """Seconds that a session waits for its client, at most."""

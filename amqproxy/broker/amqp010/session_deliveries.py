@@ -39,7 +39,7 @@ from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_IN_FLIGHT = 65_536
 """Transfers in window mode that the client has not completed, above which it is sent no more."""

@@ -42,7 +42,7 @@ from amqproxy.broker.storage.batch import DurabilityTicket
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
     from amqproxy.broker.amqp010.header_shape import is_alike

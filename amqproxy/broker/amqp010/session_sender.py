@@ -32,7 +32,7 @@ from amqproxy.broker.work import Quantum
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 _OVERHEAD = OVERHEAD  # as C sees it
 

@@ -5,7 +5,7 @@ cimport cython
 from amqproxy.amqp010.command_ids cimport position_of
 from amqproxy.amqp010.frame cimport Frame
 from amqproxy.broker.amqp010.header_shape cimport is_alike
-from amqproxy.byte_access cimport long_at
+from amqproxy.compiled.byte_access cimport long_at
 
 
 @cython.final

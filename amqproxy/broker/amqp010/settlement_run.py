@@ -12,11 +12,11 @@ from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
     from amqproxy.broker.amqp010.header_shape import is_alike
-    from amqproxy.byte_access import long_at
+    from amqproxy.compiled.byte_access import long_at
 
 MOST = 2 * AT_ONCE
 """Frames of one run: no more than what a turn may do without a look at its time."""

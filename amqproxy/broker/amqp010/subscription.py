@@ -12,7 +12,7 @@ from amqproxy.broker.queues.queue import Queue
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 INFINITE = 0xFFFF_FFFF
 """The value of a message.flow that lifts a limit."""

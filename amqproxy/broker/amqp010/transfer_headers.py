@@ -12,7 +12,7 @@ from amqproxy.broker.message import Message
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MOST = 256
 """Headers that are known, above which all are forgotten and made again."""

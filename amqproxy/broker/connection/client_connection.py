@@ -58,7 +58,7 @@ from amqproxy.broker.work import Job, Steps
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if TYPE_CHECKING:
     from amqproxy.broker.connection.owners import Confirming

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 AT_ONCE = 64
 """Messages up to which settling them is not worth steps."""

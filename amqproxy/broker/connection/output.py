@@ -10,7 +10,7 @@ from amqproxy.broker.unsent_bytes import UnsentBytes
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 HIGH_WATER = 4 * 1024 * 1024
 """Bytes waiting to be sent, above which nothing more is to be delivered to the client."""

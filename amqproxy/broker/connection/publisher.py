@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 Queues = tuple[Queue, ...]
 

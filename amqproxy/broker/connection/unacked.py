@@ -17,7 +17,7 @@ SPARSE = 1024
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 _SPARSE = cython.declare(cython.Py_ssize_t, SPARSE)
 

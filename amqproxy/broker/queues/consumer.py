@@ -12,7 +12,7 @@ from amqproxy.broker.queues.paged_bodies import PagedBody
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 UNLIMITED = 1 << 62
 """A prefetch without a limit."""

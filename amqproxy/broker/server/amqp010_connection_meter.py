@@ -20,7 +20,7 @@ from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
 from amqproxy.peer import SERVER, Peer
 from amqproxy.taps.amqp010_session_ends import SessionEnds
-from amqproxy.taps.metering.amqp010_meter import AMQP010Meter, AttachmentMeter
+from amqproxy.taps.metering.amqp010_meter import Amqp010Meter, AttachmentMeter
 from amqproxy.taps.metrics import Metrics, code_label
 
 _COUNTED = frozenset(
@@ -37,12 +37,12 @@ _COUNTED = frozenset(
 )
 
 
-class AMQP010ConnectionMeter:
+class Amqp010ConnectionMeter:
     """One connection, from its first frame on. Frames themselves are counted where they are read."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._messages = None if metrics.messages is None else AMQP010Meter(metrics.messages)
+        self._messages = None if metrics.messages is None else Amqp010Meter(metrics.messages)
         self._ends = SessionEnds()
         self._is_known = False
         self._end: tuple[str, int] | None = None

@@ -9,10 +9,10 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.amqp010.tally import Tally
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 
 
-class AMQP010Reading:
+class Amqp010Reading:
     """One connection, from behind the client's protocol header on; what a peer sends counts into its tally."""
 
     def __init__(self, tallies: dict[Peer, Tally] | None) -> None:
@@ -64,7 +64,7 @@ class AMQP010Reading:
         assert self._taken is not None
         return self._taken.taken
 
-    def chunk(self, command_ids: list[int | None]) -> AMQP010Chunk:
+    def chunk(self, command_ids: list[int | None]) -> Amqp010Chunk:
         """The frames that were read last, as taps are shown them."""
         assert self._taken is not None
-        return AMQP010Chunk(bytes(self.taken), self._taken.taken_from, command_ids)
+        return Amqp010Chunk(bytes(self.taken), self._taken.taken_from, command_ids)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.server import serve
-from amqproxy.trio_thread import TrioThread
+from amqproxy.process.trio_thread import TrioThread
 
 Answer = TypeVar("Answer")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 
 MOST_LINES = 100
 """Lines about one address that are logged in an interval; of the others, their number is."""

@@ -10,10 +10,10 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, recognise
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.broker.server.amqp010_connection_meter import AMQP010ConnectionMeter
-from amqproxy.broker.server.amqp010_reading import AMQP010Reading
+from amqproxy.broker.server.amqp010_connection_meter import Amqp010ConnectionMeter
+from amqproxy.broker.server.amqp010_reading import Amqp010Reading
 from amqproxy.broker.server.connection_meter import ConnectionMeter
-from amqproxy.supervision import contained
+from amqproxy.process.supervision import contained
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
@@ -39,8 +39,8 @@ class ConnectionTap:
         self.stalled_ns = 0
         self.byte_counts = {CLIENT: 0, SERVER: 0}
         self.meter = None if metrics is None else ConnectionMeter(metrics)
-        self.amqp010_meter: AMQP010ConnectionMeter | None = None
-        self._amqp010: AMQP010Reading | None = None
+        self.amqp010_meter: Amqp010ConnectionMeter | None = None
+        self._amqp010: Amqp010Reading | None = None
         self._metrics = metrics
         self._tap = tap
         self._has_failed = False
@@ -135,11 +135,11 @@ class ConnectionTap:
 
     def _begin_amqp010(self) -> None:
         metrics = self._metrics
-        self._amqp010 = AMQP010Reading(None if metrics is None else metrics.amqp010_tallies)
+        self._amqp010 = Amqp010Reading(None if metrics is None else metrics.amqp010_tallies)
         if metrics is not None:
-            self.meter, self.amqp010_meter = None, AMQP010ConnectionMeter(metrics)
+            self.meter, self.amqp010_meter = None, Amqp010ConnectionMeter(metrics)
 
-    def _read_amqp010(self, reading: AMQP010Reading, sender: Peer, data: bytes) -> None:
+    def _read_amqp010(self, reading: Amqp010Reading, sender: Peer, data: bytes) -> None:
         """Show and count what a peer sends. A fault of ours ends that, and not the connection."""
         with contained("connection not shown any further", then=self._stop_reading, client=self.name):
             if sender is SERVER:

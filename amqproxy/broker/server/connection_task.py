@@ -17,8 +17,8 @@ from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.server.served_client import ProtocolChoice, ServedClient
+from amqproxy.process.supervision import supervised
 from amqproxy.sockets.transport import Transport, TransportBroken
-from amqproxy.supervision import supervised
 
 MOST_UNSENT = 32 * 1024 * 1024
 """Bytes waiting to be sent, above which nothing more is read. Deliveries end at a lower mark: these are answers."""

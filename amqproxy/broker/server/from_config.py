@@ -9,7 +9,6 @@ from pathlib import Path
 
 import trio
 
-from amqproxy import config
 from amqproxy.broker.access.quotas import UserQuotas
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import definitions_json
@@ -18,7 +17,8 @@ from amqproxy.broker.server.log_exchange import log_published
 from amqproxy.broker.server.machine_resources import usual_memory_limit
 from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import BrokerServer
-from amqproxy.log import logger
+from amqproxy.configuration import config
+from amqproxy.process.log import logger
 from amqproxy.sockets.certificate import NAMINGS
 
 

@@ -15,9 +15,9 @@ from amqproxy.broker.server.clock import current_time
 
 @contextmanager
 def log_published(broker: Broker) -> Iterator[None]:
-    """Let what this thread logs through structlog go to the broker's exchange as well, for the while.
+    """Publish what this thread logs through structlog to the broker's exchange as well, for the while.
 
-    Where the program has not set structlog up (see `amqproxy.log.logger`), it stays as it is, and nothing is published.
+    Nothing is published where the program has not set structlog up (see `amqproxy.process.log.logger`).
     """
     if not structlog.is_configured():
         yield

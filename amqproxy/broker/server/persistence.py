@@ -20,9 +20,9 @@ from amqproxy.broker.storage.group_commit import GroupCommit
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.page_file import PageFiles
 from amqproxy.broker.storage.store import Store
-from amqproxy.log import logger
-from amqproxy.malloc_trim import give_back
-from amqproxy.supervision import contained, guarded, report, supervised
+from amqproxy.process.log import logger
+from amqproxy.process.malloc_trim import give_back
+from amqproxy.process.supervision import contained, guarded, report, supervised
 
 RETRY_DELAY = 0.1
 """Seconds after which writing is tried again when it failed before it came to the disk."""

@@ -9,7 +9,7 @@ import trio
 
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.work import Quantum
-from amqproxy.supervision import contained
+from amqproxy.process.supervision import contained
 
 SENDING = 8
 """What it costs of a turn to let one client's socket take what there is for it."""

@@ -21,11 +21,11 @@ from amqproxy.broker.server.connection_task import ConnectionTask
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.server.timer_task import TimerTask
-from amqproxy.config import join_address
-from amqproxy.log import logger
+from amqproxy.configuration.config import join_address
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained, kept_up, report, supervised
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
-from amqproxy.supervision import contained, kept_up, report, supervised
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 

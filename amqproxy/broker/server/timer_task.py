@@ -13,9 +13,9 @@ from amqproxy.broker.server import machine_resources
 from amqproxy.broker.server.clock import current_time, trio_time
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.storage.page_file import PageFiles
-from amqproxy.log import logger
-from amqproxy.malloc_trim import give_back
-from amqproxy.supervision import contained
+from amqproxy.process.log import logger
+from amqproxy.process.malloc_trim import give_back
+from amqproxy.process.supervision import contained
 
 MEASURING_INTERVAL = 1.0
 """Seconds between two looks at memory and disk."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amqproxy.broker.storage.packing import PackedMessage, pack, unpack
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 
 FILE_BYTES = 64 * 1024 * 1024
 """How long one file grows. It goes when all in it is gone, so files that are too long hold too much of what is not."""

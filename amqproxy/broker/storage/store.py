@@ -42,7 +42,7 @@ from amqproxy.broker.storage.data_directory import ROOM_AND_RIGHTS, StoreError, 
 from amqproxy.broker.storage.message_log import NEVER
 from amqproxy.broker.storage.packing import DAMAGED, PackedMessage, decoded, unpack
 from amqproxy.broker.storage.schema import SCHEMA
-from amqproxy.supervision import contained
+from amqproxy.process.supervision import contained
 
 FORMAT = 3
 """The version of the file. A newer one is not touched."""

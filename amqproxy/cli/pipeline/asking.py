@@ -207,7 +207,7 @@ def _question(name: str | None) -> Question | None:
             print(f"{each.name:<{width}}  {each.title}")
         return None
     if name not in QUESTIONS:
-        from amqproxy.suggestions import did_you_mean
+        from amqproxy.rules.suggestions import did_you_mean
 
         raise Failure(f"pipeline ask: no question {name!r}{did_you_mean(name, QUESTIONS)}", MISUSED)
     return QUESTIONS[name]

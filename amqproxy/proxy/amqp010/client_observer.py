@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import Method
 from amqproxy.conversion.command_view import view_channel
@@ -57,7 +57,7 @@ class Amqp010ClientObserver:
 
     # --- as a `RequestObserver`
 
-    def ask(self, channel: int, command: AMQP010Method, size: int) -> AskedCommand | None:
+    def ask(self, channel: int, command: Amqp010Method, size: int) -> AskedCommand | None:
         """The client has sent a command of `size` bytes: what is to be known of its end."""
         if not isinstance(command, OBSERVED_COMMANDS):
             return None

@@ -12,7 +12,7 @@ from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
-from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
+from amqproxy.proxy.amqp010_interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.leg import QUANTUM_FRAMES
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.relay import Pacing
@@ -59,7 +59,7 @@ class Amqp010Direction:
         self,
         source: Amqp010Leg,
         target: Amqp010Leg,
-        passage: Amqp010PassThrough | AMQP010Interceptor,
+        passage: Amqp010PassThrough | Amqp010Interceptor,
         begin: Callable[[], None],
         note: Callable[[bool, bytes | memoryview, float], None],
         greet: Callable[[Peer, bytes], bool],

@@ -18,7 +18,7 @@ from amqproxy.peer import Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.turns import TurnQueue
 from amqproxy.sockets.transport import Transport
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 
 MOST_RETAINED = 256
 """Detached sessions that are remembered in case their client comes back: of others, only what is new is known."""
@@ -26,10 +26,10 @@ MOST_RETAINED = 256
 _LAST = frozenset({ConnectionClose.index, ConnectionCloseOk.index})
 
 
-class OwnAMQP010Frames(Protocol):
+class OwnAmqp010Frames(Protocol):
     """Is shown frames that pass between us and one peer only."""
 
-    def note_own_amqp010_frames(self, leg: Peer, sender: Peer, frames: AMQP010Chunk) -> None: ...
+    def note_own_amqp010_frames(self, leg: Peer, sender: Peer, frames: Amqp010Chunk) -> None: ...
 
 
 class Amqp010Leg(Leg[Connection]):
@@ -50,7 +50,7 @@ class Amqp010Leg(Leg[Connection]):
         peer: Peer,
         transport: Transport,
         tallies: dict[Peer, Tally] | None = None,
-        report: OwnAMQP010Frames | None = None,
+        report: OwnAmqp010Frames | None = None,
         turns: TurnQueue | None = None,
     ) -> None:
         connection = Connection(initial_frame_max=0, tallies=tallies, most_retained=MOST_RETAINED)
@@ -85,7 +85,7 @@ class Amqp010Leg(Leg[Connection]):
 
     def _show(self, sender: Peer, data: bytes) -> None:
         if self.report is not None:
-            self.report.note_own_amqp010_frames(self.peer, sender, AMQP010Chunk(data, 0, [None]))
+            self.report.note_own_amqp010_frames(self.peer, sender, Amqp010Chunk(data, 0, [None]))
 
     def take_last(self, frame: Frame) -> None:
         with suppress(ProtocolError):

@@ -18,7 +18,7 @@ from amqproxy.proxy.session.passage import NothingWaits
 from amqproxy.proxy.stateful import AMQP010_STATEFUL
 from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.amqp010_record import plain
 from amqproxy.taps.note import NOTHING, Note
 
@@ -63,7 +63,7 @@ class Amqp010PassThrough(NothingWaits):
         self.is_tapped = is_tapped
         self.numberings = numberings or {peer: CommandNumbering() for peer in Peer}
         self._output: dict[Peer, bytes | memoryview] = dict.fromkeys(Peer, b"")
-        self._passed: dict[Peer, AMQP010Chunk | None] = dict.fromkeys(Peer)
+        self._passed: dict[Peer, Amqp010Chunk | None] = dict.fromkeys(Peer)
         self._partial: dict[tuple[Peer, int], AssemblyReader] = {}
         self._is_lost = False
         self.gate: Callable[[Peer, Frame], bool] | None = None
@@ -100,7 +100,7 @@ class Amqp010PassThrough(NothingWaits):
         self._saw(sender, data)
         self._output[sender.other] = data
         if self.is_tapped and data:
-            self._passed[sender] = AMQP010Chunk(bytes(data), offset, ids)
+            self._passed[sender] = Amqp010Chunk(bytes(data), offset, ids)
 
     def _let_by(self, sender: Peer, frames: list[Frame], passes: Callable[[Peer, Frame], bool]) -> list[Frame]:
         """The frames that a gate lets by; of the others, the sender's leg is shown what changes it."""
@@ -149,7 +149,7 @@ class Amqp010PassThrough(NothingWaits):
         output, self._output[to] = self._output[to], b""
         return output
 
-    def take_passed(self, sender: Peer) -> Sequence[tuple[Note, AMQP010Chunk]]:
+    def take_passed(self, sender: Peer) -> Sequence[tuple[Note, Amqp010Chunk]]:
         passed, self._passed[sender] = self._passed[sender], None
         return () if passed is None else ((NOTHING, passed),)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 
-from amqproxy.log import logger
 from amqproxy.peer import SERVER, Peer
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained
 from amqproxy.proxy.amqp010.client_observer import Amqp010ClientObserver
-from amqproxy.supervision import contained
-from amqproxy.taps.metering.amqp010_meter import AMQP010Meter, AttachmentMeter
+from amqproxy.taps.metering.amqp010_meter import Amqp010Meter, AttachmentMeter
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class Amqp010SessionMeter:
-    """An `AMQP010Meter` if messages are counted, until it fails: then nothing of the session is counted any more.
+    """An `Amqp010Meter` if messages are counted, until it fails: then nothing of the session is counted any more.
 
     `number` and `name` are the session's. With a `topology`, an `observer` has it know what the client declares.
     """
@@ -25,7 +25,7 @@ class Amqp010SessionMeter:
         self.observer: Amqp010ClientObserver | None = None
         if metrics.messages is not None and topology is not None:
             self.observer = Amqp010ClientObserver(topology, number, name)
-        self._meter = None if metrics.messages is None else AMQP010Meter(metrics.messages, self.observer)
+        self._meter = None if metrics.messages is None else Amqp010Meter(metrics.messages, self.observer)
         self._number = number
         self._name = name
 

@@ -31,14 +31,14 @@ from amqproxy.amqp091.errors import PreconditionFailed, Scope
 from amqproxy.amqp091.methods import ConnectionStartOk as ConnectionStartOk091
 from amqproxy.amqp091.protocol_header import foreign_answer
 from amqproxy.conversion.method_views import DEFAULT_VHOST, method_view
-from amqproxy.exception_frames import release_frames
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.process.exception_frames import release_frames
 from amqproxy.proxy.amqp010.direction import Amqp010Direction
 from amqproxy.proxy.amqp010.drain import Amqp010Drain
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
-from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
+from amqproxy.proxy.amqp010_interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.closing import Closing
@@ -75,8 +75,8 @@ class Amqp010Traffic(Traffic):
     HEARTBEAT = encode_method(0, ConnectionHeartbeat())
 
     legs: Mapping[Peer, Amqp010Leg]
-    passage: Amqp010PassThrough | AMQP010Interceptor
-    interceptor: AMQP010Interceptor | None
+    passage: Amqp010PassThrough | Amqp010Interceptor
+    interceptor: Amqp010Interceptor | None
     metered: Amqp010SessionMeter
 
     def __init__(
@@ -118,9 +118,9 @@ class Amqp010Traffic(Traffic):
             numberings=numberings if before is None else before.numberings,
         )
 
-    def _new_interceptor(self, rules: RuleSet) -> AMQP010Interceptor:
+    def _new_interceptor(self, rules: RuleSet) -> Amqp010Interceptor:
         before, met = self.passage, self._met
-        interceptor = AMQP010Interceptor(
+        interceptor = Amqp010Interceptor(
             {peer: leg.connection for peer, leg in self.legs.items()},
             rules.evaluator(before.client),
             before.client,
@@ -329,7 +329,7 @@ class Amqp010Traffic(Traffic):
         if self._tasks is not None:
             end_soon(self._tasks.cancel_scope, self._limits.close_timeout)
 
-    async def _linger(self, interceptor: AMQP010Interceptor, source: Any) -> None:
+    async def _linger(self, interceptor: Amqp010Interceptor, source: Any) -> None:
         """Read from a peer that has been sent connection.close, until it has answered or is gone."""
         reader, data = source.reader, b""
         with suppress(TransportBroken):

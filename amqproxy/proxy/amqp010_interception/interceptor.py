@@ -1,6 +1,6 @@
 """Where commands of AMQP 0-10 cross from one leg to the other, and verdicts are carried out.
 
-An `AMQP010Interceptor` is what a session has between its legs when there are rules: it takes frames, and gives what is
+An `Amqp010Interceptor` is what a session has between its legs when there are rules: it takes frames, and gives what is
 to be sent to each peer. It shows each leg's `Connection` what really passes on it. It does no input or output; the time
 is passed in. What no rule changes leaves as the bytes that came.
 
@@ -45,7 +45,7 @@ from amqproxy.proxy.amqp010_interception.known_exchanges import KnownExchanges
 from amqproxy.proxy.amqp010_interception.legs import Legs
 from amqproxy.proxy.amqp010_interception.own_commands import OwnCommands
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Rest, WaitingCommand, cost
-from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
+from amqproxy.proxy.amqp010_interception.refusal import Amqp010Refusal
 from amqproxy.proxy.amqp010_interception.session_closing import SessionClosing
 from amqproxy.proxy.amqp010_interception.session_memory import SessionMemory
 from amqproxy.proxy.amqp010_interception.verdict_executor import Delayed010, VerdictExecutor
@@ -57,7 +57,7 @@ from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.verdict import Close, Impairment, Verdict
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
 from amqproxy.taps.note import Note
 
@@ -68,7 +68,7 @@ _AFTER_CROSSING = frozenset({SessionAttach.index, SessionDetached.index})
 """Of these, the one that a client sends next on a channel where its session.detach and ours have crossed."""
 
 
-class AMQP010Interceptor:
+class Amqp010Interceptor:
     """What stands between the legs of a session of AMQP 0-10 with rules.
 
     `connections` are the legs', by the peer at their other end. `refusal` is set when the connection has to end, for a
@@ -258,12 +258,12 @@ class AMQP010Interceptor:
         """All that is to be sent to a peer now."""
         return self._legs.take_output(to)
 
-    def take_passed(self, sender: Peer) -> list[tuple[Note, AMQP010Chunk]]:
+    def take_passed(self, sender: Peer) -> list[tuple[Note, Amqp010Chunk]]:
         """What taps are to see of `sender`, and what they are to know of it."""
         return self._legs.take_passed(sender)
 
     @property
-    def refusal(self) -> AMQP010Refusal | None:
+    def refusal(self) -> Amqp010Refusal | None:
         """Set when the connection has to end, for a rule; both peers have been sent connection.close then."""
         return self._executor.refusal
 
@@ -583,7 +583,7 @@ class AMQP010Interceptor:
             yield
         except ProtocolError as error:
             if not self._is_over:
-                self._executor.refusal = AMQP010Refusal(Close(Scope091.CONNECTION, int(error.code), error.reply_text))
+                self._executor.refusal = Amqp010Refusal(Close(Scope091.CONNECTION, int(error.code), error.reply_text))
                 self.close(error, "a peer broke the protocol")
 
 

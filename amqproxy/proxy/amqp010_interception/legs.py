@@ -19,7 +19,7 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.encoding import damaged, encoded, fitting
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths
 from amqproxy.proxy.interception.channel_owner import LEGS
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
 
 _ENDS = ("session.attach", "session.attached", "session.detach", "session.detached", "execution.exception")
@@ -55,7 +55,7 @@ class Legs:
         self.is_tapped = is_tapped
         self._saw = saw
         self._outputs: dict[Peer, list[bytes]] = {peer: [] for peer in Peer}
-        self._passed: dict[Peer, list[tuple[Note, AMQP010Chunk]]] = {peer: [] for peer in Peer}
+        self._passed: dict[Peer, list[tuple[Note, Amqp010Chunk]]] = {peer: [] for peer in Peer}
         self.numberings = numberings or {peer: CommandNumbering() for peer in Peer}
 
     def take_output(self, to: Peer) -> bytes:
@@ -69,7 +69,7 @@ class Legs:
         client, server = (self.connections[peer] for peer in Peer)
         return client.frame_max == server.frame_max and not any(self._outputs.values())
 
-    def take_passed(self, sender: Peer) -> list[tuple[Note, AMQP010Chunk]]:
+    def take_passed(self, sender: Peer) -> list[tuple[Note, Amqp010Chunk]]:
         """What taps are to see of `sender`."""
         passed, self._passed[sender] = self._passed[sender], []
         return passed
@@ -165,4 +165,4 @@ class Legs:
         if frames and self.is_tapped:
             ids = [id_of(position) if frame.track == Track.COMMAND else None for frame in frames]
             data = b"".join([frame.raw for frame in frames])
-            self._passed[sender].append((note, AMQP010Chunk(data, frames[0].offset, ids)))
+            self._passed[sender].append((note, Amqp010Chunk(data, frames[0].offset, ids)))

@@ -7,7 +7,7 @@ from amqproxy.conversion.error_codes import connection_code
 from amqproxy.rules.verdict import Close
 
 
-class AMQP010Refusal(ProtocolError):
+class Amqp010Refusal(ProtocolError):
     """A rule wants the connection closed; the code is the nearest that 0-10 has."""
 
     name = "refused"

@@ -36,7 +36,7 @@ from amqproxy.proxy.amqp010_interception.known_exchanges import SHOWS_EXCHANGES,
 from amqproxy.proxy.amqp010_interception.legs import Legs
 from amqproxy.proxy.amqp010_interception.own_commands import OwnCommands
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand
-from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
+from amqproxy.proxy.amqp010_interception.refusal import Amqp010Refusal
 from amqproxy.proxy.amqp010_interception.tap_notes import note_for
 from amqproxy.proxy.interception.delayed_commands import DelayedCommands
 from amqproxy.proxy.interception.effects import InterceptorEffects
@@ -98,7 +98,7 @@ class VerdictExecutor:
         delayed: Delayed010,
         own: OwnCommands,
     ) -> None:
-        self.refusal: AMQP010Refusal | None = None
+        self.refusal: Amqp010Refusal | None = None
         self.effects = InterceptorEffects()
         self.connections = legs.connections
         self._owner = owner
@@ -232,7 +232,7 @@ class VerdictExecutor:
         """Close the session of a command, or the connection."""
         index = pending.assembly.index
         if pending.view.channel == 0 or close.scope is Scope091.CONNECTION:
-            self.refusal = AMQP010Refusal(close)
+            self.refusal = Amqp010Refusal(close)
             self._owner.close_both(ConnectionClose(connection_code(close.code), close.text), REFUSED)
             return
         method = pending.assembly.method

@@ -11,7 +11,7 @@ from amqproxy.amqp091.frame import METHOD, Frame, encode_method, every_frame
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk, Method
 from amqproxy.amqp091.transitions import ConnectionState
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.peer import Peer
 from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.leg import QUANTUM_FRAMES, Leg

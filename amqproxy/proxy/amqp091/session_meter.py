@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.log import logger
-from amqproxy.supervision import contained
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained
 from amqproxy.taps.metering.message_meter import MessageMeter
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import trio
 
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 
 LOG_INTERVAL = 10.0
 """Seconds between two log lines with the same reason about the same upstream."""

@@ -28,12 +28,12 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
-from amqproxy.log import logger
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained, describe
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.mirroring.mirror_drops import DropReason, MirrorDrops
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.sockets.transport import Transport, TransportBroken
-from amqproxy.supervision import contained, describe
 
 BATCH = 256
 """Copies put together for one write."""

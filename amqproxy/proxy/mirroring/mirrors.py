@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 
+from amqproxy.process.supervision import contained, supervised
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirror_drops import DropReason, MirrorDrops
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin, MirrorPublisher
 from amqproxy.rules.verdict import MirroredCopy
 from amqproxy.sockets.transport import Transport
-from amqproxy.supervision import contained, supervised
 
 Dial = Callable[[], Awaitable[Transport]]
 

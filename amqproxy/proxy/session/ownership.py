@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol
 import trio
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.process.supervision import contained
 from amqproxy.pump.pumps import IDLE_AFTER, AnyPump, AnyPumped, Pumps
 from amqproxy.pump.return_reasons import ENDED, GONE
 from amqproxy.sockets.transport import Interrupted, SocketTransport, Transport, TransportBroken
-from amqproxy.supervision import contained
 
 _PLACES = (CLIENT, SERVER)
 

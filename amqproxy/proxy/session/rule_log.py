@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.conversion.client_name import given_name
-from amqproxy.log import logger
+from amqproxy.process.log import logger
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.outcome import outcome
 from amqproxy.rules.verdict import Verdict

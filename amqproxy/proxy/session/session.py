@@ -18,8 +18,9 @@ from typing import Any
 import trio
 
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.process.supervision import contained, report
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.session.closing import Closing
@@ -40,7 +41,6 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import Transport
-from amqproxy.supervision import contained, report
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.client_requests import ChannelView

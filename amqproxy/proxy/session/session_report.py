@@ -18,16 +18,16 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.config import join_address
+from amqproxy.configuration.config import join_address
 from amqproxy.conversion.client_name import given_name
-from amqproxy.log import logger
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained
 from amqproxy.proxy.session.passage import CoveredView
 from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import Transport
-from amqproxy.supervision import contained
-from amqproxy.taps.amqp010_chunk import AMQP010Chunk
+from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, Tap
@@ -152,7 +152,7 @@ class SessionReport:
                 with self._shown_to_tap():
                     raise failure
 
-    def note_amqp010_frames(self, sender: Peer, frames: AMQP010Chunk, note: Note = NOTHING) -> None:
+    def note_amqp010_frames(self, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING) -> None:
         """Show a tap frames of AMQP 0-10 that have passed, with what rules have made of their command."""
         if self.tap is not None and frames:
             with self._shown_to_tap():
@@ -162,7 +162,7 @@ class SessionReport:
         """Show a tap frames that have passed between us and one peer only."""
         self.note_frames(sender, frames, _ON_LEG[leg])
 
-    def note_own_amqp010_frames(self, leg: Peer, sender: Peer, frames: AMQP010Chunk) -> None:
+    def note_own_amqp010_frames(self, leg: Peer, sender: Peer, frames: Amqp010Chunk) -> None:
         """The same of AMQP 0-10."""
         self.note_amqp010_frames(sender, frames, _ON_LEG[leg])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.session.rule_log import RuleLog

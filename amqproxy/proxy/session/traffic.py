@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import trio
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.exception_frames import release_frames
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.process.exception_frames import release_frames
 from amqproxy.proxy.faulty_transport import EndedByFault, FaultyTransport, cause_of_end
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorEffects, InterceptorFault
 from amqproxy.proxy.leg import Leg

@@ -23,10 +23,10 @@ from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT
 from amqproxy.replay.amqp010_names import with_recorded_names
 from amqproxy.replay.answer_changes import answer_changes
-from amqproxy.replay.mocking.amqp010_mock_session import AMQP010MockSession, Task
+from amqproxy.replay.mocking.amqp010_mock_session import Amqp010MockSession, Task
 from amqproxy.replay.mocking.amqp010_server_script import (
     OF_THE_RUN,
-    AMQP010ServerScript,
+    Amqp010ServerScript,
     ScriptedAssembly,
     SessionScript,
     described,
@@ -57,16 +57,16 @@ NOT_COMPARED = frozenset({"properties.timestamp", "xid"})
 """What each run has its own of."""
 
 
-class AMQP010MockConnection:
+class Amqp010MockConnection:
     """The server's side of one connection; as `MockConnection`, whose attributes and methods it has."""
 
     def __init__(
-        self, cast: Cast[AMQP010ServerScript], shared: SharedNames, settings: MockSettings, now: float
+        self, cast: Cast[Amqp010ServerScript], shared: SharedNames, settings: MockSettings, now: float
     ) -> None:
         self.names = ConnectionNames(shared)
         self.contents = LiveContents()
         self.xids: dict[Xid, Xid] = {}
-        self.script: AMQP010ServerScript | None = None
+        self.script: Amqp010ServerScript | None = None
         self.output = bytearray()
         self.is_over = self.is_cut = self.is_foreign = False
         self.user = self.client_name = ""
@@ -85,8 +85,8 @@ class AMQP010MockConnection:
         self._has_started = self._is_logged_in = self._is_open = self._is_closing = self._is_finished = False
         self._tune = USUAL_TUNE
         self._virtual_host = ""
-        self._candidates: list[AMQP010ServerScript] = []
-        self._sessions: dict[int, AMQP010MockSession] = {}
+        self._candidates: list[Amqp010ServerScript] = []
+        self._sessions: dict[int, Amqp010MockSession] = {}
         self._left: list[SessionScript] = []
 
     # --- time
@@ -112,7 +112,7 @@ class AMQP010MockConnection:
             elif now - self._sent_at >= self._heartbeat / 2:
                 self._send_control(controls.ConnectionHeartbeat())
 
-    def later(self, when: float, order: int, session: AMQP010MockSession, task: Task) -> None:
+    def later(self, when: float, order: int, session: Amqp010MockSession, task: Task) -> None:
         self._later.add(when, order, session, task, self._now)
 
     def take_output(self) -> bytes:
@@ -253,11 +253,11 @@ class AMQP010MockConnection:
         if len(self._candidates) == 1:
             self._adopt(first)
 
-    def _still_left(self) -> list[AMQP010ServerScript]:
+    def _still_left(self) -> list[Amqp010ServerScript]:
         """The candidates that no other connection plays by now."""
         return self._cast.candidates(self.client_name, self.user, self._virtual_host)
 
-    def _adopt(self, script: AMQP010ServerScript) -> None:
+    def _adopt(self, script: Amqp010ServerScript) -> None:
         """Play this one from now on."""
         self.script = script
         self._cast.take(script)
@@ -271,7 +271,7 @@ class AMQP010MockConnection:
         if isinstance(method, controls.SessionAttach):
             self._end_session(number)
             name = method.name_ or b""
-            session = self._sessions[number] = AMQP010MockSession(number, name, self, self._settings.speed)
+            session = self._sessions[number] = Amqp010MockSession(number, name, self, self._settings.speed)
             self.send(Assembly(number, controls.SessionAttached(name)))
         elif session is None or (session.is_over and isinstance(method, Command)):
             return  # of a session that has ended
@@ -288,7 +288,7 @@ class AMQP010MockConnection:
             if session.is_over:
                 self._end_session(number)
 
-    def _bind(self, session: AMQP010MockSession, first: Assembly) -> None:
+    def _bind(self, session: Amqp010MockSession, first: Assembly) -> None:
         """Find the recorded session that this one plays, by what it does first, and by its channel."""
         shape = shape_of_key(key_of(self._recorded(first)))
 
@@ -314,7 +314,7 @@ class AMQP010MockConnection:
             for each in session.waiting:
                 self._note_missing(each)
 
-    def _play(self, session: AMQP010MockSession, live: Assembly) -> None:
+    def _play(self, session: Amqp010MockSession, live: Assembly) -> None:
         """Answer a command as the recording has it."""
         now, live_id = self._now, session.number_command()
         recorded = self._recorded(live)
@@ -335,7 +335,7 @@ class AMQP010MockConnection:
         else:
             self._has_no_answer(session, live, recorded, live_id)
 
-    def _has_no_answer(self, session: AMQP010MockSession, live: Assembly, recorded: Assembly, live_id: int) -> None:
+    def _has_no_answer(self, session: Amqp010MockSession, live: Assembly, recorded: Assembly, live_id: int) -> None:
         text = f"the recording has no {described(live)} here"
         left = session.waiting if session.script else (each for script in self._left for each in script.commands)
         near = nearest((described(each.command) for each in left), described(recorded))

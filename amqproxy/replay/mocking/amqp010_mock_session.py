@@ -70,7 +70,7 @@ class SessionOwner(Protocol):
     def hang_up(self) -> None:
         """Close the socket without a word."""
 
-    def later(self, when: float, order: int, session: AMQP010MockSession, task: Task) -> None:
+    def later(self, when: float, order: int, session: Amqp010MockSession, task: Task) -> None:
         """Have `session` perform a task at that time, in the order of the recording."""
 
 
@@ -106,7 +106,7 @@ class MockSubscription:
         return (messages is None or messages > 0) and (left is None or left >= size)
 
 
-class AMQP010MockSession:
+class Amqp010MockSession:
     """Plays the server's side of a recorded session; `speed` is how many times as fast, 0 without any delay.
 
     `script` is None until the live client has done what shows which session it is. It `has_news` where commands are

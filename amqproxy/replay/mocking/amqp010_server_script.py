@@ -129,7 +129,7 @@ class SessionScript:
         return frozenset(shape_of_key(each.key) for each in self.commands)
 
 
-class AMQP010ServerScript:
+class Amqp010ServerScript:
     """One recorded connection; `channels` are its sessions, and all else is as in `ServerScript`."""
 
     def __init__(self, dialogue: ConnectionSteps) -> None:
@@ -162,7 +162,7 @@ class _Session:
 class _Reading:
     """Makes the script of a connection from its steps."""
 
-    def __init__(self, script: AMQP010ServerScript, dialogue: ConnectionSteps) -> None:
+    def __init__(self, script: Amqp010ServerScript, dialogue: ConnectionSteps) -> None:
         self._script = script
         self._dialogue = dialogue
         self._sessions: dict[int, _Session] = {}

@@ -12,10 +12,11 @@ import trio
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
-from amqproxy.config import join_address
-from amqproxy.log import logger
-from amqproxy.replay.mocking.amqp010_mock_connection import AMQP010MockConnection
-from amqproxy.replay.mocking.amqp010_server_script import AMQP010ServerScript
+from amqproxy.configuration.config import join_address
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained, supervised
+from amqproxy.replay.mocking.amqp010_mock_connection import Amqp010MockConnection
+from amqproxy.replay.mocking.amqp010_server_script import Amqp010ServerScript
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_connection import MockConnection, MockSettings
 from amqproxy.replay.mocking.mock_report import MockedConnection
@@ -23,7 +24,6 @@ from amqproxy.replay.mocking.scripts import AnyScript
 from amqproxy.replay.mocking.server_script import ServerScript
 from amqproxy.replay.names import SharedNames
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket
-from amqproxy.supervision import contained, supervised
 
 MAX_CLIENTS = 10_000
 """Clients that are served at a time; more are closed at once."""
@@ -44,7 +44,7 @@ BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 
-AnyMock: TypeAlias = MockConnection | AMQP010MockConnection
+AnyMock: TypeAlias = MockConnection | Amqp010MockConnection
 
 
 class MockServer:
@@ -66,8 +66,8 @@ class MockServer:
         is_once: bool = False,
     ) -> None:
         self._cast = Cast([each for each in scripts if isinstance(each, ServerScript)], is_loop=is_loop)
-        self._amqp010_cast = Cast([each for each in scripts if isinstance(each, AMQP010ServerScript)], is_loop=is_loop)
-        self.protocols = {AMQP010 if isinstance(each, AMQP010ServerScript) else AMQP091 for each in scripts}
+        self._amqp010_cast = Cast([each for each in scripts if isinstance(each, Amqp010ServerScript)], is_loop=is_loop)
+        self.protocols = {AMQP010 if isinstance(each, Amqp010ServerScript) else AMQP091 for each in scripts}
         self._settings = settings
         self._report = report
         self._is_once = is_once
@@ -127,7 +127,7 @@ class MockServer:
     def new_connection(self, header: bytes = b"") -> AnyMock:
         """The server's side for a client that has come, and then sent a protocol header."""
         if AMQP010 in self.protocols and (header.startswith(HEADER) or AMQP091 not in self.protocols):
-            return AMQP010MockConnection(self._amqp010_cast, self._names, self._settings, trio.current_time())
+            return Amqp010MockConnection(self._amqp010_cast, self._names, self._settings, trio.current_time())
         return MockConnection(self._cast, self._names, self._settings, trio.current_time())
 
     def ended(self, client: str, connection: AnyMock) -> None:

@@ -26,7 +26,7 @@ from amqproxy.rules.matching.match import Match, networks
 from amqproxy.rules.matching.operations import Operation, UnknownName
 from amqproxy.rules.matching.patterns import Predicate, predicate, takes_all
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
-from amqproxy.suggestions import did_you_mean
+from amqproxy.rules.suggestions import did_you_mean
 
 ACTS: dict[str, tuple[frozenset[str], ...]] = {
     "publish": (frozenset({"exchange", "routing_key", "queue"}),),

@@ -26,8 +26,8 @@ from amqproxy.rules.matching.match import Match
 from amqproxy.rules.matching.operations import operations
 from amqproxy.rules.matching.patterns import Patterns
 from amqproxy.rules.rule import Rule
+from amqproxy.rules.suggestions import did_you_mean
 from amqproxy.rules.verdict import Stage
-from amqproxy.suggestions import did_you_mean
 
 WAITS_FOR = {
     Stage.NOTHING: "nothing",

@@ -13,7 +13,7 @@ import msgspec
 
 from amqproxy.rules.matching.attributes import GROUPS, NAMES, Attribute, AttributeKind
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
-from amqproxy.suggestions import did_you_mean
+from amqproxy.rules.suggestions import did_you_mean
 
 MAX_LENGTH = 4096
 """Characters of an expression."""

@@ -20,9 +20,9 @@ from amqproxy.rules.matching.clock_time import ClockTime
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.operations import Name, UnknownName, exchanges_of, queues_of, routing_keys_of, spellings
 from amqproxy.rules.matching.patterns import Patterns, Predicate, predicate, takes_all
+from amqproxy.rules.suggestions import did_you_mean
 from amqproxy.rules.units import byte_size
 from amqproxy.rules.verdict import Stage
-from amqproxy.suggestions import did_you_mean
 
 HEARTBEAT = "heartbeat"
 """No method, but named as if it were one."""

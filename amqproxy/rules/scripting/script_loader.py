@@ -11,7 +11,7 @@ from typing import Any
 
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules.resources import Resources
-from amqproxy.suggestions import did_you_mean
+from amqproxy.rules.suggestions import did_you_mean
 
 
 class ScriptError(ValueError):

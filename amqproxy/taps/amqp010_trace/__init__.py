@@ -1,6 +1,6 @@
 """What happened on one connection of AMQP 0-10: its frames, turned into the events of `amqproxy.taps.trace`.
 
-    frames and times → `AMQP010Trace` → events
+    frames and times → `Amqp010Trace` → events
 
 A client's message.transfer is a publish, confirmed once the server has completed it, or has accepted it; in a
 transaction of tx or dtx, once that is committed. A server's is a delivery, and message.accept, reject and release are
@@ -8,7 +8,7 @@ what the client settles. Every other command is a request, and its result or its
 attached to a channel is an open channel: its exception, or else its detachment, closes it; each attachment has an epoch
 of its own, also where a session is resumed.
 
-- `connection_trace`: `AMQP010Trace`, for one connection: its opening and closing, and the sessions on its channels.
+- `connection_trace`: `Amqp010Trace`, for one connection: its opening and closing, and the sessions on its channels.
 - `attachment_trace`: `AttachmentTrace`, one attachment of a session to a channel, composed of the parts that follow.
 - `session_context`: what these share.
 - `command_numbers`: the positions of the commands of one peer.

@@ -33,7 +33,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
 from amqproxy.taps.amqp010_trace.branches import Branches
-from amqproxy.taps.amqp010_trace.handshake import AMQP010Handshake
+from amqproxy.taps.amqp010_trace.handshake import Amqp010Handshake
 from amqproxy.taps.amqp010_trace.held_frames import HeldFrames
 from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
@@ -49,7 +49,7 @@ SESSION_COST = 4096
 """Bytes that a session is counted as; beyond the budget, sessions are not followed."""
 
 
-OnAMQP010Frame = Callable[[Peer, Frame, int], None]
+OnAmqp010Frame = Callable[[Peer, Frame, int], None]
 """Takes a frame of a sender, and its time, in nanoseconds."""
 
 
@@ -91,7 +91,7 @@ class ChannelSessions:
             self.attaching.remove(session)
 
 
-class AMQP010Trace:
+class Amqp010Trace:
     """One connection, from its protocol header on, or from the first frame that was seen of it.
 
     It is used as `trace.connection_trace.Trace` is, and its options are the same. `channels` are the sessions that the
@@ -127,7 +127,7 @@ class AMQP010Trace:
         max_spans: int = MAX_SPANS,
         max_memory: int = MAX_MEMORY,
         is_ordered: bool = True,
-        on_frame: OnAMQP010Frame | None = None,
+        on_frame: OnAmqp010Frame | None = None,
     ) -> None:
         self.channels: dict[int, AttachmentTrace] = {}
         self._by_channel: dict[int, ChannelSessions] = {}
@@ -139,7 +139,7 @@ class AMQP010Trace:
         self._branches = Branches()
         self._queue = EventQueue()
         self._events = self._queue.events
-        self._handshake = AMQP010Handshake()
+        self._handshake = Amqp010Handshake()
         self.activity = Activity()
         self._is_joined: bool | None = None
         self._is_open: bool | None = False

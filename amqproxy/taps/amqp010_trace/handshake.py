@@ -19,7 +19,7 @@ from amqproxy.taps.trace.events import ConnectionOpened
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 
 
-class AMQP010Handshake:
+class Amqp010Handshake:
     """The handshake of one connection, as far as it was seen; `facts` are what it has shown.
 
     `answered` is the client's control that the server has answered by what comes next; `unanswered` counts what the

@@ -18,7 +18,7 @@ HELD_COST = 256
 """Bytes that a frame which is held is counted as, besides its size."""
 
 
-class HeldAMQP010Frame(NamedTuple):
+class HeldAmqp010Frame(NamedTuple):
     """A frame, the time of the read that it came with, and whether the proxy sent it."""
 
     frame: Frame
@@ -34,7 +34,7 @@ class HeldFrames:
     def __init__(self, budget: Budget, is_early: Callable[[Peer, Frame], bool]) -> None:
         self._budget = budget
         self._is_early = is_early
-        self._held: dict[Peer, deque[HeldAMQP010Frame]] = {CLIENT: deque(), SERVER: deque()}
+        self._held: dict[Peer, deque[HeldAmqp010Frame]] = {CLIENT: deque(), SERVER: deque()}
 
     @property
     def count(self) -> int:
@@ -50,10 +50,10 @@ class HeldFrames:
         if not self._budget.take(HELD_COST + frame.size):
             return False
         _ = frame.raw  # of its own, not a part of the read that it came with
-        self._held[sender].append(HeldAMQP010Frame(frame, ts_ns, is_by_proxy))
+        self._held[sender].append(HeldAmqp010Frame(frame, ts_ns, is_by_proxy))
         return True
 
-    def next(self) -> tuple[Peer, HeldAMQP010Frame] | None:
+    def next(self) -> tuple[Peer, HeldAmqp010Frame] | None:
         """Take the next frame that may pass."""
         heads = [(peer, held[0]) for peer, held in self._held.items() if held]
         for peer, head in heads:
@@ -63,7 +63,7 @@ class HeldFrames:
             return self._take(min(heads, key=lambda each: each[1].ts_ns)[0])
         return None
 
-    def next_at_the_end(self) -> tuple[Peer, HeldAMQP010Frame] | None:
+    def next_at_the_end(self) -> tuple[Peer, HeldAmqp010Frame] | None:
         """The same, when nothing more will be seen: what still waits is let through."""
         found = self.next()
         if found is None:
@@ -72,7 +72,7 @@ class HeldFrames:
                     return self._take(peer)
         return found
 
-    def _take(self, sender: Peer) -> tuple[Peer, HeldAMQP010Frame]:
+    def _take(self, sender: Peer) -> tuple[Peer, HeldAmqp010Frame]:
         held = self._held[sender].popleft()
         self._budget.give(HELD_COST + held.frame.size)
         return sender, held

@@ -10,7 +10,7 @@ tags that are open, a bit each, and the time of each read that had some. The def
 Messages that are alike and follow one another it takes as a `MessageRun`, acknowledgements whose tags follow one
 another as an `AcknowledgementRun`. A pump keeps but those of what passes.
 
-An `AMQP010Meter` does the same for AMQP 0-10, by an `AMQP010MessageRun`: it numbers the commands of both peers by
+An `Amqp010Meter` does the same for AMQP 0-10, by an `Amqp010MessageRun`: it numbers the commands of both peers by
 itself. The `OpenTransfers` of a session are runs of command ids that came at one time, its `OpenRequests` the commands
 whose replies are waited for; what all sessions of a connection have of both is bounded for the connection. The tests
 compare every count with that of a meter that decodes each frame.

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.byte_access cimport long_at, long_long_at, put_number, short_at
+from amqproxy.compiled.byte_access cimport long_at, long_long_at, put_number, short_at
 
 
 @cython.final

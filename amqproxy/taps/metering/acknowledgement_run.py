@@ -8,10 +8,10 @@ from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicReject
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import long_at, long_long_at, put_number, short_at
+    from amqproxy.compiled.byte_access import long_at, long_long_at, put_number, short_at
 
 ACKNOWLEDGEMENTS = 0xFF
 """The kind of the frame that stands for a run; no frame of AMQP has it."""

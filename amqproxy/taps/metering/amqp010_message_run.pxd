@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.byte_access cimport are_alike, long_at, put_number, short_at
+from amqproxy.compiled.byte_access cimport are_alike, long_at, put_number, short_at
 
 cdef bint needs_no_acceptance(const unsigned char *p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef bint may_be_redelivered(const unsigned char *p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
@@ -10,7 +10,7 @@ cdef Py_ssize_t arguments_at(const unsigned char *p, Py_ssize_t at, Py_ssize_t e
 
 
 @cython.final
-cdef class AMQP010MessageRun:
+cdef class Amqp010MessageRun:
     cdef int channel
     cdef long long count
     cdef long long size

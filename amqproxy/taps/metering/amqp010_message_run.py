@@ -9,10 +9,10 @@ from amqproxy.amqp010.frame import BODY, COMMAND, COMMAND_TRACK, HEADER, OVERHEA
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import are_alike, long_at, put_number, short_at
+    from amqproxy.compiled.byte_access import are_alike, long_at, put_number, short_at
 
 RUN = 0xFF
 """The flags of the frame that stands for a run; no frame of AMQP 0-10 has them."""
@@ -79,7 +79,7 @@ def may_be_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cyth
 
 @cython.final
 @cython.cclass
-class AMQP010MessageRun:
+class Amqp010MessageRun:
     """Transfers with bodies of one `size`, those of a server with the same arguments and not redelivered.
 
     They are `count`, on one `channel`; whether those of a server `is_accepted` is, that they need not be accepted. It

@@ -3,9 +3,9 @@
 cimport cython
 
 from amqproxy.amqp010.command_numbering cimport CommandNumbering
-from amqproxy.byte_access cimport long_at, short_at
+from amqproxy.compiled.byte_access cimport long_at, short_at
 from amqproxy.taps.metering.amqp010_message_run cimport (
-    AMQP010MessageRun, arguments_at, may_be_redelivered, needs_no_acceptance,
+    Amqp010MessageRun, arguments_at, may_be_redelivered, needs_no_acceptance,
 )
 from amqproxy.taps.metering.distribution cimport Distribution
 from amqproxy.taps.metering.message_counts cimport MessageCounts
@@ -39,10 +39,10 @@ cdef class AttachmentMeter:
 
 
 @cython.final
-cdef class AMQP010Meter:
+cdef class Amqp010Meter:
     cdef MessageCounts _counts
     cdef object _observer
-    cdef AMQP010MessageRun _run
+    cdef Amqp010MessageRun _run
     cdef dict _sessions
     cdef dict _asked
     cdef AttachmentMeter _recent

@@ -51,7 +51,7 @@ from amqproxy.amqp010.frame import (
     index_table,
 )
 from amqproxy.amqp010.methods import BY_INDEX, Method
-from amqproxy.taps.metering.amqp010_message_run import AMQP010MessageRun
+from amqproxy.taps.metering.amqp010_message_run import Amqp010MessageRun
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.metering.open_requests import OpenRequests, RequestObserver, complete
@@ -61,10 +61,10 @@ from amqproxy.taps.trace.budget import Budget
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import long_at, short_at
+    from amqproxy.compiled.byte_access import long_at, short_at
     from amqproxy.taps.metering.amqp010_message_run import arguments_at, may_be_redelivered, needs_no_acceptance
 
 MAX_REQUESTS = 4096
@@ -277,7 +277,7 @@ class AttachmentMeter:
 
 @cython.final
 @cython.cclass
-class AMQP010Meter:
+class Amqp010Meter:
     """One connection, from its first frame on. Adds to `counts`; an `observer` is shown what the client asks for.
 
     It is fed whole frames that a `FrameReader` has passed, in order, and the time in seconds, of any clock that does
@@ -287,7 +287,7 @@ class AMQP010Meter:
     def __init__(self, counts: MessageCounts, observer: RequestObserver | None = None) -> None:
         self._counts = counts
         self._observer = observer
-        self._run = AMQP010MessageRun()
+        self._run = Amqp010MessageRun()
         self._sessions: dict[int, AttachmentMeter] = {}
         self._asked: dict[int, tuple[str, float]] = {}
         self._recent: AttachmentMeter | None = None
@@ -306,7 +306,7 @@ class AMQP010Meter:
         self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
     ) -> None:
         """Take whole frames: of the server, or of the client. Where they are cut, of a body there are only the first
-        twelve bytes of its frame, and an `AMQP010MessageRun` may stand for messages. `ValueError` where they are not
+        twelve bytes of its frame, and an `Amqp010MessageRun` may stand for messages. `ValueError` where they are not
         whole.
         """
         length: cython.Py_ssize_t = len(data)

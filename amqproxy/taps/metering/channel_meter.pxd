@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.byte_access cimport is_at
+from amqproxy.compiled.byte_access cimport is_at
 from amqproxy.taps.metering.message_counts cimport MessageCounts
 from amqproxy.taps.metering.open_messages cimport OpenMessages
 

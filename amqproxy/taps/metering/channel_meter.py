@@ -14,10 +14,10 @@ from amqproxy.taps.trace.requests import PendingRequests, TimedRequest
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import is_at
+    from amqproxy.compiled.byte_access import is_at
 
 MAX_SETTLEMENTS = 65_536
 """Acknowledgements of one connection that wait for the end of their transaction; beyond it they count at once."""

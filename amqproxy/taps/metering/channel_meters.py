@@ -27,7 +27,7 @@ from amqproxy.taps.trace.budget import Budget
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_REQUESTS_SIZE = 1 << 20
 """Bytes that the consumers of one connection, and its requests which await their replies, may take."""

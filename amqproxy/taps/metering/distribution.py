@@ -8,7 +8,7 @@ from collections.abc import Sequence
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 
 @cython.final

@@ -10,7 +10,7 @@ from amqproxy.taps.metering.distribution import Distribution
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 SECONDS = (
     50e-6,

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqproxy.byte_access cimport long_at, long_long_at, short_at
+from amqproxy.compiled.byte_access cimport long_at, long_long_at, short_at
 from amqproxy.taps.metering.acknowledgement_run cimport AcknowledgementRun
 from amqproxy.taps.metering.channel_meter cimport ChannelMeter
 from amqproxy.taps.metering.channel_meters cimport ChannelMeters

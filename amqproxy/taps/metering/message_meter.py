@@ -17,10 +17,10 @@ from amqproxy.taps.metering.message_run import MessageRun
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import long_at, long_long_at, short_at
+    from amqproxy.compiled.byte_access import long_at, long_long_at, short_at
 
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)

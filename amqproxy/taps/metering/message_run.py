@@ -7,10 +7,10 @@ from amqproxy.amqp091.frame import BODY, HEADER, METHOD
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 if not cython.compiled:
-    from amqproxy.byte_access import are_alike, long_at, long_long_at, put_number, short_at
+    from amqproxy.compiled.byte_access import are_alike, long_at, long_long_at, put_number, short_at
 
 RUN = 0
 """The kind of the frame that stands for a run; no frame of AMQP has it."""

@@ -7,7 +7,7 @@ from amqproxy.taps.metering.distribution import Distribution
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_OPEN = 65_536
 """Tags from the oldest that is open to the newest; the oldest beyond that are forgotten. A bit each."""

@@ -8,7 +8,7 @@ from amqproxy.taps.trace.budget import Budget
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
-    from amqproxy import _cython as cython
+    from amqproxy.compiled import _cython as cython
 
 MAX_RUNS = 1024
 """Runs of one direction of a session; beyond it, the oldest two become one whose time is not known, or if there is a

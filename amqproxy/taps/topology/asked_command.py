@@ -12,7 +12,7 @@ from amqproxy.amqp010.commands import (
     QueueDeclare,
     QueueDelete,
 )
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.methods import Method
 from amqproxy.conversion.method_views import method_view
 from amqproxy.peer import CLIENT
@@ -50,7 +50,7 @@ class AskedCommand:
 
     @classmethod
     def of(
-        cls, requests: ClientRequests, client: ObservedClient, channel: int, command: AMQP010Method, size: int
+        cls, requests: ClientRequests, client: ObservedClient, channel: int, command: Amqp010Method, size: int
     ) -> AskedCommand | None:
         """What a client asks for with a command of `size` bytes; None where there is no room for it."""
         request = method_view(CLIENT, command)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from amqproxy.amqp010 import commands
 from amqproxy.amqp010.domains import AcceptMode, AcquireMode
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091 import methods
-from amqproxy.amqp091.methods import Method as AMQP091Method
+from amqproxy.amqp091.methods import Method as Amqp091Method
 from amqproxy.amqp091.wire import Table
 
 _BOUNDS = {"qpid.max_count": "x-max-length", "qpid.max_size": "x-max-length-bytes"}
 """Qpid's arguments of queues that bound them, and RabbitMQ's for the same."""
 
 
-def equivalent(method: AMQP091Method | AMQP010Method | None) -> AMQP091Method | None:
+def equivalent(method: Amqp091Method | Amqp010Method | None) -> Amqp091Method | None:
     """What a request is in 0-9-1, where it is anything there; one of 0-9-1 is itself.
 
     A subscription that only browses, and takes no message, is no `no_ack`.
@@ -25,7 +25,7 @@ def equivalent(method: AMQP091Method | AMQP010Method | None) -> AMQP091Method | 
     match method:
         case None:
             return None
-        case AMQP091Method():
+        case Amqp091Method():
             return method
         case commands.MessageSubscribe():
             return methods.BasicConsume(

@@ -22,15 +22,15 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn
-from amqproxy.amqp091.methods import Method as AMQP091Method
+from amqproxy.amqp091.methods import Method as Amqp091Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.peer import Peer
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
 
-Method: TypeAlias = AMQP091Method | AMQP010Method
+Method: TypeAlias = Amqp091Method | Amqp010Method
 """What was sent, of either protocol."""
 
 PublishMethod: TypeAlias = BasicPublish | TransferPublish

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from amqproxy.amqp010.controls import ConnectionClose
 from amqproxy.amqp010.errors import FramingError
-from amqproxy.broker.server.amqp010_connection_meter import AMQP010ConnectionMeter
-from amqproxy.broker.server.amqp010_reading import AMQP010Reading
+from amqproxy.broker.server.amqp010_connection_meter import Amqp010ConnectionMeter
+from amqproxy.broker.server.amqp010_reading import Amqp010Reading
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, MESSAGES, Step, method
@@ -14,8 +14,8 @@ from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, ME
 class Counted:
     def __init__(self, *, counts_messages: bool = True) -> None:
         self.metrics = Metrics(counts_messages=counts_messages)
-        self.meter = AMQP010ConnectionMeter(self.metrics)
-        self._reading = AMQP010Reading(self.metrics.amqp010_tallies)
+        self.meter = Amqp010ConnectionMeter(self.metrics)
+        self._reading = Amqp010Reading(self.metrics.amqp010_tallies)
 
     def play(self, *steps: Step) -> None:
         for sender, step in steps:

@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import BasicGet, QueueDeclare
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.server.amqp010_reading import AMQP010Reading
+from amqproxy.broker.server.amqp010_reading import Amqp010Reading
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.taps.metrics import Metrics
@@ -205,7 +205,7 @@ def test_a_fault_of_ours_in_reading_0_10_ends_the_reading(monkeypatch: pytest.Mo
     tap = ConnectionTap(audience, 7, NAME, is_tls=False)
     tap.received(AMQP010_HEADER)
     with capture_logs() as logs:
-        monkeypatch.setattr(AMQP010Reading, "read", None)
+        monkeypatch.setattr(Amqp010Reading, "read", None)
         tap.received(LOGIN[2][1])
         tap.sent([LOGIN[1][1]])
         tap.ended("over")

@@ -16,7 +16,7 @@ from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.broker.storage.data_directory import StoreError
-from amqproxy.config import BrokerConfig, BrokerLimits, ConfigError
+from amqproxy.configuration.config import BrokerConfig, BrokerLimits, ConfigError
 
 
 async def listening(server: BrokerServer) -> int:

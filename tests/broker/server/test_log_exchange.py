@@ -9,13 +9,13 @@ from io import StringIO
 import pytest
 import structlog
 
-from amqproxy import log
 from amqproxy.amqp091.methods import BasicGet
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.log_exchange import log_published
-from amqproxy.config import BrokerConfig as Settings
-from amqproxy.config import LogConfig
+from amqproxy.configuration.config import BrokerConfig as Settings
+from amqproxy.configuration.config import LogConfig
+from amqproxy.process import log
 from tests.broker.client import Client, connected
 
 

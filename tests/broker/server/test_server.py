@@ -13,7 +13,6 @@ import trio.testing
 import trustme
 from structlog.testing import capture_logs
 
-from amqproxy import config
 from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import ConnectionStart
@@ -21,6 +20,7 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import EVERYTHING, Broker
 from amqproxy.broker.server.server import SHUTDOWN, BrokerServer, serve
+from amqproxy.configuration import config
 from amqproxy.sockets.certificate import Naming, common_name, distinguished_name
 from tests.broker.client import Client
 from tests.broker.server.handshake import OPENING

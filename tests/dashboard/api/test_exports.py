@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from amqproxy.capture.decode import read_records
-from amqproxy.config_file import load
+from amqproxy.configuration.config_file import load
 from dashboard.api.exports import MAX_EXPORTS, Exports
 from dashboard.problem import Problem
 from tests.dashboard.conftest import CAPTURES, Dashboard

@@ -22,7 +22,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from tests.dashboard.browser.screens import rows, set_filter
 from tests.dashboard.browser.stage import Stage
 from tests.dashboard.browser.watched_page import WatchedPage
-from tests.real.amqp010_peer import AMQP010Peer
+from tests.real.amqp010_peer import Amqp010Peer
 from tests.real.poll import until
 
 pytestmark = [pytest.mark.real, pytest.mark.once]  # the page is not compiled
@@ -33,7 +33,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A proxy, one client of which has declared, published and consumed, and is still there."""
     running = Stage(tmp_path_factory.mktemp("stage"))
     try:
-        with AMQP010Peer(running.port) as peer:
+        with Amqp010Peer(running.port) as peer:
             peer.attach()
             peer.send(1, QueueDeclare("orders", sync=True))
             for number in range(3):
@@ -108,7 +108,7 @@ def test_the_topology_has_what_clients_of_both_protocols_have_made(stage: Stage,
     from playwright.sync_api import expect
 
     parameters = pika.ConnectionParameters("127.0.0.1", stage.port)
-    with AMQP010Peer(stage.port) as peer, pika.BlockingConnection(parameters) as other:
+    with Amqp010Peer(stage.port) as peer, pika.BlockingConnection(parameters) as other:
         channel = other.channel()
         channel.queue_declare("invoices")
         peer.attach(name=b"topology")

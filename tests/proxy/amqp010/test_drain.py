@@ -7,7 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp010.controls import ConnectionClose, ConnectionCloseOk, SessionCompleted
 from amqproxy.amqp010.frame import Frame, encode_frame
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.drain import Amqp010Drain
 from amqproxy.proxy.amqp010.leg import Amqp010Leg

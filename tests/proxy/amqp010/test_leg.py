@@ -8,7 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp010.controls import ConnectionClose, ConnectionCloseOk
 from amqproxy.amqp010.tally import Tally
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010 import leg as amqp010_leg
 from amqproxy.proxy.amqp010.leg import Amqp010Leg

@@ -12,9 +12,9 @@ from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import ExecutionException, ExecutionSync, QueueDeclare
 from amqproxy.amqp010.controls import ConnectionCloseOk, SessionDetach, SessionDetached
 from amqproxy.amqp010.frame_reader import FrameReader
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
+from amqproxy.proxy.amqp010_interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.interception.delayed_commands import TURN
 from amqproxy.proxy.leg import QUANTUM_FRAMES, Leg
 from amqproxy.proxy.session.traffic import Traffic
@@ -135,7 +135,7 @@ async def test_nothing_of_a_session_that_is_over_waits_for_the_garbage_collector
     ending: str, autojump_clock: MockClock
 ) -> None:
     def parts() -> int:
-        return sum(isinstance(each, (Traffic, Leg, AMQP010Interceptor)) for each in gc.get_objects())
+        return sum(isinstance(each, (Traffic, Leg, Amqp010Interceptor)) for each in gc.get_objects())
 
     with without_collector():
         before = parts()

@@ -26,7 +26,7 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.frame import encode_frame
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.pump.pumps import are_available

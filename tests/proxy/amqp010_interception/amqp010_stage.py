@@ -1,6 +1,6 @@
 """Two legs of AMQP 0-10 with an interceptor between them, whose rules are as in a config.
 
-`AMQP010Stage.say` has lines of a transcript sent (see `tests.amqp010.transcript`), and returns what each peer gets for
+`Amqp010Stage.say` has lines of a transcript sent (see `tests.amqp010.transcript`), and returns what each peer gets for
 them, in the same words: `=>` the broker, `<=` the client.
 """
 
@@ -16,7 +16,7 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010_interception.interceptor import AMQP010Interceptor
+from amqproxy.proxy.amqp010_interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -42,7 +42,7 @@ ATTACHING = """
 """
 
 
-class AMQP010Stage:
+class Amqp010Stage:
     """`rules` are in TOML. `heard` are the bytes that each peer has been sent; time is that of `now`."""
 
     def __init__(
@@ -52,7 +52,7 @@ class AMQP010Stage:
         self.now = 1000.0
         self.ruleset = RuleSet([rule(text) for text in rules])
         self.client = Client(session=7, address="10.0.0.7", port=4711)
-        self.interceptor = AMQP010Interceptor(
+        self.interceptor = Amqp010Interceptor(
             self.legs,
             self.ruleset.evaluator(self.client),
             self.client,

@@ -7,12 +7,12 @@ from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.amqp010_interception.evaluation import Evaluation
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
-from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
+from tests.proxy.amqp010_interception.amqp010_stage import Amqp010Stage, transfer
 from tests.rules.scene import rule
 
 
 def evaluation(*rules: Rule) -> Evaluation:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     found = RuleSet(rules).evaluator(stage.client)
     return Evaluation(found, stage.client, stage.legs[CLIENT], random=lambda: 0.0, time=lambda: 0.0, body_limit=100)
 
@@ -42,7 +42,7 @@ def test_heartbeats() -> None:
 
 def test_what_is_known_of_a_session() -> None:
     text = "{channel.number} {channel.is_confirming} {channel.is_transactional} {channel.consumers} {channel.unacked}"
-    stage = AMQP010Stage(
+    stage = Amqp010Stage(
         f'action = "log"\ntext = "{text}"\nmatch.method = ["basic.publish", "basic.deliver"]\n'
         'when = "channel.unacked >= 0"\n'
     )

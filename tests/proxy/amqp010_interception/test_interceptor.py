@@ -15,7 +15,7 @@ from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.amqp010_interception.session_memory import CHANNEL_COST, SESSION_COST
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.verdict import Verdict
-from tests.proxy.amqp010_interception.amqp010_stage import ATTACHING, OPENING, AMQP010Stage, transfer
+from tests.proxy.amqp010_interception.amqp010_stage import ATTACHING, OPENING, Amqp010Stage, transfer
 
 PUBLISH = 'match.method = "basic.publish"\nmatch.exchange = "orders"\n'
 REFUSE = f'action = "refuse"\n{PUBLISH}'
@@ -78,8 +78,8 @@ RULES = (
 @pytest.mark.parametrize("by_byte", [False, True])
 @pytest.mark.parametrize("rules", [(), RULES])
 def test_what_no_rule_changes_leaves_as_it_came(rules: tuple[str, ...], by_byte: bool) -> None:
-    stage = AMQP010Stage(*rules)
-    plain = AMQP010Stage()
+    stage = Amqp010Stage(*rules)
+    plain = Amqp010Stage()
     stage.say(EXCHANGE, by_byte=by_byte)
     plain.say(EXCHANGE)
     assert stage.heard == plain.heard
@@ -101,7 +101,7 @@ PROPERTIES = st.fixed_dictionaries(
 def test_a_message_that_rules_have_looked_at_leaves_as_it_came(
     properties: dict[str, object], body: bytes | None, frame_max: int
 ) -> None:
-    stage = AMQP010Stage('action = "refuse"\nmatch.body = "none"\n')
+    stage = Amqp010Stage('action = "refuse"\nmatch.body = "none"\n')
     sent = transfer(body=body, frame_max=min(frame_max, 4096), **properties)  # type: ignore[arg-type]
     before = stage.heard[SERVER]
     stage.feed(CLIENT, sent)
@@ -112,7 +112,7 @@ def test_a_message_that_rules_have_looked_at_leaves_as_it_came(
 
 
 def test_a_refused_publish_ends_its_session_and_no_other() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     stage.say(ATTACHING.replace(" 1 session", " 2 session").replace("name_=s", "name_=t"))
     what = "message.transfer to exchange 'orders' in vhost 'test'"
     refused = f"ACCESS_REFUSED - {what} refused for user 'guest' by rule 'r'"
@@ -129,13 +129,13 @@ def test_a_refused_publish_ends_its_session_and_no_other() -> None:
 
 
 def test_by_byte() -> None:
-    whole, pieces = AMQP010Stage(REFUSE), AMQP010Stage(REFUSE)
+    whole, pieces = Amqp010Stage(REFUSE), Amqp010Stage(REFUSE)
     sent = transfer(destination="other") + transfer(body=b"x" * 5000)
     assert whole.feed(CLIENT, sent) == pieces.feed(CLIENT, sent, by_byte=True)
 
 
 def test_a_client_that_detaches_at_the_same_time_is_answered() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     stage.feed(CLIENT, transfer())
     assert stage.say(">> 1 session.detach name_=s") == ["<= 1 session.detached name_=s code=0"]
     assert stage.say("<< 1 session.detached name_=s code=0") == []
@@ -143,7 +143,7 @@ def test_a_client_that_detaches_at_the_same_time_is_answered() -> None:
 
 
 def test_nack_rejects_what_has_to_be_accepted() -> None:
-    stage = AMQP010Stage(REFUSE + 'with = "nack"\n')
+    stage = Amqp010Stage(REFUSE + 'with = "nack"\n')
     assert stage.feed(CLIENT, transfer(accept_mode=0)) == [
         "=> 1 execution.sync",
         "<= 1 message.reject transfers=0 code=0 text=refused by a rule of the proxy",
@@ -159,12 +159,12 @@ def test_nack_rejects_what_has_to_be_accepted() -> None:
 
 
 def test_nack_closes_the_session_for_what_need_not_be_accepted() -> None:
-    stage = AMQP010Stage(REFUSE + 'with = "nack"\n')
+    stage = Amqp010Stage(REFUSE + 'with = "nack"\n')
     assert stage.feed(CLIENT, transfer())[0] == "=> 1 session.detach name_=s"
 
 
 def test_return_rejects_as_unroutable() -> None:
-    stage = AMQP010Stage(REFUSE + 'with = "return"\n')
+    stage = Amqp010Stage(REFUSE + 'with = "return"\n')
     assert stage.feed(CLIENT, transfer(accept_mode=0)) == [
         "=> 1 execution.sync",
         "<= 1 message.reject transfers=0 code=1 text=NO_ROUTE",
@@ -172,7 +172,7 @@ def test_return_rejects_as_unroutable() -> None:
 
 
 def test_a_refused_delivery_goes_back_to_its_queue() -> None:
-    stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.deliver"\nwith = "requeue"\n')
+    stage = Amqp010Stage('action = "refuse"\nmatch.method = "basic.deliver"\nwith = "requeue"\n')
     stage.say(SUBSCRIBE)
     assert stage.feed(SERVER, delivery()) == ["=> 1 message.release transfers=0", "<= 1 message.accept transfers="]
     assert stage.say(">> 1 session.completed commands=0") == ["=> 1 session.completed commands=0"]
@@ -182,7 +182,7 @@ def test_a_refused_delivery_goes_back_to_its_queue() -> None:
 
 
 def test_a_session_that_may_not_be_attached() -> None:
-    stage = AMQP010Stage('action = "refuse"\nmatch.method = "channel.open"\n', opening=OPENING)
+    stage = Amqp010Stage('action = "refuse"\nmatch.method = "channel.open"\n', opening=OPENING)
     assert stage.say(">> 1 session.attach name_=s") == [
         "<= 1 session.attached name_=s",
         "<= 1 session.command-point command_id=0 command_offset=0",
@@ -196,7 +196,7 @@ def test_a_session_that_may_not_be_attached() -> None:
 
 def test_a_connection_that_may_not_be_opened() -> None:
     rule, opening = 'action = "refuse"\nmatch.method = "connection.open"\n', OPENING.partition(">> connection.open ")[0]
-    stage = AMQP010Stage(rule, opening=opening)
+    stage = Amqp010Stage(rule, opening=opening)
     assert stage.say(">> connection.open virtual_host=test") == [
         "=> connection.close reply_code=320 reply_text=closed by a rule of the proxy",
         "<= connection.close reply_code=320 reply_text=NOT_ALLOWED - connection.open of vhost 'test' refused for user"
@@ -226,7 +226,7 @@ def test_a_connection_that_may_not_be_opened() -> None:
     ],
 )
 def test_a_rule_is_about_both_protocols(line: str, match: str) -> None:
-    stage = AMQP010Stage(f'action = "refuse"\n{match}\n')
+    stage = Amqp010Stage(f'action = "refuse"\n{match}\n')
     heard = stage.say(f">> 1 {line}")
     assert [each.split(" error_code")[0] for each in heard] == [
         "=> 1 session.detach name_=s",
@@ -236,7 +236,7 @@ def test_a_rule_is_about_both_protocols(line: str, match: str) -> None:
 
 
 def test_a_session_on_channel_0_is_none_of_the_connection() -> None:
-    stage = AMQP010Stage(REFUSE, opening=OPENING + ATTACHING.replace(" 1 session", " 0 session"))
+    stage = Amqp010Stage(REFUSE, opening=OPENING + ATTACHING.replace(" 1 session", " 0 session"))
     assert [each.partition(" error_code")[0] for each in stage.feed(CLIENT, transfer(channel=0))] == [
         "=> session.detach name_=s",
         "<= execution.exception",
@@ -245,7 +245,7 @@ def test_a_session_on_channel_0_is_none_of_the_connection() -> None:
 
 
 def test_commands_that_rules_do_not_know_are_refused() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     heard = stage.say(">> 1 file.publish exchange=orders")
     assert heard[1].startswith("<= 1 execution.exception error_code=540 ")
 
@@ -254,7 +254,7 @@ def test_commands_that_rules_do_not_know_are_refused() -> None:
 
 
 def test_rewrite() -> None:
-    stage = AMQP010Stage(
+    stage = Amqp010Stage(
         f'action = "rewrite"\n{PUBLISH}exchange = "new"\nrouting_key = "rk"\n'
         "headers.set = {a = 1}\nproperties.set = {priority = 5}\n"
     )
@@ -268,13 +268,13 @@ def test_rewrite() -> None:
 
 
 def test_a_body_that_is_rewritten_has_its_length() -> None:
-    stage = AMQP010Stage(f'action = "rewrite"\n{PUBLISH}body.set = "much longer"\n')
+    stage = Amqp010Stage(f'action = "rewrite"\n{PUBLISH}body.set = "much longer"\n')
     heard = stage.feed(CLIENT, transfer(content_length=5))
     assert heard == [f"{SENT} content_length=11 body=much longer"]
 
 
 def test_what_the_protocol_cannot_express_is_refused() -> None:
-    stage = AMQP010Stage(f'action = "rewrite"\n{PUBLISH}properties.set = {{priority = 200}}\n')
+    stage = Amqp010Stage(f'action = "rewrite"\n{PUBLISH}properties.set = {{priority = 200}}\n')
     text = "INTERNAL_ERROR - rules made what cannot be sent: a priority is 9 at most in AMQP 0-10"
     assert stage.feed(CLIENT, transfer()) == closed(541, text)
     assert stage.interceptor.take_effects().logged == [
@@ -283,7 +283,7 @@ def test_what_the_protocol_cannot_express_is_refused() -> None:
 
 
 def test_names_of_queues_and_subscriptions() -> None:
-    stage = AMQP010Stage('action = "rewrite"\nmatch.queue = "a"\nqueue = "b"\nconsumer_tag = "tag"\n')
+    stage = Amqp010Stage('action = "rewrite"\nmatch.queue = "a"\nqueue = "b"\nconsumer_tag = "tag"\n')
     assert stage.say(">> 1 queue.declare queue=a alternate_exchange=x") == [
         "=> 1 queue.declare queue=b alternate_exchange=x"
     ]
@@ -300,7 +300,7 @@ def test_names_of_queues_and_subscriptions() -> None:
 
 @pytest.mark.parametrize("name", ["virtual_host=/", 'virtual_host=""', "insist=true"])
 def test_a_virtual_host_without_a_name_is_the_default_one(name: str) -> None:
-    stage = AMQP010Stage(
+    stage = Amqp010Stage(
         'action = "refuse"\nmatch.vhost = "/"\n',
         opening=OPENING.partition("<< connection.open-ok")[0].replace("virtual_host=test", name),
     )
@@ -313,20 +313,20 @@ def test_a_login_with_plain_in_secure_ok() -> None:
     opening = (
         OPENING.replace(response, "", 1).replace("<< connection.tune", asked, 1).partition("<< connection.open-ok")
     )
-    stage = AMQP010Stage('action = "refuse"\nmatch.user = "guest"\n', opening=opening[0])
+    stage = Amqp010Stage('action = "refuse"\nmatch.user = "guest"\n', opening=opening[0])
     assert stage.interceptor.client.user == "guest"
     assert "connection.close" in stage.opening[-1]
 
 
 def test_a_login_by_scram() -> None:
     scram = OPENING.replace("PLAIN", "SCRAM-SHA-256").replace("\0guest\0guest", "n,,n=guest,r=1")
-    stage = AMQP010Stage('action = "refuse"\nmatch.user = "guest"\n', opening=scram.partition("<< connection.tune")[0])
+    stage = Amqp010Stage('action = "refuse"\nmatch.user = "guest"\n', opening=scram.partition("<< connection.tune")[0])
     assert stage.interceptor.client.user == "guest"
     assert "connection.close" in stage.opening[-1]
 
 
 def test_a_login_and_a_virtual_host() -> None:
-    stage = AMQP010Stage('action = "rewrite"\nuser = "other"\nvhost = "v"\n', opening=OPENING)
+    stage = Amqp010Stage('action = "rewrite"\nuser = "other"\nvhost = "v"\n', opening=OPENING)
     assert "=> connection.start-ok mechanism=PLAIN response=\0other\0guest locale=en_US" in stage.opening
     assert "=> connection.open virtual_host=v" in stage.opening
     assert stage.interceptor.client.user == "guest"
@@ -337,7 +337,7 @@ def test_limits_of_a_connection() -> None:
     opening = OPENING.replace("max_frame_size=4096 heartbeat_min", "max_frame_size=65535 heartbeat_min").replace(
         "channel_max=256 max_frame_size=4096 heartbeat=0", "heartbeat=0"
     )
-    stage = AMQP010Stage(rule, opening=opening)
+    stage = Amqp010Stage(rule, opening=opening)
     assert "<= connection.tune channel_max=8 max_frame_size=4096 heartbeat_min=0 heartbeat_max=120" in stage.opening
     assert "=> connection.tune-ok channel_max=8 max_frame_size=4096 heartbeat=0" in stage.opening
     assert {leg.frame_max for leg in stage.legs.values()} == {4096}
@@ -347,14 +347,14 @@ def test_limits_of_a_connection() -> None:
 
 
 def test_sizes() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "message_size"\nmost = 3\n')
+    stage = Amqp010Stage('action = "limit"\nof = "message_size"\nmost = 3\n')
     assert stage.feed(CLIENT, transfer(body=b"abc")) == [f"{SENT} body=abc"]
     heard = stage.feed(CLIENT, transfer(body=b"abcd"))
     assert heard[1].partition(" failing")[0] == "<= 1 execution.exception error_code=406 command_id=1"
 
 
 def test_a_size_is_believed_only_as_far_as_it_is_true() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "message_size"\nmost = 3\n')
+    stage = Amqp010Stage('action = "limit"\nof = "message_size"\nmost = 3\n')
     sent = transfer(body=b"x" * 5000, content_length=2, frame_max=2000)
     with pytest.raises(ProtocolError, match="longer than its content-length"):
         stage.feed(CLIENT, sent)
@@ -363,7 +363,7 @@ def test_a_size_is_believed_only_as_far_as_it_is_true() -> None:
 
 
 def test_rates() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "messages"\nrate = 1\nburst = 1\n')
+    stage = Amqp010Stage('action = "limit"\nof = "messages"\nrate = 1\nburst = 1\n')
     assert stage.feed(CLIENT, transfer()) == [f"{SENT} body=hello"]
     assert stage.feed(CLIENT, transfer()) == []
     assert stage.wait(0.5) == []
@@ -371,14 +371,14 @@ def test_rates() -> None:
 
 
 def test_sessions_are_counted_and_given_back() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "channels"\nmost = 1\n')
+    stage = Amqp010Stage('action = "limit"\nof = "channels"\nmost = 1\n')
     assert stage.say(">> 2 session.attach name_=t")[2].startswith("<= 2 execution.exception error_code=506 ")
     stage.say(">> 2 session.detached name_=t code=0\n>> 1 session.detach name_=s\n<< 1 session.detached name_=s code=0")
     assert stage.say(">> 1 session.attach name_=u") == ["=> 1 session.attach name_=u"]
 
 
 def test_queues_are_given_back_once_their_deletion_is_completed() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "queues"\nmost = 1\n')
+    stage = Amqp010Stage('action = "limit"\nof = "queues"\nmost = 1\n')
     stage.say(">> 1 queue.declare queue=a\n>> 1 queue.delete queue=a")
     completed = "1 session.completed commands=0-1"
     assert stage.say(f"<< {completed}") == [f"<= {completed}"]
@@ -388,7 +388,7 @@ def test_queues_are_given_back_once_their_deletion_is_completed() -> None:
 
 
 def test_queues_whose_deletion_is_not_completed_when_the_session_ends_still_count() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "queues"\nmost = 1\n')
+    stage = Amqp010Stage('action = "limit"\nof = "queues"\nmost = 1\n')
     stage.say(">> 1 queue.declare queue=a\n>> 1 queue.delete queue=a")
     stage.say("<< 1 execution.exception error_code=405 command_id=1\n<< 1 session.detached name_=s code=0")
     stage.say(">> 1 session.attach name_=u\n<< 1 session.attached name_=u")
@@ -398,7 +398,7 @@ def test_queues_whose_deletion_is_not_completed_when_the_session_ends_still_coun
 
 
 def test_prefetch_is_credit() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "prefetch"\nmost = 5\n')
+    stage = Amqp010Stage('action = "limit"\nof = "prefetch"\nmost = 5\n')
     assert stage.say(SUBSCRIBE) == [SUBSCRIBED]
     assert stage.say(">> 1 message.flow destination=d unit=0 value=3") == [
         "=> 1 message.flow destination=d unit=0 value=3"
@@ -411,7 +411,7 @@ def test_prefetch_is_credit() -> None:
 
 
 def test_unacknowledged_messages() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "unacked"\nmost = 1\nact = "refuse"\n')
+    stage = Amqp010Stage('action = "limit"\nof = "unacked"\nmost = 1\nact = "refuse"\n')
     stage.say(SUBSCRIBE)
     assert stage.feed(SERVER, delivery())[0].startswith("<= 1 message.transfer destination=d")
     assert stage.feed(SERVER, delivery())[1].startswith("<= 1 execution.exception error_code=406")
@@ -421,7 +421,7 @@ def test_unacknowledged_messages() -> None:
 
 
 def test_delay_keeps_the_order_of_a_session() -> None:
-    stage = AMQP010Stage(fault('{kind = "delay", seconds = 2}'))
+    stage = Amqp010Stage(fault('{kind = "delay", seconds = 2}'))
     assert stage.feed(CLIENT, transfer(body=b"x" * 5000)) == []
     assert stage.feed(CLIENT, transfer(destination="other")) == []
     assert stage.say(">> 1 session.flush completed=true") == []
@@ -434,7 +434,7 @@ def test_delay_keeps_the_order_of_a_session() -> None:
 
 
 def test_what_is_delayed_goes_before_the_end_of_the_connection() -> None:
-    stage = AMQP010Stage(fault('{kind = "delay", seconds = 2}'))
+    stage = Amqp010Stage(fault('{kind = "delay", seconds = 2}'))
     stage.feed(CLIENT, transfer())
     assert stage.say(">> connection.close reply_code=200") == [
         f"{SENT} body=hello",
@@ -443,19 +443,19 @@ def test_what_is_delayed_goes_before_the_end_of_the_connection() -> None:
 
 
 def test_drop_keeps_the_ids() -> None:
-    stage = AMQP010Stage(fault('{kind = "drop"}'))
+    stage = Amqp010Stage(fault('{kind = "drop"}'))
     assert stage.feed(CLIENT, transfer(sync=True)) == ["=> 1 execution.sync sync=true"]
     assert stage.say("<< 1 session.completed commands=0") == ["<= 1 session.completed commands=0"]
 
 
 def test_drop_of_a_large_message_drops_all_of_it() -> None:
-    stage = AMQP010Stage(fault('{kind = "drop"}'))
+    stage = Amqp010Stage(fault('{kind = "drop"}'))
     assert stage.feed(CLIENT, transfer(body=b"x" * 9000)) == ["=> 1 execution.sync"]
     assert stage.feed(CLIENT, transfer(destination="other", body=b"x"))[0].startswith("=> 1 message.transfer")
 
 
 def test_duplicates_have_ids_of_their_own() -> None:
-    stage = AMQP010Stage(fault('{kind = "duplicate"}'))
+    stage = Amqp010Stage(fault('{kind = "duplicate"}'))
     assert stage.feed(CLIENT, transfer(content_length=5)) == [f"{SENT} content_length=5 body=hello"] * 2
     assert stage.say("<< 1 session.completed commands=0-1") == ["<= 1 session.completed commands=0"]
     stage.feed(CLIENT, transfer(destination="y"))
@@ -469,7 +469,7 @@ def test_duplicates_have_ids_of_their_own() -> None:
 
 
 def test_a_session_whose_ids_differ_is_not_kept() -> None:
-    stage = AMQP010Stage(fault('{kind = "duplicate"}'))
+    stage = Amqp010Stage(fault('{kind = "duplicate"}'))
     stage.say(">> 1 session.request-timeout timeout=10\n<< 1 session.timeout timeout=10")
     assert stage.feed(CLIENT, transfer()) == [
         f"{SENT} body=hello",
@@ -480,9 +480,9 @@ def test_a_session_whose_ids_differ_is_not_kept() -> None:
 
 
 def test_close() -> None:
-    stage = AMQP010Stage(fault('{kind = "close", code = 406}'))
+    stage = Amqp010Stage(fault('{kind = "close", code = 406}'))
     assert stage.feed(CLIENT, transfer()) == closed(406, "PRECONDITION_FAILED - fault injected by the proxy")
-    stage = AMQP010Stage(fault('{kind = "close", code = 320, scope = "connection"}'))
+    stage = Amqp010Stage(fault('{kind = "close", code = 320, scope = "connection"}'))
     assert stage.feed(CLIENT, transfer()) == [
         "=> connection.close reply_code=320 reply_text=closed by a rule of the proxy",
         "<= connection.close reply_code=320 reply_text=CONNECTION_FORCED - fault injected by the proxy",
@@ -490,21 +490,21 @@ def test_close() -> None:
 
 
 def test_corrupt() -> None:
-    stage = AMQP010Stage(fault('{kind = "corrupt", place = 3, mask = 1}'))
+    stage = Amqp010Stage(fault('{kind = "corrupt", place = 3, mask = 1}'))
     sent = transfer()
     stage.interceptor.take(CLIENT, stage.legs[CLIENT].readers[CLIENT].feed(sent), 0)
     assert bytes(stage.interceptor.take_output(SERVER)) == sent[:3] + bytes([sent[3] ^ 1]) + sent[4:]
 
 
 def test_reordering_is_refused() -> None:
-    stage = AMQP010Stage(fault('{kind = "reorder"}', 'match.method = "basic.deliver"\n'))
+    stage = Amqp010Stage(fault('{kind = "reorder"}', 'match.method = "basic.deliver"\n'))
     stage.say(SUBSCRIBE)
     heard = stage.feed(SERVER, delivery())
     assert heard[1].endswith("rules made what cannot be sent: commands of AMQP 0-10 cannot be reordered")
 
 
 def test_cancel() -> None:
-    stage = AMQP010Stage(fault('{kind = "cancel"}', 'match.method = "basic.deliver"\n'))
+    stage = Amqp010Stage(fault('{kind = "cancel"}', 'match.method = "basic.deliver"\n'))
     stage.say(SUBSCRIBE)
     heard = stage.feed(SERVER, delivery())
     assert [each.partition(" ")[2].partition(" a")[0] for each in heard] == [
@@ -517,7 +517,7 @@ def test_cancel() -> None:
 
 
 def test_hold_and_release() -> None:
-    stage = AMQP010Stage(f'action = "hold"\n{PUBLISH}timeout = 60\n')
+    stage = Amqp010Stage(f'action = "hold"\n{PUBLISH}timeout = 60\n')
     assert stage.feed(CLIENT, transfer()) == []
     [number] = stage.interceptor.take_effects().held
     stage.interceptor.release(number, None, stage.now)
@@ -530,7 +530,7 @@ def test_hold_and_release() -> None:
 
 def test_log_and_tag() -> None:
     rule = 'action = "log"\nmatch.exchange = "orders"\ntext = "{exchange} {routing_key} {size}"\n'
-    stage = AMQP010Stage(rule, is_tapped=True)
+    stage = Amqp010Stage(rule, is_tapped=True)
     stage.feed(CLIENT, transfer(routing_key="k"))
     assert [text for _, text in stage.interceptor.take_effects().logged] == ["orders k 5"]
     notes = [note.rules for note, _ in stage.interceptor.take_passed(CLIENT)]
@@ -538,7 +538,7 @@ def test_log_and_tag() -> None:
 
 
 def test_taps_see_what_came_and_what_went_on() -> None:
-    stage = AMQP010Stage(f'action = "rewrite"\n{PUBLISH}routing_key = "new"\n', is_tapped=True)
+    stage = Amqp010Stage(f'action = "rewrite"\n{PUBLISH}routing_key = "new"\n', is_tapped=True)
     stage.interceptor.take_passed(CLIENT)
     stage.feed(CLIENT, transfer(routing_key="old"))
     passed = stage.interceptor.take_passed(CLIENT)
@@ -547,7 +547,7 @@ def test_taps_see_what_came_and_what_went_on() -> None:
 
 
 def test_redacted() -> None:
-    stage = AMQP010Stage(f'action = "redact"\n{PUBLISH}body = true\n', is_tapped=True)
+    stage = Amqp010Stage(f'action = "redact"\n{PUBLISH}body = true\n', is_tapped=True)
     stage.interceptor.take_passed(CLIENT)
     assert stage.feed(CLIENT, transfer(body=b"secret")) == [f"{SENT} body=secret"]
     shown = b"".join(frame.raw for _, chunk in stage.interceptor.take_passed(CLIENT) for frame in chunk)
@@ -559,7 +559,7 @@ def test_redacted() -> None:
 
 
 def test_a_command_that_cannot_be_read_ends_its_session() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     sent = bytearray(transfer())
     sent[14] = 7  # in its session header
     assert stage.feed(CLIENT, bytes(sent))[1].startswith("<= 1 execution.exception error_code=503")
@@ -567,7 +567,7 @@ def test_a_command_that_cannot_be_read_ends_its_session() -> None:
 
 @pytest.mark.parametrize("is_broker_first", [False, True])
 def test_the_answer_to_our_detach_is_not_for_the_broker(is_broker_first: bool) -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     stage.feed(CLIENT, transfer())
     assert stage.say(">> 1 session.detach name_=s") == ["<= 1 session.detached name_=s code=0"]  # both at once
     answers = [">> 1 session.detached name_=s code=0", "<< 1 session.detached name_=s code=0"]
@@ -580,7 +580,7 @@ def test_the_answer_to_our_detach_is_not_for_the_broker(is_broker_first: bool) -
 
 
 def test_a_client_that_does_not_answer_our_detach() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     stage.feed(CLIENT, transfer())
     stage.say(">> 1 session.detach name_=s\n<< 1 session.detached name_=s code=0")
     assert stage.say(ATTACHING)[0] == "=> 1 session.attach name_=s"
@@ -589,7 +589,7 @@ def test_a_client_that_does_not_answer_our_detach() -> None:
 
 
 def test_a_name_that_rules_cannot_read_ends_its_session() -> None:
-    stage = AMQP010Stage('action = "refuse"\nmatch.exchange = "none"\n')
+    stage = Amqp010Stage('action = "refuse"\nmatch.exchange = "none"\n')
     heard = stage.feed(CLIENT, Assembly(1, ExchangeDeclare("a\udcff")).encode())
     assert heard[0] == "=> 1 session.detach name_=s"
     assert heard[1].startswith("<= 1 execution.exception error_code=531 command_id=0 ")
@@ -602,7 +602,7 @@ AT_REST = SESSION_COST + CHANNEL_COST + 2
 
 
 def test_more_than_may_be_kept() -> None:
-    stage = AMQP010Stage(
+    stage = Amqp010Stage(
         'action = "refuse"\nmatch.body = "none"\n', share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 1000))
     )
     heard = stage.feed(CLIENT, transfer(body=b"x" * 5000))
@@ -611,7 +611,7 @@ def test_more_than_may_be_kept() -> None:
 
 
 def test_a_frame_that_may_not_come_closes_the_connection() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     with pytest.raises(ProtocolError):
         stage.say(">> connection.tune-ok channel_max=1")
     assert [each.partition(" reply_text")[0] for each in stage.listen()] == [
@@ -623,7 +623,7 @@ def test_a_frame_that_may_not_come_closes_the_connection() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.binary(min_size=1, max_size=60)), max_size=20))
 def test_whatever_comes(pieces: list[tuple[bool, bytes]]) -> None:
     """Nothing but a `ProtocolError` is raised for any bytes, and both legs stay readable."""
-    stage = AMQP010Stage(*RULES, fault('{kind = "duplicate"}'))
+    stage = Amqp010Stage(*RULES, fault('{kind = "duplicate"}'))
     stage.say(SUBSCRIBE)
     for is_client, noise in pieces:
         sender = CLIENT if is_client else SERVER
@@ -642,7 +642,7 @@ def test_whatever_comes(pieces: list[tuple[bool, bytes]]) -> None:
 
 def test_the_body_of_what_passes_is_not_kept() -> None:
     share = MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000))
-    stage = AMQP010Stage(share=share)
+    stage = Amqp010Stage(share=share)
     sent = transfer(body=b"x" * 200_000)
     heard = []
     for start in range(0, len(sent), 10_000):
@@ -653,7 +653,7 @@ def test_the_body_of_what_passes_is_not_kept() -> None:
 
 
 def test_parts_of_controls_are_not_kept_without_bound() -> None:
-    stage = AMQP010Stage(share=MemoryShare(MemoryBudget(1 << 20, share_limit=4 * AT_REST + 10_000)))
+    stage = Amqp010Stage(share=MemoryShare(MemoryBudget(1 << 20, share_limit=4 * AT_REST + 10_000)))
     begin = bytes([0x0E, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0]) + b"\x02\x0d" + bytes(4096 - 14)
     for number in (2, 3):
         assert stage.feed(CLIENT, begin[:7] + bytes([number]) + begin[8:]) == []
@@ -663,7 +663,7 @@ def test_parts_of_controls_are_not_kept_without_bound() -> None:
 
 
 def test_the_rest_of_a_command_is_nothing_without_its_begin() -> None:
-    stage = AMQP010Stage(REFUSE, opening=OPENING)
+    stage = Amqp010Stage(REFUSE, opening=OPENING)
     assert stage.feed(CLIENT, transfer(body=b"x" * 9000)) == []  # no session is attached: there is nothing to close
 
 
@@ -672,7 +672,7 @@ BEGIN = transfer()[: int.from_bytes(transfer()[2:4])]
 
 
 def test_controls_behind_a_command_that_never_ends_are_not_kept_without_bound() -> None:
-    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000)))
+    stage = Amqp010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000)))
     stage.feed(CLIENT, BEGIN)
     with pytest.raises(ProtocolError, match="no memory"):
         stage.say("\n".join([">> 1 connection.heartbeat"] * 100))
@@ -680,7 +680,7 @@ def test_controls_behind_a_command_that_never_ends_are_not_kept_without_bound() 
 
 
 def test_controls_behind_a_command_go_on_after_it_and_are_kept_no_longer() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     sent = transfer(destination="other2")
     stage.feed(CLIENT, sent[: len(BEGIN)])
     assert stage.say(">> 1 connection.heartbeat") == []
@@ -692,7 +692,7 @@ def test_controls_behind_a_command_go_on_after_it_and_are_kept_no_longer() -> No
 
 
 def test_a_detach_cuts_a_command_short_that_rules_wait_for() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     stage.feed(CLIENT, BEGIN)
     assert stage.say(">> 1 session.detach name_=s") == ["=> 1 session.detach name_=s"]
     assert stage.say("<< 1 session.detached name_=s code=0") == ["<= 1 session.detached name_=s code=0"]
@@ -702,13 +702,13 @@ def test_a_detach_cuts_a_command_short_that_rules_wait_for() -> None:
 
 
 def test_a_close_cuts_a_command_short_that_rules_wait_for_on_channel_0() -> None:
-    stage = AMQP010Stage(REFUSE, opening=OPENING + ATTACHING.replace(" 1 session", " session"))
+    stage = Amqp010Stage(REFUSE, opening=OPENING + ATTACHING.replace(" 1 session", " session"))
     stage.feed(CLIENT, BEGIN[:7] + b"\0" + BEGIN[8:])
     assert stage.say(">> connection.close reply_code=200") == ["=> connection.close reply_code=200"]
 
 
 def test_what_waits_for_the_broker_to_detach_is_bounded() -> None:
-    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000)))
+    stage = Amqp010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000)))
     stage.feed(CLIENT, transfer())
     stage.say(">> 1 session.detached name_=s code=0")
     assert stage.say(ATTACHING.partition("<<")[0]) == []
@@ -722,7 +722,7 @@ def test_what_waits_for_the_broker_to_detach_is_bounded() -> None:
 
 
 def test_sessions_count_for_the_share_and_one_too_many_ends_the_connection() -> None:
-    stage = AMQP010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=3 * AT_REST)))
+    stage = Amqp010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=3 * AT_REST)))
     for number in (2, 3):
         stage.say(ATTACHING.replace(" 1 ", f" {number} "))
     assert stage.interceptor.share.used == 3 * AT_REST
@@ -740,7 +740,7 @@ def test_sessions_count_for_the_share_and_one_too_many_ends_the_connection() -> 
 
 
 def test_the_name_of_a_session_counts_twice() -> None:
-    stage = AMQP010Stage(REFUSE)
+    stage = Amqp010Stage(REFUSE)
     used = stage.interceptor.share.used
     stage.say(f">> 2 session.attach name_={'n' * 1000}")
     assert stage.interceptor.share.used == used + SESSION_COST + CHANNEL_COST + 2000
@@ -762,7 +762,7 @@ def test_a_rule_about_a_queue_holds_where_the_destination_may_be_none(
     match: str, destination: str, key: str, is_refused: bool
 ) -> None:
     """Broker-J takes a destination that is no exchange for a queue, or has the default exchange route the message."""
-    stage = AMQP010Stage(f'action = "refuse"\nmatch.method = "basic.publish"\nmatch.{match}\n')
+    stage = Amqp010Stage(f'action = "refuse"\nmatch.method = "basic.publish"\nmatch.{match}\n')
     heard = stage.feed(CLIENT, transfer(destination=destination, routing_key=key))
     assert ("execution.exception" in " ".join(heard)) is is_refused
 
@@ -780,17 +780,17 @@ TENANT = 'action = "rewrite"\nqueue.prefix = "{user}."\nexchange.prefix = "{user
     ],
 )
 def test_a_tenant_reaches_no_queue_by_a_destination_that_may_be_none(destination: str, key: str, heard: str) -> None:
-    stage = AMQP010Stage(TENANT)
+    stage = Amqp010Stage(TENANT)
     assert heard in " ".join(stage.feed(CLIENT, transfer(destination=destination, routing_key=key)))
 
 
 def test_a_tenant_reaches_no_queue_by_its_name_as_a_destination() -> None:
-    stage = AMQP010Stage('action = "rewrite"\nqueue.prefix = "{user}."\n')
+    stage = Amqp010Stage('action = "rewrite"\nqueue.prefix = "{user}."\n')
     assert "error_code=403" in " ".join(stage.feed(CLIENT, transfer(destination="other.q", routing_key="")))
 
 
 def test_a_tenant_transfers_to_exchanges_that_it_has_shown() -> None:
-    stage = AMQP010Stage(TENANT)
+    stage = Amqp010Stage(TENANT)
     assert stage.say(">> 1 exchange.query name_=e") == ["=> 1 exchange.query name_=guest.e"]
     stage.say("<< 1 execution.result command_id=0 value=exchange.exchange-query-result")
     heard = stage.feed(CLIENT, transfer(destination="e", routing_key="k"))
@@ -800,7 +800,7 @@ def test_a_tenant_transfers_to_exchanges_that_it_has_shown() -> None:
 
 @pytest.mark.parametrize("rules", [TENANT, 'action = "rewrite"\nexchange.prefix = "{user}."\n'])
 def test_a_tenant_is_told_its_own_name_of_an_alternate_exchange(rules: str) -> None:
-    stage = AMQP010Stage(rules)
+    stage = Amqp010Stage(rules)
     stage.say(">> 1 queue.declare queue=q alternate_exchange=x\n>> 1 queue.query queue=q")
     result = QueueQueryResult("guest.q" if rules == TENANT else "q", "guest.x", message_count=1, subscriber_count=0)
     (heard,) = stage.feed(SERVER, encode_method(1, ExecutionResult(1, result)))
@@ -808,7 +808,7 @@ def test_a_tenant_is_told_its_own_name_of_an_alternate_exchange(rules: str) -> N
 
 
 def test_a_tenant_asks_about_bindings_of_its_own() -> None:
-    stage = AMQP010Stage(TENANT)
+    stage = Amqp010Stage(TENANT)
     assert stage.say(">> 1 exchange.bound exchange=e queue=q binding_key=k") == [
         "=> 1 exchange.bound exchange=guest.e queue=guest.q binding_key=k"
     ]
@@ -822,7 +822,7 @@ def test_a_tenant_asks_about_bindings_of_its_own() -> None:
     ],
 )
 def test_a_destination_that_is_known_as_an_exchange_is_one(shown: str) -> None:
-    stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.exchange = ""\n')
+    stage = Amqp010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.exchange = ""\n')
     stage.say(shown)
     assert "execution.exception" not in " ".join(stage.feed(CLIENT, transfer(destination="e", routing_key="q")))
     stage.say(">> 1 exchange.delete exchange=e")
@@ -841,7 +841,7 @@ def test_a_destination_that_is_known_as_an_exchange_is_one(shown: str) -> None:
 )
 def test_what_a_session_showed_that_has_ended_holds_of_no_other(shown: str, then: str) -> None:
     """A client may send all of it before the broker has answered anything."""
-    stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.exchange = ""\n')
+    stage = Amqp010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.exchange = ""\n')
     stage.say(shown)
     stage.say(">> 1 session.detach name_=s")
     stage.say(">> 1 session.attach name_=t\n>> 1 session.command-point command_id=0 command_offset=0")
@@ -852,7 +852,7 @@ def test_what_a_session_showed_that_has_ended_holds_of_no_other(shown: str, then
 
 def test_properties_of_any_length_are_seen_and_pass_as_they_came() -> None:
     long, other = b"x" * 300, b"x" * 299 + b"y"
-    stage = AMQP010Stage(f"""action = "refuse"\nmatch.properties.correlation_id = "{long.decode()}"\n""")
+    stage = Amqp010Stage(f"""action = "refuse"\nmatch.properties.correlation_id = "{long.decode()}"\n""")
     sent = transfer(correlation_id=other)
     stage.heard[SERVER] = b""
     stage.feed(CLIENT, sent)
@@ -861,7 +861,7 @@ def test_properties_of_any_length_are_seen_and_pass_as_they_came() -> None:
 
 
 def test_long_properties_are_kept_where_others_are_changed() -> None:
-    stage = AMQP010Stage(
+    stage = Amqp010Stage(
         'action = "rewrite"\nmatch.method = "basic.publish"\nproperties.set = {content_type = "text/plain"}'
     )
     heard = stage.feed(CLIENT, transfer(correlation_id=b"x" * 300))

@@ -9,7 +9,7 @@ from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010_interception.joining import join_sessions
 from amqproxy.taps.metering.amqp010_meter import AttachmentMeter, Subscribed
-from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
+from tests.proxy.amqp010_interception.amqp010_stage import Amqp010Stage, transfer
 
 
 def point(command_id: int) -> Frame:
@@ -18,7 +18,7 @@ def point(command_id: int) -> Frame:
 
 
 def test_they_know_the_next_ids_and_what_is_metered() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     stage.feed(CLIENT, transfer())
     numberings = {peer: CommandNumbering() for peer in Peer}
     numberings[CLIENT].number(point(70))
@@ -42,7 +42,7 @@ def test_they_know_the_next_ids_and_what_is_metered() -> None:
 
 
 def test_where_nothing_is_metered_the_rest_is_known() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     join_sessions(
         stage.legs, {peer: CommandNumbering() for peer in Peer}, {peer: set() for peer in Peer}, lambda _: None
     )
@@ -50,7 +50,7 @@ def test_where_nothing_is_metered_the_rest_is_known() -> None:
 
 
 def test_the_rest_of_what_is_under_way_goes_on_and_what_follows_is_judged() -> None:
-    stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"')
+    stage = Amqp010Stage('action = "refuse"\nmatch.method = "basic.publish"')
     numbering = stage.interceptor.numberings[CLIENT]
     *begin, rest = stage.legs[CLIENT].readers[CLIENT].feed(transfer(body=b"x" * 9000))
     assert numbering.numbers([point(7), *begin]) == [None, 7, 7, 7]

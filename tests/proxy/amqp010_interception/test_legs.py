@@ -11,12 +11,12 @@ from amqproxy.proxy.amqp010_interception.legs import Legs
 from amqproxy.proxy.amqp010_interception.path import ChannelPaths
 from amqproxy.proxy.interception.channel_direction import QueuedBytes
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
-from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage
+from tests.proxy.amqp010_interception.amqp010_stage import Amqp010Stage
 
 SYNC = encode_method(1, ExecutionSync())
 
 
-def legs_of(stage: AMQP010Stage, met: list[tuple[Peer, int, Method]] | None = None, *, is_tapped: bool = True) -> Legs:
+def legs_of(stage: Amqp010Stage, met: list[tuple[Peer, int, Method]] | None = None, *, is_tapped: bool = True) -> Legs:
     noted = met if met is not None else []
     return Legs(stage.legs, lambda *each: noted.append(each), lambda *each: None, is_tapped=is_tapped)
 
@@ -27,7 +27,7 @@ def channel() -> ChannelPaths:
 
 
 def test_frames_go_on_and_count_on_both_legs() -> None:
-    legs = legs_of(AMQP010Stage())
+    legs = legs_of(Amqp010Stage())
     assert legs.next_position(SERVER, CLIENT, 1) == 0
     legs.send(channel(), CLIENT, [Frame(SYNC)])
     assert legs.take_output(SERVER) == SYNC
@@ -43,7 +43,7 @@ def test_frames_go_on_and_count_on_both_legs() -> None:
 
 def test_our_own_frames() -> None:
     met: list[tuple[Peer, int, Method]] = []
-    legs = legs_of(AMQP010Stage(), met)
+    legs = legs_of(Amqp010Stage(), met)
     legs.send_own(CLIENT, 1, ExecutionSync())
     legs.send_own(CLIENT, 1, SessionDetach(b"s"))
     legs.send_own(SERVER, 0, ConnectionHeartbeat())
@@ -54,13 +54,13 @@ def test_our_own_frames() -> None:
 
 
 def test_nothing_is_kept_for_taps_where_there_are_none() -> None:
-    legs = legs_of(AMQP010Stage(), is_tapped=False)
+    legs = legs_of(Amqp010Stage(), is_tapped=False)
     legs.send(channel(), CLIENT, [Frame(SYNC)])
     assert legs.take_passed(CLIENT) == []
 
 
 def test_what_is_put_off_is_done_at_the_end_of_a_command() -> None:
-    legs, done = legs_of(AMQP010Stage()), []
+    legs, done = legs_of(Amqp010Stage()), []
     paths = channel()
     paths.paths[CLIENT].put_off.append(lambda: done.append(legs.take_output(SERVER)))
     legs.send(paths, CLIENT, [Frame(SYNC)])
@@ -68,5 +68,5 @@ def test_what_is_put_off_is_done_at_the_end_of_a_command() -> None:
 
 
 def test_what_is_wrong_in_a_session_is_not_ours_to_judge() -> None:
-    legs = legs_of(AMQP010Stage())
+    legs = legs_of(Amqp010Stage())
     legs.receive(CLIENT, SERVER, Frame(encode_method(1, SessionDetach(b"another"))))

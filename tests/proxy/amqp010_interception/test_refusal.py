@@ -2,11 +2,11 @@
 
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp091.errors import Scope
-from amqproxy.proxy.amqp010_interception.refusal import AMQP010Refusal
+from amqproxy.proxy.amqp010_interception.refusal import Amqp010Refusal
 from amqproxy.rules.verdict import Close
 
 
 def test_it_has_the_nearest_code_and_the_text_as_it_is() -> None:
-    refusal = AMQP010Refusal(Close(Scope.CONNECTION, 530, "not here"))
+    refusal = Amqp010Refusal(Close(Scope.CONNECTION, 530, "not here"))
     assert isinstance(refusal, ProtocolError)
     assert (int(refusal.code), refusal.reply_text) == (320, "not here")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqproxy.proxy.amqp010_interception.renamed_destinations import RenamedDestinations
 from amqproxy.proxy.interception.channel_direction import QueuedBytes
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
-from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage
+from tests.proxy.amqp010_interception.amqp010_stage import Amqp010Stage
 
 SUBSCRIBE = ">> 1 message.subscribe queue=a destination={} accept_mode=0 acquire_mode=0"
 CANCEL = ">> 1 message.cancel destination={}"
@@ -29,7 +29,7 @@ def test_each_counts_until_it_is_forgotten() -> None:
 
 
 def test_a_subscription_is_forgotten_when_it_is_cancelled() -> None:
-    stage = AMQP010Stage('action = "rewrite"\nmatch.queue = "a"\nconsumer_tag = "t"\n')
+    stage = Amqp010Stage('action = "rewrite"\nmatch.queue = "a"\nconsumer_tag = "t"\n')
     used = stage.interceptor.share.used
     for number in range(100):
         [sent] = stage.say(SUBSCRIBE.format(f"d{number}"))
@@ -41,7 +41,7 @@ def test_a_subscription_is_forgotten_when_it_is_cancelled() -> None:
 
 
 def test_those_of_a_session_are_forgotten_with_it() -> None:
-    stage = AMQP010Stage('action = "rewrite"\nmatch.queue = "a"\nconsumer_tag = "t"\n')
+    stage = Amqp010Stage('action = "rewrite"\nmatch.queue = "a"\nconsumer_tag = "t"\n')
     stage.say(SUBSCRIBE.format("d"))
     channel = stage.interceptor._channels[1]
     assert len(channel.destinations) == 1

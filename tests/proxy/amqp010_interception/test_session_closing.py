@@ -7,14 +7,14 @@ import pytest
 from amqproxy.amqp091.errors import Scope
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.rules.verdict import Close
-from tests.proxy.amqp010_interception.amqp010_stage import OPENING, AMQP010Stage, transfer
+from tests.proxy.amqp010_interception.amqp010_stage import OPENING, Amqp010Stage, transfer
 
 CLOSE = Close(Scope.CHANNEL, 320, "closed by an operator")
 EXCEPTION = "<= 1 execution.exception error_code=541 description=closed by an operator"
 
 
 def test_an_attached_session() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     stage.interceptor.close_channel(1, CLOSE, 0)
     assert stage.listen() == ["=> 1 session.detach name_=s", EXCEPTION, "<= 1 session.detach name_=s"]
     stage.interceptor.close_channel(1, CLOSE, 0)
@@ -22,14 +22,14 @@ def test_an_attached_session() -> None:
 
 
 def test_one_that_may_be_resumed_is_given_up() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     stage.say(">> 1 session.request-timeout timeout=10\n<< 1 session.timeout timeout=10")
     stage.interceptor.close_channel(1, CLOSE, 0)
     assert stage.listen()[0] == "=> 1 session.request-timeout timeout=0"
 
 
 def test_one_that_the_broker_has_not_answered() -> None:
-    stage = AMQP010Stage(opening=OPENING + ">> 1 session.attach name_=s")
+    stage = Amqp010Stage(opening=OPENING + ">> 1 session.attach name_=s")
     stage.interceptor.close_channel(1, CLOSE, 0)
     assert stage.listen() == [
         "=> 1 session.detach name_=s",
@@ -41,14 +41,14 @@ def test_one_that_the_broker_has_not_answered() -> None:
 
 
 def test_none() -> None:
-    stage = AMQP010Stage(opening=OPENING)
+    stage = Amqp010Stage(opening=OPENING)
     stage.interceptor.close_channel(1, CLOSE, 0)
     assert stage.listen() == []
     assert stage.say(">> 1 session.attach name_=s") == ["=> 1 session.attach name_=s"]
 
 
 def test_not_within_a_message_to_the_client() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     stage.say(">> 1 message.subscribe queue=q destination=d accept_mode=0 acquire_mode=0")
     sent = transfer(SERVER, destination="d", accept_mode=0, body=b"x" * 6000)
     assert stage.feed(SERVER, sent[:5000]) == []
@@ -61,7 +61,7 @@ def test_not_within_a_message_to_the_client() -> None:
 
 def test_not_within_a_message_to_the_broker() -> None:
     """The rest of it behind a detach would be the end of the connection."""
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     sent = transfer(body=b"x" * 6000)
     begin = _whole_frames(sent)
     stage.feed(CLIENT, sent[:begin])
@@ -74,7 +74,7 @@ def test_not_within_a_message_to_the_broker() -> None:
 
 
 def test_the_rest_of_a_message_to_a_broker_that_has_detached_goes_no_further() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     sent = transfer(body=b"x" * 6000)
     begin = _whole_frames(sent)
     stage.feed(CLIENT, sent[:begin])
@@ -87,7 +87,7 @@ def test_the_rest_of_a_message_to_a_broker_that_has_detached_goes_no_further() -
 
 
 def test_a_message_that_the_client_cuts_does_not_keep_the_broker_waiting() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     sent = transfer(body=b"x" * 6000)
     stage.feed(CLIENT, sent[: _whole_frames(sent)])
     stage.interceptor.close_channel(1, CLOSE, 0)
@@ -104,7 +104,7 @@ def test_a_message_that_the_client_cuts_does_not_keep_the_broker_waiting() -> No
 
 @pytest.mark.parametrize("name", ["session.detached name_=s code=0", "session.detach name_=s"])
 def test_a_message_that_the_broker_cuts_does_not_keep_the_client_waiting(name: str) -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     stage.say(">> 1 message.subscribe queue=q destination=d accept_mode=0 acquire_mode=0")
     sent = transfer(SERVER, destination="d", accept_mode=0, body=b"x" * 6000)
     assert len(sent) > 6000
@@ -131,7 +131,7 @@ def _whole_frames(data: bytes) -> int:
 
 
 def test_what_the_broker_sends_until_it_has_detached_goes_no_further() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     stage.say(">> 1 message.subscribe queue=q destination=d accept_mode=0 acquire_mode=0")
     stage.interceptor.close_channel(1, CLOSE, 0)
     stage.listen()

@@ -6,11 +6,11 @@ from amqproxy.amqp010.commands import ExecutionException
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.amqp010_interception.tap_notes import shown_frames
-from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
+from tests.proxy.amqp010_interception.amqp010_stage import Amqp010Stage, transfer
 
 
 def notes(rule: str) -> list[tuple[tuple[str, ...], str, str]]:
-    stage = AMQP010Stage(rule, is_tapped=True)
+    stage = Amqp010Stage(rule, is_tapped=True)
     stage.interceptor.take_passed(CLIENT)
     stage.feed(CLIENT, transfer(routing_key="k"))
     seen = [(note.rules, note.verdict, note.leg) for note, _ in stage.interceptor.take_passed(CLIENT)]
@@ -31,7 +31,7 @@ def test_notes() -> None:
 
 
 def test_an_exception_that_names_are_restored_in_is_the_brokers() -> None:
-    stage = AMQP010Stage('action = "rewrite"\nqueue.prefix = "t1."', is_tapped=True)
+    stage = Amqp010Stage('action = "rewrite"\nqueue.prefix = "t1."', is_tapped=True)
     stage.say(">> 1 queue.declare queue=q passive=true")
     stage.interceptor.take_passed(SERVER)
     exception = ExecutionException(error_code=404, command_id=0, description="no queue 't1.q'")

@@ -7,19 +7,19 @@ from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp091.errors import Scope
 from amqproxy.peer import CLIENT
 from amqproxy.rules.verdict import Close, Verdict
-from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage
+from tests.proxy.amqp010_interception.amqp010_stage import Amqp010Stage
 
 HOLD = 'action = "hold"\nmatch.method = "queue.declare"\ntimeout = 600'
 
 
-def held() -> AMQP010Stage:
+def held() -> Amqp010Stage:
     """A stage on which the client's queue.declare waits."""
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     assert stage.feed(CLIENT, encode_method(1, QueueDeclare("q")) + encode_method(1, ExecutionSync())) == []
     return stage
 
 
-def release(stage: AMQP010Stage, verdict: Verdict | None) -> list[str]:
+def release(stage: Amqp010Stage, verdict: Verdict | None) -> list[str]:
     [number] = stage.interceptor.waiting
     stage.interceptor.release(number, verdict, 0)
     return stage.listen()

@@ -12,7 +12,7 @@ from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
 from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg, pack_leg, unpack_leg
 from amqproxy.proxy.amqp091.pass_through import PassThrough

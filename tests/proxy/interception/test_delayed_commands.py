@@ -17,7 +17,7 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.delayed_commands import TURN
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.verdict import Close
-from tests.proxy.amqp010_interception.amqp010_stage import AMQP010Stage, transfer
+from tests.proxy.amqp010_interception.amqp010_stage import Amqp010Stage, transfer
 
 MATCH = 'match.method = "basic.publish"\n'
 SENT = "=> 1 message.transfer destination=orders accept_mode=1 acquire_mode=0 body=hello"
@@ -29,7 +29,7 @@ SYNCED = "=> 1 execution.sync sync=true"
 MANY = 5 * TURN
 
 
-def turns(stage: AMQP010Stage) -> list[list[str]]:
+def turns(stage: Amqp010Stage) -> list[list[str]]:
     """What the peers get in each turn, until nothing is left to be done now."""
     heard = [stage.listen()]
     while stage.interceptor.next_deadline <= stage.now:
@@ -43,7 +43,7 @@ def flat(heard: list[list[str]]) -> list[str]:
     return list(itertools.chain.from_iterable(heard))
 
 
-def flood(stage: AMQP010Stage, count: int = MANY) -> None:
+def flood(stage: Amqp010Stage, count: int = MANY) -> None:
     for _ in range(count):
         assert stage.feed(CLIENT, SYNC) == []
 
@@ -52,7 +52,7 @@ def flood(stage: AMQP010Stage, count: int = MANY) -> None:
 
 
 def test_a_hold_that_is_refused_at_its_timeout() -> None:
-    stage = AMQP010Stage(REFUSED_HOLD)
+    stage = Amqp010Stage(REFUSED_HOLD)
     assert stage.feed(CLIENT, transfer()) == []
     assert stage.wait(9) == []
     heard = stage.wait(1)
@@ -61,7 +61,7 @@ def test_a_hold_that_is_refused_at_its_timeout() -> None:
 
 
 def test_release() -> None:
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     stage.feed(CLIENT, transfer() + transfer())
     [number] = stage.interceptor.waiting
     with pytest.raises(KeyError):
@@ -74,7 +74,7 @@ def test_release() -> None:
 
 
 def test_a_turn_is_bounded() -> None:
-    stage = AMQP010Stage(DELAY)
+    stage = Amqp010Stage(DELAY)
     attaching = "\n".join(
         f">> {n} session.attach name_=s{n}\n<< {n} session.attached name_=s{n}\n"
         f">> {n} session.command-point command_id=0 command_offset=0"
@@ -90,7 +90,7 @@ def test_a_turn_is_bounded() -> None:
 
 
 def test_nothing_goes_on_once_all_is_over() -> None:
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     stage.feed(CLIENT, transfer())
     stage.interceptor.end()
     assert stage.interceptor.waiting == {}
@@ -101,8 +101,8 @@ def test_nothing_goes_on_once_all_is_over() -> None:
 # --- by turns
 
 
-def paused() -> AMQP010Stage:
-    stage = AMQP010Stage()
+def paused() -> Amqp010Stage:
+    stage = Amqp010Stage()
     stage.interceptor.pause_channel(1, stage.now)
     flood(stage)
     return stage
@@ -123,7 +123,7 @@ def test_what_waits_on_a_paused_channel_goes_on_by_turns_and_in_order() -> None:
 
 
 def test_what_waits_behind_a_delayed_command_goes_on_by_turns() -> None:
-    stage = AMQP010Stage(DELAY)
+    stage = Amqp010Stage(DELAY)
     stage.feed(CLIENT, transfer())
     flood(stage)
     stage.now += 1
@@ -131,7 +131,7 @@ def test_what_waits_behind_a_delayed_command_goes_on_by_turns() -> None:
 
 
 def test_what_waits_behind_a_limit_goes_on_by_turns() -> None:
-    stage = AMQP010Stage('action = "limit"\nof = "messages"\nrate = 1\nburst = 1\n')
+    stage = Amqp010Stage('action = "limit"\nof = "messages"\nrate = 1\nburst = 1\n')
     stage.feed(CLIENT, transfer())
     stage.listen()
     stage.feed(CLIENT, transfer())
@@ -141,7 +141,7 @@ def test_what_waits_behind_a_limit_goes_on_by_turns() -> None:
 
 
 def test_what_waits_behind_a_held_command_goes_on_by_turns() -> None:
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     stage.feed(CLIENT, transfer())
     flood(stage)
     [number] = stage.interceptor.waiting
@@ -150,7 +150,7 @@ def test_what_waits_behind_a_held_command_goes_on_by_turns() -> None:
 
 
 def test_what_waits_of_the_server_goes_on_by_turns() -> None:
-    stage = AMQP010Stage('action = "fault"\nmatch.method = "basic.deliver"\nfault = {kind = "delay", seconds = 1}\n')
+    stage = Amqp010Stage('action = "fault"\nmatch.method = "basic.deliver"\nfault = {kind = "delay", seconds = 1}\n')
     stage.feed(SERVER, transfer(SERVER))
     for _ in range(MANY):
         assert stage.feed(SERVER, encode_method(1, SessionFlush(completed=True))) == []
@@ -161,7 +161,7 @@ def test_what_waits_of_the_server_goes_on_by_turns() -> None:
 
 
 def test_controls_behind_a_gathered_command_go_on_by_turns_before_what_came_later() -> None:
-    stage = AMQP010Stage('action = "refuse"\nmatch.body = "none"\n')
+    stage = Amqp010Stage('action = "refuse"\nmatch.body = "none"\n')
     data = transfer(body=b"x" * 8000)
     first = int.from_bytes(data[2:4])
     assert stage.feed(CLIENT, data[:first]) == []
@@ -175,7 +175,7 @@ def test_controls_behind_a_gathered_command_go_on_by_turns_before_what_came_late
 
 
 def test_all_that_waits_is_released_by_turns() -> None:
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     stage.feed(CLIENT, transfer())
     flood(stage)
     stage.interceptor.release_all(stage.now)
@@ -188,7 +188,7 @@ def test_all_that_waits_is_released_by_turns() -> None:
 
 
 def test_a_release_ends_though_the_sender_goes_on_with_what_has_to_wait() -> None:
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     stage.feed(CLIENT, transfer() + transfer() + SYNC)
     stage.interceptor.release_all(stage.now)
     heard = [stage.listen()]
@@ -202,7 +202,7 @@ def test_a_release_ends_though_the_sender_goes_on_with_what_has_to_wait() -> Non
 
 
 def test_a_connection_close_comes_behind_all_that_its_sender_has_sent() -> None:
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     stage.feed(CLIENT, transfer())
     flood(stage)
     stage.interceptor.pause_channel(1, stage.now)
@@ -215,7 +215,7 @@ def test_a_connection_close_comes_behind_all_that_its_sender_has_sent() -> None:
 
 
 def test_a_hold_that_is_released_on_a_paused_channel() -> None:
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     stage.feed(CLIENT, transfer())
     flood(stage)
     stage.interceptor.pause_channel(1, stage.now)
@@ -257,7 +257,7 @@ NEXT = """
 
 
 def test_a_refused_hold_ends_the_session_but_not_the_next_in_its_queue() -> None:
-    stage = AMQP010Stage(REFUSED_HOLD)
+    stage = Amqp010Stage(REFUSED_HOLD)
     stage.feed(CLIENT, transfer())
     flood(stage)
     assert stage.say(NEXT) == []
@@ -273,7 +273,7 @@ def test_a_refused_hold_ends_the_session_but_not_the_next_in_its_queue() -> None
 
 
 def test_the_next_session_of_a_channel_goes_on_by_turns_once_the_last_is_closed() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     stage.interceptor.close_channel(1, Close(Scope.CHANNEL, 406, "no"), stage.now)
     assert stage.listen()[0] == "=> 1 session.detach name_=s"
     assert stage.say(">> 1 session.detached name_=s code=0") == []
@@ -286,7 +286,7 @@ def test_the_next_session_of_a_channel_goes_on_by_turns_once_the_last_is_closed(
 
 
 def test_the_next_session_of_a_channel_outlives_the_answer_to_the_detach_of_the_last() -> None:
-    stage = AMQP010Stage()
+    stage = Amqp010Stage()
     stage.interceptor.pause_channel(1, stage.now)
     assert stage.say(NEXT) == []
     flood(stage)
@@ -320,7 +320,7 @@ def test_what_waits_of_a_session_is_dropped_once_the_server_has_ended_it() -> No
 
 def test_an_error_in_what_waits_ends_the_connection_once() -> None:
     share = MemoryShare(MemoryBudget())
-    stage = AMQP010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.size.min = 100', share=share)
+    stage = Amqp010Stage('action = "refuse"\nmatch.method = "basic.publish"\nmatch.size.min = 100', share=share)
     stage.interceptor.pause_channel(1, stage.now)
     flood(stage, TURN + 10)
     stage.feed(CLIENT, transfer(body=b"x" * 50, content_length=10))
@@ -339,7 +339,7 @@ def test_an_error_in_what_waits_ends_the_connection_once() -> None:
 
 @pytest.mark.parametrize("peer", Peer)
 def test_a_close_of_both_while_much_waits(peer: Peer) -> None:
-    stage = AMQP010Stage(HOLD)
+    stage = Amqp010Stage(HOLD)
     stage.feed(CLIENT, transfer())
     flood(stage)
     closes = {CLIENT: ">> connection.close reply_code=200", SERVER: "<< connection.close reply_code=320"}

@@ -5,7 +5,7 @@ import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.config import Limits
+from amqproxy.configuration.config import Limits
 from amqproxy.control.hub import Hub
 from amqproxy.proxy import watchdog
 from amqproxy.rules.access.allow import Allow

@@ -18,21 +18,21 @@ from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.results import QueueQueryResult
 from amqproxy.amqp010.wire import Map
 from amqproxy.replay.dialogue import dialogues
-from amqproxy.replay.mocking.amqp010_mock_connection import AMQP010MockConnection
-from amqproxy.replay.mocking.amqp010_server_script import AMQP010ServerScript
+from amqproxy.replay.mocking.amqp010_mock_connection import Amqp010MockConnection
+from amqproxy.replay.mocking.amqp010_server_script import Amqp010ServerScript
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.names import SharedNames
 from tests.example_count import example_count
-from tests.replay.amqp010_recordings import AMQP010Recording, completed, transfer
+from tests.replay.amqp010_recordings import Amqp010Recording, completed, transfer
 
 QUEUE = "jobs-8f14e45f-ceea-467f-a8b6-0d1b7c1c6e4a"
 OTHER = "jobs-0cc175b9-c0f1-46b6-831c-399e26977266"
 
 
-def recording() -> AMQP010Recording:
+def recording() -> Amqp010Recording:
     """A queue with a generated name, two messages to it, and from it; each thing a millisecond after the one before."""
-    found = AMQP010Recording()
+    found = Amqp010Recording()
     found.open(0)
     found.attach(0, 1)
     found.client(0, 1, commands.QueueDeclare(QUEUE, sync=True))
@@ -48,8 +48,8 @@ def recording() -> AMQP010Recording:
     return found
 
 
-def scripts() -> list[AMQP010ServerScript]:
-    return [AMQP010ServerScript(each) for each in dialogues(recording().decoded)]
+def scripts() -> list[Amqp010ServerScript]:
+    return [Amqp010ServerScript(each) for each in dialogues(recording().decoded)]
 
 
 class Client:
@@ -59,7 +59,7 @@ class Client:
         self.now = 1000.0
         self.bodies: list[bytes] = []
         self.methods: list[Method] = []
-        self.mock = AMQP010MockConnection(Cast(scripts()), SharedNames(), MockSettings(**options), self.now)
+        self.mock = Amqp010MockConnection(Cast(scripts()), SharedNames(), MockSettings(**options), self.now)
         self._reader = FrameReader(frame_max=0)
         self._assemblies: dict[int, AssemblyReader] = {}
         self.mock.feed(HEADER, self.now)
@@ -191,7 +191,7 @@ def test_who_may_log_in_and_what_is_left_to_be_played() -> None:
 
 
 def test_time_is_limited_and_heartbeats_are_live() -> None:
-    silent = AMQP010MockConnection(Cast(scripts()), SharedNames(), MockSettings(), 0.0)
+    silent = Amqp010MockConnection(Cast(scripts()), SharedNames(), MockSettings(), 0.0)
     assert silent.wake_at == HANDSHAKE_TIME
     silent.tick(HANDSHAKE_TIME)
     assert silent.is_cut

@@ -8,10 +8,10 @@ from amqproxy.amqp010 import commands, controls
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.capture.decode import read_decoded
 from amqproxy.replay.dialogue import dialogues, steps_of
-from amqproxy.replay.mocking.amqp010_server_script import AMQP010ServerScript, AnswerKind
+from amqproxy.replay.mocking.amqp010_server_script import Amqp010ServerScript, AnswerKind
 from amqproxy.replay.mocking.scripts import scripts_of
 from tests.amqp010.recorded import SESSIONS, capture
-from tests.replay.amqp010_recordings import AMQP010Recording, completed, transfer
+from tests.replay.amqp010_recordings import Amqp010Recording, completed, transfer
 from tests.replay.mocking.local_mock import local_mock
 from tests.replay.playing import CAPTURES, played, texts
 
@@ -29,7 +29,7 @@ def test_what_qpid_has_said_the_mock_says_again(name: str) -> None:
 
 
 def test_answers_and_what_messages_wait_for() -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(0, vhost="test")
     recording.attach(0, 0)
     recording.client(0, 0, commands.TxSelect(), transfer("", b"1", key="q"), commands.MessageSubscribe("q", "d"))
@@ -39,7 +39,7 @@ def test_answers_and_what_messages_wait_for() -> None:
     recording.server(0, 0, commands.MessageReject(SequenceSet([(4, 4)]), 1), commands.ExecutionException(404, 4))
     recording.server(0, 0, controls.SessionDetach(b"s0"))
     (script,) = scripts_of(dialogues(recording.decoded))
-    assert isinstance(script, AMQP010ServerScript)
+    assert isinstance(script, Amqp010ServerScript)
     assert (script.client_name, script.user, script.virtual_host) == ("x", "guest", "test")
     (session,) = script.channels
     select, sent, subscribe, commit, refused = session.commands
@@ -52,7 +52,7 @@ def test_answers_and_what_messages_wait_for() -> None:
 
 
 def test_a_login_that_was_refused() -> None:
-    recording = AMQP010Recording()
+    recording = Amqp010Recording()
     recording.open(0)
     recording.decoded = recording.decoded[:-2]
     recording.server(0, 0, controls.ConnectionClose(320, "no"))

@@ -187,7 +187,7 @@ def test_a_large_table_takes_a_time_that_is_linear_in_it() -> None:
 def test_the_library_is_loaded_only_for_an_expression() -> None:
     code = """if True:
         import sys
-        import amqproxy.config, amqproxy.rules.engine.evaluator
+        import amqproxy.configuration.config, amqproxy.rules.engine.evaluator
         assert "cel" not in sys.modules and "re2" not in sys.modules
         from amqproxy.rules.matching.filters import Filter
         Filter("exchange == 'a'")

@@ -10,10 +10,10 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.message_filter import MessageFilter
 from amqproxy.peer import CLIENT
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.watched_filter import WatchedFilter
+from amqproxy.rules.message_filter import MessageFilter
 from amqproxy.taps.trace.transfers import TransferProperties, TransferPublish
 
 EXPRESSION = "int(headers.attempt) > 3"

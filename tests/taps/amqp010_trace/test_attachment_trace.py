@@ -58,17 +58,17 @@ from amqproxy.taps.trace.events import (
 )
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.transfers import TransferDelivery, TransferPublish, TransferReturn
-from tests.taps.amqp010_trace.traced import TracedAMQP010, frames_of, ids, published
+from tests.taps.amqp010_trace.traced import TracedAmqp010, frames_of, ids, published
 
 XID = Xid(format=1, global_id=b"g", branch_id=b"b")
 
 
-def outcomes(traced: TracedAMQP010) -> list[tuple[str, int, int]]:
+def outcomes(traced: TracedAmqp010) -> list[tuple[str, int, int]]:
     """What became of publishes: the outcome, and the first and the last of each range."""
     return [(each.outcome, span.first, span.last) for each in traced.of(PublishesSettled) for span in each.spans]
 
 
-def settled(traced: TracedAMQP010) -> list[tuple[str, int, int]]:
+def settled(traced: TracedAmqp010) -> list[tuple[str, int, int]]:
     """The same of deliveries."""
     return [(each.outcome, span.first, span.last) for each in traced.of(DeliveriesSettled) for span in each.spans]
 
@@ -77,7 +77,7 @@ def settled(traced: TracedAMQP010) -> list[tuple[str, int, int]]:
 
 
 def test_a_publish_is_confirmed_once_it_is_completed() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     transfer, header = published("x", "k")
     (event,) = traced.client(transfer, header=header, body=b"hello")
     assert isinstance(event, MessagePublished)
@@ -95,7 +95,7 @@ def test_a_publish_is_confirmed_once_it_is_completed() -> None:
 
 
 def test_publishes_are_numbered_apart_from_other_commands() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     traced.client(ExecutionSync())
     traced.publish()
@@ -105,7 +105,7 @@ def test_publishes_are_numbered_apart_from_other_commands() -> None:
 
 
 def test_a_publish_is_confirmed_by_accept() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish(accept_mode=0)
     traced.server(MessageAccept(transfers=ids(0)))
     traced.complete(0)
@@ -113,7 +113,7 @@ def test_a_publish_is_confirmed_by_accept() -> None:
 
 
 def test_an_unroutable_publish_is_returned() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish(accept_mode=0)
     returned, refused = traced.server(MessageReject(transfers=ids(0), code=1, text="no queue"))
     assert isinstance(returned, MessageReturned)
@@ -128,7 +128,7 @@ def test_an_unroutable_publish_is_returned() -> None:
 
 @pytest.mark.parametrize("command", [MessageReject(transfers=ids(0), code=0), MessageRelease(transfers=ids(0))])
 def test_a_publish_that_the_server_does_not_take_is_nacked(command: MessageReject | MessageRelease) -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish(accept_mode=0)
     traced.server(command)
     assert outcomes(traced) == [("nacked", 1, 1)]
@@ -136,14 +136,14 @@ def test_a_publish_that_the_server_does_not_take_is_nacked(command: MessageRejec
 
 
 def test_a_large_body_comes_in_frames_and_its_beginning_is_kept() -> None:
-    traced = TracedAMQP010(1, body=1500, digests=True)
+    traced = TracedAmqp010(1, body=1500, digests=True)
     traced.publish(body=b"x" * 5000)
     (event,) = traced.of(MessagePublished)
     assert (event.size, event.body, len(event.digest)) == (5000, b"x" * 1500, 16)
 
 
 def test_the_ids_of_commands_roll_over() -> None:
-    traced = TracedAMQP010()
+    traced = TracedAmqp010()
     traced.attach(1, point=0xFFFFFFFF)
     traced.client(TxSelect())  # from here on its mode is known, though it was attached before
     traced.publish()
@@ -157,7 +157,7 @@ def test_the_ids_of_commands_roll_over() -> None:
 
 
 def test_a_delivery_is_of_the_queue_of_its_subscription_and_settled_by_accept() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.subscribe("q", "d")
     (event,) = traced.deliver("d")
     assert isinstance(event, MessageDelivered)
@@ -180,7 +180,7 @@ def test_a_delivery_is_of_the_queue_of_its_subscription_and_settled_by_accept() 
 
 
 def test_deliveries_are_released_and_rejected() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.subscribe()
     for _ in range(4):
         traced.deliver()
@@ -191,7 +191,7 @@ def test_deliveries_are_released_and_rejected() -> None:
 
 
 def test_with_accept_mode_none_no_settlement_is_awaited() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.subscribe(accept_mode=1)
     (event,) = traced.deliver(accept_mode=1)
     assert isinstance(event, MessageDelivered)
@@ -200,7 +200,7 @@ def test_with_accept_mode_none_no_settlement_is_awaited() -> None:
 
 
 def test_what_is_browsed_stays_in_its_queue() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     (browsed,) = traced.deliver(accept_mode=1, acquire_mode=1)
     (may_be_acquired,) = traced.deliver(acquire_mode=1)
     assert isinstance(browsed, MessageDelivered)
@@ -211,7 +211,7 @@ def test_what_is_browsed_stays_in_its_queue() -> None:
 
 
 def test_of_a_delivery_that_is_sent_again_the_first_ends_before_it() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.subscribe()
     traced.deliver()
     traced.server(SessionCommandPoint(command_id=0, command_offset=0))
@@ -224,7 +224,7 @@ def test_of_a_delivery_that_is_sent_again_the_first_ends_before_it() -> None:
 
 
 def test_what_is_accepted_twice_is_unknown() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.subscribe()
     traced.deliver()
     traced.deliver()
@@ -240,7 +240,7 @@ def test_what_is_accepted_twice_is_unknown() -> None:
     st.lists(st.tuples(st.integers(0, 11), st.integers(0, 3)), min_size=1, max_size=4),
 )
 def test_the_first_that_is_not_open_is_found(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.subscribe()
     for _ in range(10):
         traced.deliver()
@@ -262,7 +262,7 @@ def _delivery() -> tuple[MessageTransfer, Header, bytes]:
 
 @pytest.mark.parametrize("completed", [[(0, 0), (2, 2)], [(0, 3)], [(0, 2000)]])
 def test_what_is_completed_is_not_returned_any_more(completed: list[tuple[int, int]]) -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     for _ in range(4):
         traced.publish(accept_mode=0)
     traced.complete(*completed)
@@ -272,7 +272,7 @@ def test_what_is_completed_is_not_returned_any_more(completed: list[tuple[int, i
 
 
 def test_a_cancelled_subscription_has_its_queue_until_it_has_ended() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.subscribe("q", "d")
     traced.client(MessageCancel(destination="d"))
     traced.deliver("d")
@@ -285,7 +285,7 @@ def test_a_cancelled_subscription_has_its_queue_until_it_has_ended() -> None:
 
 
 def test_a_command_is_answered_by_its_completion() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     assert traced.client(QueueDeclare(queue="q")) == []
     sent_ns = traced.ts_ns
     (event,) = traced.complete((0, 0))
@@ -301,7 +301,7 @@ def test_a_command_is_answered_by_its_completion() -> None:
 
 
 def test_a_result_answers_before_the_completion() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.client(QueueQuery(queue="q"))
     (event,) = traced.result(0, QueueQueryResult(queue="q", message_count=3))
     assert isinstance(event, RequestAnswered)
@@ -311,14 +311,14 @@ def test_a_result_answers_before_the_completion() -> None:
 
 
 def test_credit_awaits_nothing() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     (event,) = traced.client(MessageFlow(destination="d", unit=0, value=10))
     assert isinstance(event, RequestSent)
     assert traced.complete(0) == []
 
 
 def test_the_server_may_ask_too() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.server(ExecutionSync())
     (event,) = traced.client(SessionCompleted(commands=ids(0)))
     assert isinstance(event, RequestAnswered)
@@ -326,7 +326,7 @@ def test_the_server_may_ask_too() -> None:
 
 
 def test_a_timeout_is_granted() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.client(SessionRequestTimeout(timeout=30))
     (event,) = traced.server(SessionTimeout(timeout=10))
     assert isinstance(event, RequestAnswered)
@@ -337,7 +337,7 @@ def test_a_timeout_is_granted() -> None:
 
 
 def test_an_exception_closes_and_names_its_cause() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.subscribe()
     traced.deliver()
     traced.client(QueueDelete(queue="none"))
@@ -362,7 +362,7 @@ def test_an_exception_closes_and_names_its_cause() -> None:
 
 
 def test_a_detach_closes_normally() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     (closed,) = traced.client(SessionDetach(name_=b"s"))
     assert isinstance(closed, ChannelClosed)
@@ -373,7 +373,7 @@ def test_a_detach_closes_normally() -> None:
 
 
 def test_a_refused_attach_closes_with_its_code() -> None:
-    traced = TracedAMQP010()
+    traced = TracedAmqp010()
     traced.attach(1, b"s")
     traced.events.clear()
     traced.server(SessionDetached(name_=b"s", code=1))
@@ -382,7 +382,7 @@ def test_a_refused_attach_closes_with_its_code() -> None:
 
 
 def test_each_attachment_has_an_epoch_and_a_resumed_session_is_not_known() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     traced.client(SessionDetach(name_=b"s"))
     traced.server(SessionDetached(name_=b"s", code=0))
@@ -404,7 +404,7 @@ def test_each_attachment_has_an_epoch_and_a_resumed_session_is_not_known() -> No
 
 
 def test_what_is_published_and_accepted_in_tx_takes_effect_with_the_commit() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.client(TxSelect())
     traced.subscribe()
     traced.deliver()
@@ -422,7 +422,7 @@ def test_what_is_published_and_accepted_in_tx_takes_effect_with_the_commit() -> 
 
 
 def test_a_rollback_opens_what_many_accepts_have_closed() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.client(TxSelect())
     traced.subscribe()
     for _ in range(4):
@@ -440,7 +440,7 @@ def test_a_rollback_opens_what_many_accepts_have_closed() -> None:
 
 
 def test_after_a_rollback_the_client_holds_what_it_had_accepted() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.client(TxSelect())
     traced.subscribe()
     traced.deliver()
@@ -459,7 +459,7 @@ def test_after_a_rollback_the_client_holds_what_it_had_accepted() -> None:
     [(0, "committed", "acked"), (1, "rolled back", "unknown"), (6, "unknown", "unknown")],
 )
 def test_what_is_done_in_a_branch_takes_effect_with_its_commit(status: int, outcome: str, accepted: str) -> None:
-    traced = TracedAMQP010(1, 2)
+    traced = TracedAmqp010(1, 2)
     traced.client(DtxSelect())
     traced.subscribe()
     traced.deliver()
@@ -481,7 +481,7 @@ def test_what_is_done_in_a_branch_takes_effect_with_its_commit(status: int, outc
 
 
 def test_a_branch_is_rolled_back() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.client(DtxSelect())
     traced.client(DtxStart(xid=XID))
     traced.result(1, XaResult(status=0))
@@ -494,7 +494,7 @@ def test_a_branch_is_rolled_back() -> None:
 
 
 def test_of_a_prepared_branch_nothing_is_known_when_its_session_ends() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.client(DtxSelect())
     traced.client(DtxStart(xid=XID))
     traced.publish()
@@ -513,7 +513,7 @@ def _result(command_id: int, status: int) -> ExecutionResult:
 
 
 def test_joined_in_the_middle_nothing_is_linked() -> None:
-    traced = TracedAMQP010(joined=True)
+    traced = TracedAmqp010(joined=True)
     traced.publish()
     traced.deliver()
     traced.client(QueueDeclare(queue="q"))
@@ -529,7 +529,7 @@ def test_joined_in_the_middle_nothing_is_linked() -> None:
 
 
 def test_after_a_gap_what_was_open_is_unknown() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     traced.subscribe()
     traced.deliver()
@@ -544,14 +544,14 @@ def test_after_a_gap_what_was_open_is_unknown() -> None:
 
 
 def test_commands_in_a_gap_of_the_session_are_unknown() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     traced.client(SessionGap(commands=ids(0)))
     assert outcomes(traced) == [("unknown", 1, 1)]
 
 
 def test_what_is_held_is_bounded_and_the_rest_unknown() -> None:
-    traced = TracedAMQP010(1, max_spans=4)
+    traced = TracedAmqp010(1, max_spans=4)
     for _ in range(10):
         traced.publish()
     assert {outcome for outcome, _, _ in outcomes(traced)} == {"unknown"}
@@ -562,7 +562,7 @@ def test_what_is_held_is_bounded_and_the_rest_unknown() -> None:
 
 
 def test_a_transfer_that_goes_no_further_is_ended() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     transfer, header = published()
     frames = frames_of(1, transfer, header=header, body=b"x" * 3000)
     traced.trace.feed(CLIENT, frames[:3], 1)

@@ -22,7 +22,7 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.frame import COMMAND, FIRST_SEGMENT, LAST_SEGMENT, WHOLE_SEGMENT, Frame, encode_frame
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
+from amqproxy.taps.amqp010_trace.connection_trace import Amqp010Trace
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ChannelOpened,
@@ -35,11 +35,11 @@ from amqproxy.taps.trace.events import (
     RequestAnswered,
     Settlement,
 )
-from tests.taps.amqp010_trace.traced import START, TracedAMQP010, frames_of, ids, published
+from tests.taps.amqp010_trace.traced import START, TracedAmqp010, frames_of, ids, published
 
 
 def test_a_connection_is_opened_with_what_was_agreed() -> None:
-    traced = TracedAMQP010(joined=True)
+    traced = TracedAmqp010(joined=True)
     traced.trace.feed_protocol_header(0)
     for sender, control in START:
         traced.feed(sender, control, channel=0)
@@ -51,7 +51,7 @@ def test_a_connection_is_opened_with_what_was_agreed() -> None:
 
 
 def test_start_is_a_beginning_too() -> None:
-    traced = TracedAMQP010(joined=True)
+    traced = TracedAmqp010(joined=True)
     assert traced.feed(SERVER, ConnectionStart(server_properties=Map({"product": "p"})), channel=0) == []
     (opened,) = traced.feed(SERVER, ConnectionOpenOk(), channel=0)
     assert isinstance(opened, ConnectionOpened)
@@ -60,7 +60,7 @@ def test_start_is_a_beginning_too() -> None:
 
 
 def test_a_refused_login_names_what_was_refused() -> None:
-    traced = TracedAMQP010(joined=True)
+    traced = TracedAmqp010(joined=True)
     traced.trace.feed_protocol_header(0)
     traced.feed(SERVER, ConnectionStart(), channel=0)
     traced.feed(CLIENT, ConnectionStartOk(mechanism="PLAIN", response=b"\0a\0b", locale="en_US"), channel=0)
@@ -70,7 +70,7 @@ def test_a_refused_login_names_what_was_refused() -> None:
 
 
 def test_a_close_ends_its_sessions_once_it_is_answered() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     (closed,) = traced.feed(SERVER, ConnectionClose(reply_code=320, reply_text="over"), channel=0)
     assert isinstance(closed, ConnectionClosed)
@@ -83,13 +83,13 @@ def test_a_close_ends_its_sessions_once_it_is_answered() -> None:
 
 
 def test_a_connection_that_is_cut_is_closed_by_none() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     (closed,) = traced.end()
     assert closed == ConnectionClosed(ts_ns=traced.ts_ns, by=None, code=0, text="over", is_open=True)
 
 
 def test_a_session_on_channel_0_is_on_a_channel() -> None:
-    traced = TracedAMQP010(0)
+    traced = TracedAmqp010(0)
     traced.publish(channel=0)
     (request,) = traced.client(ExecutionSync(), channel=0) or traced.complete(1, channel=0)
     assert isinstance(request, RequestAnswered)
@@ -98,7 +98,7 @@ def test_a_session_on_channel_0_is_on_a_channel() -> None:
 
 
 def test_a_session_may_be_attached_before_the_last_is_gone() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     traced.client(SessionDetach(name_=b"s"))
     traced.client(SessionAttach(name_=b"t"))
@@ -117,7 +117,7 @@ def test_a_session_may_be_attached_before_the_last_is_gone() -> None:
 
 
 def test_what_is_malformed_loses_what_was_open() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     raw = encode_frame(FIRST_SEGMENT | LAST_SEGMENT | WHOLE_SEGMENT, COMMAND, 1, b"\xee\xee\x01\x00")
     events = traced.trace.feed(CLIENT, [Frame(raw)], traced.ts_ns)
@@ -125,7 +125,7 @@ def test_what_is_malformed_loses_what_was_open() -> None:
 
 
 def test_frames_are_shown_to_the_listener_without_heartbeats() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     shown: list[tuple[str, int]] = []
     traced.trace.listen(lambda events, sender, number: shown.append((str(sender), number)))
     traced.feed(CLIENT, ConnectionHeartbeat(), channel=0)
@@ -135,7 +135,7 @@ def test_frames_are_shown_to_the_listener_without_heartbeats() -> None:
 
 
 def test_a_control_may_come_in_several_frames() -> None:
-    traced = TracedAMQP010(1)
+    traced = TracedAmqp010(1)
     traced.publish()
     control = SessionCompleted(commands=ids(*[(2 * number, 2 * number) for number in range(200)]))
     frames = frames_of(1, control)
@@ -144,7 +144,7 @@ def test_a_control_may_come_in_several_frames() -> None:
 
 
 def test_sessions_are_bounded_by_memory() -> None:
-    traced = TracedAMQP010(1, 2, max_memory=5000)
+    traced = TracedAmqp010(1, 2, max_memory=5000)
     traced.publish(channel=2)
     assert list(traced.trace.channels) == [1]
     assert not traced.of(MessagePublished)
@@ -155,7 +155,7 @@ def test_sessions_are_bounded_by_memory() -> None:
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_an_answer_that_comes_early_is_held(is_late: bool) -> None:
-    trace = AMQP010Trace(is_ordered=False)
+    trace = Amqp010Trace(is_ordered=False)
     trace.feed_protocol_header(0)
     transfer, header = published()
     client = [SessionAttach(name_=b"s"), SessionCommandPoint(command_id=0, command_offset=0), QueueDeclare(queue="q")]
@@ -174,7 +174,7 @@ def test_an_answer_that_comes_early_is_held(is_late: bool) -> None:
 
 
 def test_what_comes_early_is_held_in_a_new_session_of_a_joined_connection() -> None:
-    traced = TracedAMQP010(joined=True, is_ordered=False)
+    traced = TracedAmqp010(joined=True, is_ordered=False)
     traced.attach(1)
     traced.subscribe("q", "d")
     assert traced.accept(0) == []
@@ -184,7 +184,7 @@ def test_what_comes_early_is_held_in_a_new_session_of_a_joined_connection() -> N
 
 
 def test_what_is_held_is_taken_at_the_end() -> None:
-    trace = AMQP010Trace(is_ordered=False)
+    trace = Amqp010Trace(is_ordered=False)
     trace.feed_protocol_header(0)
     assert trace.feed(SERVER, frames_of(1, SessionAttached(name_=b"s")), 1) == []
     assert [type(each) for each in trace.end(2, "over")] == [ConnectionClosed]
@@ -192,7 +192,7 @@ def test_what_is_held_is_taken_at_the_end() -> None:
 
 
 def test_what_is_held_is_bounded() -> None:
-    trace = AMQP010Trace(is_ordered=False, max_memory=1000)
+    trace = Amqp010Trace(is_ordered=False, max_memory=1000)
     trace.feed_protocol_header(0)
     events = [
         event for number in range(10) for event in trace.feed(SERVER, frames_of(1, SessionAttached(name_=b"s")), number)

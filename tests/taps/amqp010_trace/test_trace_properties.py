@@ -31,7 +31,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.session import Session
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
+from amqproxy.taps.amqp010_trace.connection_trace import Amqp010Trace
 from amqproxy.taps.trace.events import (
     DeliveriesSettled,
     MessageDelivered,
@@ -55,7 +55,7 @@ class Watched:
 
     def __init__(self, *, is_transactional: bool, **options: Any) -> None:
         self.machine = Connection(deviations=[])
-        self.trace = AMQP010Trace(**options)
+        self.trace = Amqp010Trace(**options)
         self.events: list[TraceEvent] = []
         self.passed: list[tuple[Peer, list[Frame], int]] = []
         self.now = 0
@@ -208,7 +208,7 @@ def test_where_the_directions_have_no_order_the_outcomes_are_the_same(
     while any(queues.values()):
         peer = data.draw(st.sampled_from([each for each in Peer if queues[each]]))
         shuffled.append(queues[peer].pop(0))
-    trace = AMQP010Trace(is_ordered=False)
+    trace = Amqp010Trace(is_ordered=False)
     trace.feed_protocol_header(0)
     events = [event for sender, frames, ts_ns in shuffled for event in trace.feed(sender, frames, ts_ns)]
     events += trace.end(10_000, "over")
@@ -231,7 +231,7 @@ def test_it_makes_no_difference_which_frames_are_fed_together(size: int) -> None
     watched = Watched(is_transactional=False)
     for name, last, body in (("publish", 0, 3), ("deliver", 0, 2), ("accept", 0, 1), ("complete", 1, 1)):
         watched.act(name, [(0, last)], body)
-    trace = AMQP010Trace()
+    trace = Amqp010Trace()
     trace.feed_protocol_header(0)
     events: list[TraceEvent] = []
     for sender, frames, ts_ns in watched.passed:

@@ -31,7 +31,7 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_trace.connection_trace import AMQP010Trace
+from amqproxy.taps.amqp010_trace.connection_trace import Amqp010Trace
 from amqproxy.taps.trace.events import TraceEvent
 
 E = TypeVar("E", bound=TraceEvent)
@@ -68,7 +68,7 @@ def published(exchange: str = "", key: str = "q", *, accept_mode: int = 1) -> tu
     return transfer, Header((DeliveryProperties(routing_key=key),))
 
 
-class TracedAMQP010:
+class TracedAmqp010:
     """A trace with a clock that each read moves on by a millisecond.
 
     `events` are all that it has given so far. Unless it is `joined` in the middle, the connection is open, and a new
@@ -77,7 +77,7 @@ class TracedAMQP010:
     """
 
     def __init__(self, *channels: int, joined: bool = False, **options: Any) -> None:
-        self.trace = AMQP010Trace(**options)
+        self.trace = Amqp010Trace(**options)
         self.ts_ns = 0
         self.events: list[TraceEvent] = []
         if not joined:

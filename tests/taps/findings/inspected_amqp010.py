@@ -12,10 +12,10 @@ from amqproxy.taps.findings.detector import ObservedConnection
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.inspector import Inspector
 from amqproxy.taps.trace.events import TraceEvent
-from tests.taps.amqp010_trace.traced import TracedAMQP010
+from tests.taps.amqp010_trace.traced import TracedAmqp010
 
 
-class InspectedAMQP010(TracedAMQP010):
+class InspectedAmqp010(TracedAmqp010):
     """A connection whose session on channel 1 is attached; `findings` are all that there were since."""
 
     def __init__(self, *, joined: bool = False) -> None:

@@ -14,13 +14,13 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.controls import ConnectionClose, SessionCommandPoint
 from amqproxy.peer import SERVER
 from tests.taps.amqp010_trace.traced import ids
-from tests.taps.findings.inspected_amqp010 import InspectedAMQP010
+from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 INFINITE = 0xFFFFFFFF
 
 
 def test_a_durable_queue_is_consumed_without_accepts() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.client(QueueDeclare(queue="q", durable=True))
     inspected.subscribe("q", accept_mode=1)
     inspected.complete((0, 1))
@@ -29,7 +29,7 @@ def test_a_durable_queue_is_consumed_without_accepts() -> None:
 
 
 def test_credit_without_end_is_no_prefetch_limit() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.subscribe("q", "d")
     inspected.complete(0)
     inspected.give_credit(500, INFINITE)
@@ -39,7 +39,7 @@ def test_credit_without_end_is_no_prefetch_limit() -> None:
 
 
 def test_credit_is_seen_that_is_given_before_the_subscription_is_answered() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.subscribe("q", "d")
     inspected.give_credit(INFINITE, INFINITE)
     inspected.complete((0, 2))
@@ -47,7 +47,7 @@ def test_credit_is_seen_that_is_given_before_the_subscription_is_answered() -> N
 
 
 def test_a_stop_takes_credit_away() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.subscribe("q", "d")
     inspected.complete(0)
     inspected.client(MessageFlow(destination="d", unit=0, value=INFINITE))
@@ -57,7 +57,7 @@ def test_a_stop_takes_credit_away() -> None:
 
 
 def test_a_browser_takes_nothing() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.client(QueueDeclare(queue="q", durable=True))
     inspected.client(MessageSubscribe(queue="q", destination="d", accept_mode=1, acquire_mode=1))
     inspected.client(MessageSubscribe(queue="q", destination="e", accept_mode=0, acquire_mode=1))
@@ -69,7 +69,7 @@ def test_a_browser_takes_nothing() -> None:
 
 
 def test_credit_of_what_needs_no_accept_may_be_without_end() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.subscribe("q", "d", accept_mode=1)
     inspected.complete(0)
     inspected.give_credit(INFINITE, INFINITE)
@@ -77,7 +77,7 @@ def test_credit_of_what_needs_no_accept_may_be_without_end() -> None:
 
 
 def test_releases_in_a_loop() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.subscribe()
     for number in range(20):
         inspected.deliver()  # each was delivered before
@@ -86,7 +86,7 @@ def test_releases_in_a_loop() -> None:
 
 
 def test_an_accept_of_what_is_not_open() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.subscribe()
     inspected.deliver()
     inspected.accept(0)
@@ -96,7 +96,7 @@ def test_an_accept_of_what_is_not_open() -> None:
 
 
 def test_an_accept_before_the_first_delivery() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.accept(0)
     assert inspected.kinds == ["unknown-ack"]
     assert "there was no such delivery" in inspected.findings[0].text
@@ -104,7 +104,7 @@ def test_an_accept_before_the_first_delivery() -> None:
 
 def test_what_was_missed_is_not_held_against_an_accept() -> None:
     """The hole before the accept's delivery may be noticed later than the accept."""
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.gap()
     inspected.server(SessionCommandPoint(command_id=0, command_offset=0))
     inspected.deliver()
@@ -113,7 +113,7 @@ def test_what_was_missed_is_not_held_against_an_accept() -> None:
 
 
 def test_an_unroutable_publish_is_returned_and_nacked() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.publish(accept_mode=0)
     inspected.server(MessageReject(transfers=ids(0), code=1))
     assert inspected.kinds == ["returned-publish", "nacked-publish"]
@@ -121,7 +121,7 @@ def test_an_unroutable_publish_is_returned_and_nacked() -> None:
 
 
 def test_an_exception_is_a_channel_error() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.client(QueueDeclare(queue="q", passive=True))
     inspected.server(ExecutionException(error_code=404, command_id=0, description="none"))
     assert [(each.kind, each.channel, each.text) for each in inspected.findings] == [
@@ -130,13 +130,13 @@ def test_an_exception_is_a_channel_error() -> None:
 
 
 def test_a_broker_that_closes_an_open_connection_is_no_refused_login() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.feed(SERVER, ConnectionClose(reply_code=501, reply_text="framing"), channel=0)
     assert inspected.kinds == ["connection-error"]
 
 
 def test_subscriptions_for_one_message_each() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     for number in range(11):
         inspected.subscribe("q", "d")
         inspected.deliver("d")

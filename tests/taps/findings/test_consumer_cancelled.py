@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amqproxy.amqp010.commands import MessageSubscribe
-from amqproxy.amqp010.commands import QueueDelete as AMQP010QueueDelete
+from amqproxy.amqp010.commands import QueueDelete as Amqp010QueueDelete
 from amqproxy.amqp010.controls import SessionCompleted
 from amqproxy.amqp091.methods import (
     BasicCancel,
@@ -168,7 +168,7 @@ def test_a_session_of_0_10_ends_with_its_queue(text: str, is_first: bool) -> Non
     steps: list[tuple[ConnectionPlace, TraceEvent]] = [(consumer, opened()), (other, opened())]
     for queue in ("q", "p"):
         steps.append((consumer, answered(1, MessageSubscribe(queue=queue, destination=f"to-{queue}"))))
-    ending = [(other, answered(5, AMQP010QueueDelete(queue="q"))), (consumer, ended(408, text))]
+    ending = [(other, answered(5, Amqp010QueueDelete(queue="q"))), (consumer, ended(408, text))]
     steps += ending if is_first else ending[::-1]
     for place, event in steps:
         together.findings += together.inspector.inspect(place, [event], None)
@@ -182,7 +182,7 @@ def test_a_broker_of_0_10_that_says_nothing() -> None:
     """Broker-J leaves the session open; there is no capability that the client could lack."""
     together = Together()
     consumer, other = (ConnectionPlace(number, f"a:{number}-b:1") for number in (1, 2))
-    subscribe, delete_queue = MessageSubscribe(queue="q", destination="d"), AMQP010QueueDelete(queue="q")
+    subscribe, delete_queue = MessageSubscribe(queue="q", destination="d"), Amqp010QueueDelete(queue="q")
     for place, event in (
         (consumer, opened()),
         (other, opened()),

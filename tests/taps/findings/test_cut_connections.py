@@ -6,7 +6,7 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionClose
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAMQP010
+from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 
 def busy() -> Inspected:
@@ -63,7 +63,7 @@ def test_missed_heartbeats_are_one_finding() -> None:
 
 
 def test_deliveries_of_0_10() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.subscribe()
     inspected.deliver()
     inspected.trace.end(inspected.ts_ns, "client reset the connection")

@@ -11,7 +11,7 @@ from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAMQP010
+from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 
 def deaths(*counts: int) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def test_retries_that_end_and_other_headers(headers: dict[str, Any] | None) -> N
 
 
 def test_headers_of_0_10() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.subscribe()
     headers = Map({"x-death": [Map(each) for each in deaths(20)]})
     inspected.deliver(headers=headers)

@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import (
     ChannelCloseOk,
 )
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAMQP010
+from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 
 def consuming(prefetch: int, open: int, *, no_ack: bool = False) -> Inspected:
@@ -108,8 +108,8 @@ def test_consumers_that_share_a_prefetch() -> None:
     assert inspected.look() == ["the channel's consumers settled nothing for 60 s: 2 open, prefetch 2"]
 
 
-def windowed(flow_mode: int) -> InspectedAMQP010:
-    inspected = InspectedAMQP010()
+def windowed(flow_mode: int) -> InspectedAmqp010:
+    inspected = InspectedAmqp010()
     inspected.subscribe("q", "d")
     inspected.client(MessageSetFlowMode(destination="d", flow_mode=flow_mode))
     inspected.client(MessageFlow(destination="d", unit=0, value=2))

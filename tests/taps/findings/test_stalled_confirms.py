@@ -7,7 +7,7 @@ import pytest
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelClose, ConnectionBlocked, ConnectionUnblocked
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAMQP010
+from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 
 def publishing(*, confirms: bool = True) -> Inspected:
@@ -50,7 +50,7 @@ def test_publishes_without_confirms() -> None:
     assert inspected.look() == []
 
 
-def stalled(inspected: Inspected | InspectedAMQP010, seconds: int) -> list[str]:
+def stalled(inspected: Inspected | InspectedAmqp010, seconds: int) -> list[str]:
     """What is found a second later, when the broker has taken nothing for some seconds."""
     inspected.ts_ns += 1_000_000_000
     inspected.trace.activity.stalled_ns = seconds * 1_000_000_000
@@ -72,7 +72,7 @@ def test_a_broker_that_reads_nothing_where_confirms_are_off(is_capable: bool, la
 
 def test_a_broker_that_reads_nothing_over_0_10() -> None:
     """There each transfer is answered by its completion: the first one that is not shows it as well."""
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.publish(accept_mode=1)
     inspected.ts_ns += 30_000_000_000
     (text,) = stalled(inspected, 30)
@@ -104,7 +104,7 @@ def test_a_channel_that_has_ended() -> None:
 
 
 def test_transfers_of_0_10() -> None:
-    inspected = InspectedAMQP010()
+    inspected = InspectedAmqp010()
     inspected.publish(accept_mode=0)
     inspected.ts_ns += 31_000_000_000
     assert len(inspected.look()) == 1

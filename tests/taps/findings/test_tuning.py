@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.peer import CLIENT, SERVER
 from tests.taps.amqp010_trace.traced import START
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAMQP010
+from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 TEXT = "NOT_ALLOWED - negotiated frame_max = 100 is lower than the minimum allowed value (4096)"
 
@@ -98,7 +98,7 @@ def test_a_connection_that_was_open(reason: str) -> None:
 
 
 def test_a_client_of_0_10_that_leaves() -> None:
-    inspected = InspectedAMQP010(joined=True)
+    inspected = InspectedAmqp010(joined=True)
     inspected.trace.feed_protocol_header(0)
     for sender, control in START[:3]:
         inspected.feed(sender, control, channel=0)
@@ -107,7 +107,7 @@ def test_a_client_of_0_10_that_leaves() -> None:
 
 
 def test_a_broker_of_0_10_that_refuses_limits() -> None:
-    inspected = InspectedAMQP010(joined=True)
+    inspected = InspectedAmqp010(joined=True)
     inspected.trace.feed_protocol_header(0)
     for sender, control in START[:3]:
         inspected.feed(sender, control, channel=0)

@@ -1,4 +1,4 @@
-"""What `AMQP010Meter` has to count, worked out of decoded frames, one object a message."""
+"""What `Amqp010Meter` has to count, worked out of decoded frames, one object a message."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ class Attachment:
         self.is_transactional = False
 
 
-class PlainAMQP010Meter:
-    """It is without bounds: give it less than `AMQP010Meter` remembers."""
+class PlainAmqp010Meter:
+    """It is without bounds: give it less than `Amqp010Meter` remembers."""
 
     def __init__(self) -> None:
         self.counts = MessageCounts()

@@ -16,11 +16,11 @@ from amqproxy.amqp010.controls import SessionCommandPoint, SessionCompleted
 from amqproxy.amqp010.frame import BODY, encode_method
 from amqproxy.amqp010.properties import DeliveryProperties, Header
 from amqproxy.pump.pumps import are_available
-from amqproxy.taps.metering.amqp010_message_run import RUN, SIZE, AMQP010MessageRun
-from amqproxy.taps.metering.amqp010_meter import AMQP010Meter
+from amqproxy.taps.metering.amqp010_message_run import RUN, SIZE, Amqp010MessageRun
+from amqproxy.taps.metering.amqp010_meter import Amqp010Meter
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from tests.proxy.amqp010_script import ids, transfer
-from tests.pump.amqp010_rig import AMQP010Wire, amqp010_pump
+from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump
 
 FRAME_MAX = 4096
 
@@ -43,10 +43,10 @@ def messages(dice: Random) -> bytes:
 
 
 def condensed(is_server: bool, data: bytes) -> list[bytes]:
-    """Frames as a pump writes them down; where there is none, the same by an `AMQP010MessageRun`, plain then."""
+    """Frames as a pump writes them down; where there is none, the same by an `Amqp010MessageRun`, plain then."""
     if are_available():
         return _noted(is_server, data)
-    run: Any = AMQP010MessageRun()
+    run: Any = Amqp010MessageRun()
     out, position, written = bytearray(len(data)), 0, 0
     while position < len(data):
         end = run.take(is_server, data, position, len(data))
@@ -63,7 +63,7 @@ def condensed(is_server: bool, data: bytes) -> list[bytes]:
 
 def _noted(is_server: bool, data: bytes) -> list[bytes]:
     found: list[bytes] = []
-    wire = AMQP010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: found.append(bytes(data)))
+    wire = Amqp010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: found.append(bytes(data)))
     wire.hand_over()
     peer = wire.server if is_server else wire.client
     while data:
@@ -74,9 +74,9 @@ def _noted(is_server: bool, data: bytes) -> list[bytes]:
     return found
 
 
-def metered(is_server: bool, parts: list[bytes], *, is_cut: bool) -> tuple[AMQP010Meter, MessageCounts]:
+def metered(is_server: bool, parts: list[bytes], *, is_cut: bool) -> tuple[Amqp010Meter, MessageCounts]:
     counts = MessageCounts()
-    meter = AMQP010Meter(counts)
+    meter = Amqp010Meter(counts)
     for channel in (1, 2):
         for each in (False, True):
             meter.feed(each, encode_method(channel, SessionCommandPoint(0xFFFF_FFF0, 0)), 0.0)
@@ -139,6 +139,6 @@ def test_what_is_condensed_is_never_longer(is_server: bool) -> None:
 @pytest.mark.parametrize("size", range(1, SIZE))
 def test_a_run_that_is_cut_off_is_none(size: int) -> None:
     (run,) = condensed(False, transfer(b"x"))
-    meter = AMQP010Meter(MessageCounts())
+    meter = Amqp010Meter(MessageCounts())
     with pytest.raises(ValueError, match="not whole"):
         meter.feed(False, run[:size], 1.0, True)

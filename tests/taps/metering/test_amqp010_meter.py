@@ -23,7 +23,7 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.metering.amqp010_meter import MAX_CONSUMERS, MAX_REQUESTS, AMQP010Meter
+from amqproxy.taps.metering.amqp010_meter import MAX_CONSUMERS, MAX_REQUESTS, Amqp010Meter
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from tests.proxy.amqp010_script import ATTACH, DETACH, LOGIN, MESSAGES, ids, method, transfer
 
@@ -31,7 +31,7 @@ from tests.proxy.amqp010_script import ATTACH, DETACH, LOGIN, MESSAGES, ids, met
 class Metered:
     def __init__(self) -> None:
         self.counts = MessageCounts()
-        self.meter = AMQP010Meter(self.counts)
+        self.meter = Amqp010Meter(self.counts)
         self._readers = {peer: FrameReader() for peer in Peer}
         self.now = 0.0
 
@@ -152,7 +152,7 @@ def test_what_is_malformed_is_for_the_broker_to_answer() -> None:
 
 
 def test_frames_that_are_not_whole() -> None:
-    meter = AMQP010Meter(MessageCounts())
+    meter = Amqp010Meter(MessageCounts())
     for data in (b"no frame", transfer(b"x")[:-1], bytes(12)):
         with pytest.raises(ValueError, match="not whole"):
             meter.feed(False, data, 0.0)
@@ -161,7 +161,7 @@ def test_frames_that_are_not_whole() -> None:
 
 def test_what_is_waited_for_is_bounded_for_the_connection() -> None:
     counts = MessageCounts()
-    meter = AMQP010Meter(counts)
+    meter = Amqp010Meter(counts)
     points = b"".join(method(SessionCommandPoint(0, 0), channel) for channel in range(64))
     meter.feed(False, points, 0.0)
     asked = b"".join(
@@ -192,7 +192,7 @@ def test_an_observer_is_not_asked_about_what_is_not_waited_for() -> None:
             pass
 
     observer = Observer()
-    meter = AMQP010Meter(MessageCounts(), observer)
+    meter = Amqp010Meter(MessageCounts(), observer)
     meter.feed(False, method(SessionCommandPoint(0, 0)) + method(QueueDeclare("q")) * (MAX_REQUESTS + 1), 0.0)
     assert observer.asked == MAX_REQUESTS
     meter.feed(True, method(SessionCompleted(ids((0, 0)))), 1.0)

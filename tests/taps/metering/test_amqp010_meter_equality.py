@@ -1,4 +1,4 @@
-"""The meter over bytes beside `PlainAMQP010Meter`, which decodes all: every number is the same, however it is cut."""
+"""The meter over bytes beside `PlainAmqp010Meter`, which decodes all: every number is the same, however it is cut."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.metering.amqp010_meter import AMQP010Meter
+from amqproxy.taps.metering.amqp010_meter import Amqp010Meter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from tests.amqp010.captured import connections
 from tests.amqp010.recorded import SESSIONS, capture
 from tests.example_count import example_count
 from tests.proxy.amqp010_script import ATTACH, DETACH, LOGIN, MESSAGES, Step
 from tests.pump.random_amqp010_commands import frames_of
-from tests.taps.metering.plain_amqp010_meter import PlainAMQP010Meter
+from tests.taps.metering.plain_amqp010_meter import PlainAmqp010Meter
 
 CHANNELS = (0, 1, 2)
 CUT_FRAME = 12
@@ -80,11 +80,11 @@ class Compared:
     """Both meters; time is in halves of seconds, of which sums are exact."""
 
     def __init__(self) -> None:
-        self.plain = PlainAMQP010Meter()
+        self.plain = PlainAmqp010Meter()
         self.counts = MessageCounts()
-        self.meter = AMQP010Meter(self.counts)
+        self.meter = Amqp010Meter(self.counts)
         self.cut_counts = MessageCounts()
-        self.cut_meter = AMQP010Meter(self.cut_counts)
+        self.cut_meter = Amqp010Meter(self.cut_counts)
         self.readers = {peer: FrameReader(frame_max=0) for peer in Peer}
         self.numberings = {peer: CommandNumbering() for peer in Peer}
         self.passed_over = {peer: CommandNumbering() for peer in Peer}

@@ -3,7 +3,7 @@
 import pytest
 
 from amqproxy.amqp010 import commands
-from amqproxy.amqp010.methods import Method as AMQP010Method
+from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091 import methods
 from amqproxy.amqp091.methods import Method
@@ -47,5 +47,5 @@ from amqproxy.taps.trace.equivalents import equivalent
         (None, None),
     ],
 )
-def test_what_both_have_is_the_same(command: AMQP010Method | Method | None, method: Method | None) -> None:
+def test_what_both_have_is_the_same(command: Amqp010Method | Method | None, method: Method | None) -> None:
     assert equivalent(command) == method

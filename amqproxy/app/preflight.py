@@ -1,0 +1,301 @@
+"""What a config needs of the machine: its files, names and addresses, looked at before anything starts.
+
+`config check` and a start look at the same things here, and so come to the same verdict. A file that can be read only
+once, such as a pipe for a key, is left to the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from amqproxy.app.dashboard_process import secrets_of
+from amqproxy.app.reload import mirror_upstreams
+from amqproxy.broker.broker import Broker as BrokerModel
+from amqproxy.broker.definitions import definitions_json
+from amqproxy.configuration.config import (
+    BrokerConfig,
+    ClientTLS,
+    Config,
+    ConfigError,
+    DashboardConfig,
+    ListenerConfig,
+    NamedUpstream,
+    ServerTLS,
+    UpstreamConfig,
+    split_address,
+)
+from amqproxy.control.unix_socket import PATH_SIZE
+from amqproxy.sockets.tls import client_context, server_context
+
+MOST_VHOST = 255
+"""Bytes of a virtual host's name."""
+
+
+OPENTELEMETRY = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+"""What the extra `amqproxy[otel]` installs."""
+
+DASHBOARD = ("fastapi", "uvicorn", "websockets", "pydantic")
+"""What the extra `amqproxy[dashboard]` installs."""
+
+ANALYTICS = ("duckdb", "pyarrow")
+"""What the extra `amqproxy[analytics]` installs."""
+
+
+class PreflightError(ConfigError):
+    """What is wrong with the value at `place`, the path of a key such as `listen[0].tls`."""
+
+    def __init__(self, place: str, text: str) -> None:
+        super().__init__(f"{place}: {text}")
+        self.place = place
+
+
+def check(config: Config) -> None:
+    """Check the whole config. `PreflightError` for what would end the proxy or the broker."""
+    check_proxy(config)
+    check_broker(config.broker)
+
+
+def find_warnings(config: Config) -> Iterator[str]:
+    """Settings that work, but may not be what is meant."""
+    upstream = config.upstream
+    if isinstance(upstream, UpstreamConfig) and upstream.tls is not None and upstream.tls.certificate:
+        yield (
+            "upstream.tls.certificate: to the broker, every client that logs in with EXTERNAL is the user that this "
+            "certificate names; refuse EXTERNAL with a rule if that is not meant"
+        )
+
+
+def check_proxy(config: Config) -> None:
+    """Look at all that `amqproxy run` needs. `PreflightError` for what would end it."""
+    _check_listeners(config.listen, "listen")
+    if isinstance(config.upstream, UpstreamConfig):
+        _check_upstream(config.upstream, "upstream")
+    else:
+        check_broker(config.broker)
+    for name, each in config.upstreams.items():
+        _check_named_upstream(config, name, each)
+    addresses = {f"listen[{number}]": each.address for number, each in enumerate(config.listen)}
+    if config.upstream == "broker":
+        addresses |= {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
+    _check_observers(config, addresses)
+
+
+def _check_observers(config: Config, addresses: dict[str, str]) -> None:
+    """Look at what watches a proxy or a broker, which listens at `addresses`."""
+    if config.metrics is not None:
+        _check_host(config.metrics.address, "metrics.address")
+        addresses["metrics"] = config.metrics.address
+    _check_twins(addresses)
+    if config.opentelemetry is not None:
+        _check_opentelemetry()
+    if config.dashboard is not None:
+        _check_dashboard(config.dashboard)
+        addresses["dashboard"] = config.dashboard.listen
+        _check_twins(addresses, "listen")
+    if config.control is not None:
+        _check_socket_path(Path(config.control.path), "control.path")
+
+
+def check_broker_alone(config: Config) -> None:
+    """Look at all that `amqproxy broker` needs. `PreflightError` for what would end it."""
+    check_broker(config.broker)
+    addresses = {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
+    _check_observers(config, addresses)
+
+
+def check_broker(config: BrokerConfig) -> None:
+    """Look at the integrated broker's own settings. `PreflightError` for what would end it."""
+    _check_listeners(config.listen, "broker.listen")
+    _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
+    if config.data is not None:
+        _check_directory(Path(config.data), "broker.data")
+    if config.definitions is not None:
+        _check_definitions(Path(config.definitions), "broker.definitions")
+
+
+def _check_opentelemetry() -> None:
+    fault = missing_extra("otel", OPENTELEMETRY)
+    if fault is not None:
+        raise PreflightError("opentelemetry", fault)
+
+
+def _check_dashboard(config: DashboardConfig) -> None:
+    fault = missing_extra("dashboard", DASHBOARD)
+    if fault is not None:
+        raise PreflightError("dashboard", fault)
+    fault = missing_extra("analytics", ANALYTICS) if config.tables else None
+    if fault is not None:
+        raise PreflightError("dashboard.tables", fault)
+    _check_host(config.listen, "dashboard.listen")
+    if config.certificate is not None and config.key is not None:
+        tls = ServerTLS(certificate=config.certificate, key=config.key)
+        if _can_be_read_twice(tls):
+            with _errors_at("dashboard.certificate"):
+                server_context(tls)
+    files = {"token_file": config.token_file, "password_file": config.password_file}
+    for key, file in files.items():
+        if file and _is_plain(file):
+            try:
+                secrets_of(config)
+            except ConfigError as error:
+                raise PreflightError(f"dashboard.{key}", str(error).removeprefix("dashboard: ")) from None
+
+
+def missing_extra(extra: str, packages: Iterable[str]) -> str | None:
+    """Which package of an extra is not installed, with the remedy; None where all are."""
+    for package in packages:
+        try:
+            is_there = find_spec(package) is not None
+        except ImportError:  # not even the package that contains it is there
+            is_there = False
+        if not is_there:
+            return f'needs {package}, which is not installed: run `pip install "amqproxy[{extra}]"`'
+    return None
+
+
+# --- addresses
+
+
+def _check_listeners(listeners: tuple[ListenerConfig, ...], place: str) -> None:
+    for number, each in enumerate(listeners):
+        if each.passed_name is None:
+            _check_host(each.address, f"{place}[{number}].address")
+        if each.tls is not None and _can_be_read_twice(each.tls):
+            with _errors_at(f"{place}[{number}].tls"):
+                server_context(each.tls)
+
+
+def _check_upstream(upstream: UpstreamConfig, place: str) -> None:
+    _check_host(upstream.address, f"{place}.address")
+    tls = upstream.tls
+    if tls is None:
+        return
+    if _can_be_read_twice(tls):
+        with _errors_at(f"{place}.tls"):
+            client_context(tls)
+    if tls.server_name is not None:
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=tls.server_name)
+        except ValueError as error:
+            raise PreflightError(
+                f"{place}.tls.server_name", f"`{tls.server_name}` cannot be a host's name: {error}"
+            ) from None
+
+
+def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) -> None:
+    place = f"upstreams.{name}"
+    _check_upstream(upstream, place)
+    if len(upstream.vhost.encode()) > MOST_VHOST:
+        raise PreflightError(f"{place}.vhost", f"a virtual host's name has {MOST_VHOST} bytes at most")
+    if "\0" in upstream.user:
+        raise PreflightError(f"{place}.user", "a user's name holds no NUL")
+    if not upstream.password_file or _is_plain(upstream.password_file):
+        try:
+            # Rules may need the other upstreams: a config with one of them only would not be valid.
+            mirror_upstreams(msgspec.structs.replace(config, upstreams={name: upstream}, rules=()))
+        except ConfigError as error:
+            key = "password_file" if upstream.password_file else "password_env"
+            raise PreflightError(f"{place}.{key}", str(error).removeprefix(f"{place}: ")) from None
+
+
+def _check_host(address: str, place: str) -> None:
+    """Can its host be looked up at all?"""
+    host = split_address(address)[0]
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise PreflightError(place, f"`{host}` cannot be a host's name: {error}") from None
+
+
+def _check_twins(addresses: dict[str, str], key: str = "address") -> None:
+    """No two may listen on the same port; `key` is what names the last one's."""
+    taken: dict[str, str] = {}
+    for place, address in addresses.items():
+        if not address.endswith(":0") and address in taken:
+            raise PreflightError(
+                f"{place}.{key}", f"{address} is the address of {taken[address]} already: choose another"
+            )
+        taken[address] = place
+
+
+# --- files
+
+
+def _check_socket_path(path: Path, place: str) -> None:
+    if len(os.fsencode(path)) > PATH_SIZE:
+        raise PreflightError(
+            place, f"{path}: the name of a Unix socket has {PATH_SIZE} bytes at most: choose a shorter one"
+        )
+    with _errors_at(place, path):
+        if not path.parent.is_dir():
+            raise PreflightError(place, f"{path}: there is no directory {path.parent}: make it")
+        if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
+            raise PreflightError(
+                place, f"{path}: there is a file of that name, which is no socket: choose another name"
+            )
+
+
+def _check_directory(path: Path, place: str) -> None:
+    """Is it a directory that can be written to, or can it be made?"""
+    with _errors_at(place, path):
+        nearest = path.absolute()
+        while not nearest.exists():
+            nearest = nearest.parent
+        if not nearest.is_dir():
+            raise PreflightError(place, f"{path}: {nearest} is no directory: choose another")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise PreflightError(place, f"{path}: there is no right to write in {nearest}: check its owner and rights")
+
+
+def _check_definitions(path: Path, place: str) -> None:
+    """Can a broker begin with them?"""
+    with _errors_at(place, path):
+        if path.exists() and not path.is_file():
+            return
+        try:
+            found = json.loads(path.read_bytes())
+            if not isinstance(found, dict):
+                raise PreflightError(place, f"{path}: not an object, as RabbitMQ exports it")
+            definitions_json.load(BrokerModel(), found, 0)
+        except RecursionError as error:
+            raise PreflightError(place, f"{path}: {error}") from None
+
+
+@contextmanager
+def _errors_at(place: str, path: Path | None = None) -> Iterator[None]:
+    """What goes wrong within is a fault of the value at `place`, and of the file that it names."""
+    if path is not None and "\0" in str(path):
+        raise PreflightError(place, "no name of a file holds a NUL")
+    try:
+        yield
+    except PreflightError:
+        raise
+    except OSError as error:
+        raise PreflightError(place, f"{path}: cannot be read: {error.strerror or error}") from None
+    except ConfigError as error:
+        raise PreflightError(place, str(error)) from None
+    except ValueError as error:
+        raise PreflightError(place, f"{path}: {error}") from None
+
+
+def _can_be_read_twice(tls: ServerTLS | ClientTLS) -> bool:
+    files = (tls.certificate, tls.key, tls.client_ca if isinstance(tls, ServerTLS) else tls.ca)
+    return all(_is_plain(file) for file in files if file is not None)
+
+
+def _is_plain(file: str) -> bool:
+    """Is it a file that can be read again, or none at all?"""
+    try:
+        return not Path(file).exists() or Path(file).is_file()
+    except (OSError, ValueError):
+        return True

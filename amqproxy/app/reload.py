@@ -1,0 +1,180 @@
+"""What a proxy takes over from its config file while it runs: rules, upstreams of mirrors, certificates.
+
+Whatever else has changed in the file needs a restart, and is named.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.configuration.config import Config, ConfigError, NamedUpstream
+from amqproxy.configuration.resources import ConfigResources
+from amqproxy.control.request_handler import NotReloaded
+from amqproxy.process.log import logger
+from amqproxy.process.supervision import describe
+from amqproxy.proxy.listener import ProxyServer
+from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
+from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.upstream import Dialer
+from amqproxy.sockets.tls import files_of, renew
+
+APPLIED = frozenset({"rules", "upstreams"})
+"""The keys of the config that are taken over."""
+
+
+class Reloader:
+    """Reads the config again with `reread`, and lets the proxy go by what it may take over.
+
+    `config` is what the proxy was started with. `contexts` are those of its listeners, `dialers` the ways to brokers
+    that have separate certificates, besides those of the mirrors.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        reread: Callable[[], Config] | None,
+        server: ProxyServer,
+        mirrors: Mirrors,
+        upstreams: Mapping[str, Dialer],
+        *,
+        contexts: Iterable[ssl.SSLContext] = (),
+        dialers: Iterable[Dialer] = (),
+    ) -> None:
+        self._config = config
+        self._reread = reread
+        self._server = server
+        self._mirrors = mirrors
+        self._upstreams = dict(upstreams)
+        self._contexts = tuple(contexts)
+        self._dialers = tuple(dialers)
+        self._readers = trio.CapacityLimiter(1)
+
+    @property
+    def upstreams(self) -> dict[str, NamedUpstream]:
+        """The further brokers that rules may name now."""
+        found = {name: dialer.upstream for name, dialer in self._upstreams.items()}
+        return {name: each for name, each in found.items() if isinstance(each, NamedUpstream)}
+
+    async def reload(self) -> tuple[str, ...]:
+        """Take over what can be: the keys of what else has changed, which needs a restart.
+
+        The config, which may be long or on a disk that hangs, is read in a thread, one reload after another.
+        `NotReloaded` when it is wrong: then all stays as it is, but for certificates, which are read again where they
+        are fine.
+        """
+        log = logger()
+        self.renew_certificates()
+        try:
+            restart = self._take_over(await self._read())
+        except (ConfigError, ValueError) as error:
+            fault = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the rules there are still hold
+            fault = describe(error)
+        else:
+            log.info("rules reloaded", rules=len(self._server.rules.rules))
+            if restart:
+                log.warning("restart needed", changed=", ".join(restart))
+            return restart
+        log.error("rules not reloaded", reason=fault)
+        raise NotReloaded(fault)
+
+    def renew_certificates(self) -> None:
+        """Read all TLS files again, for the connections to come."""
+        renew_certificates(self._contexts, (*self._dialers, *self._upstreams.values()))
+
+    def certificate_files(self) -> list[str]:
+        """The files that `renew_certificates` reads."""
+        ours = [file for context in self._contexts for file in files_of(context)]
+        return ours + [file for dialer in (*self._dialers, *self._upstreams.values()) for file in dialer.tls_files]
+
+    async def _read(self) -> Config:
+        if self._reread is None:
+            raise ValueError("there is no config file to read again")
+        return await trio.to_thread.run_sync(self._reread, limiter=self._readers, abandon_on_cancel=True)
+
+    def _take_over(self, config: Config) -> tuple[str, ...]:
+        dialers, logins = mirror_upstreams(config, self._upstreams)
+        rules = self._server.rules.replaced(config.rules)
+        names = {*dialers, *self._upstreams}
+        changed = sorted(name for name in names if dialers.get(name) is not self._upstreams.get(name))
+        self._mirrors.replace(dialers, logins)
+        self._upstreams = dialers
+        self._server.apply_rules(rules)
+        if changed:
+            logger().info("upstreams reloaded", upstreams=", ".join(changed))
+        return differences(self._config, config)
+
+
+def renew_certificates(contexts: Iterable[ssl.SSLContext], dialers: Iterable[Dialer] = ()) -> None:
+    """Read the TLS files of listeners and of ways to brokers again, for the connections to come; a bad one changes
+    nothing."""
+    listeners = upstreams = 0
+    for context in {id(context): context for context in contexts}.values():
+        with _reported():
+            renew(context)
+            listeners += 1
+    for dialer in dialers:
+        with _reported():
+            upstreams += dialer.renew()
+    if listeners or upstreams:
+        logger().info("certificates reloaded", listeners=listeners, upstreams=upstreams)
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        logger().error("certificate not reloaded", reason=str(error))
+
+
+def mirror_upstreams(
+    config: Config, before: Mapping[str, Dialer] | None = None
+) -> tuple[dict[str, Dialer], dict[str, MirrorLogin]]:
+    """The ways to the brokers of `[upstreams.x]`, and how we log in there. `ConfigError` when a file is not right.
+
+    One that is as it was is the very one of `before`.
+    """
+    dialers: dict[str, Dialer] = {}
+    logins: dict[str, MirrorLogin] = {}
+    resources = ConfigResources(Path())
+    for name, each in config.upstreams.items():
+        try:
+            text = resources.text(each.password_file) if each.password_file else resources.variable(each.password_env)
+        except ValueError as error:
+            raise ConfigError(f"upstreams.{name}: {error}") from None
+        old = (before or {}).get(name)
+        is_same = old is not None and old.upstream == each
+        dialers[name] = old if is_same and old is not None else Dialer(each, config.limits.connect_timeout)
+        password = text.rstrip("\r\n")
+        logins[name] = MirrorLogin(ConnectionStartOk(response=f"\0{each.user}\0{password}".encode()), each.vhost)
+    return dialers, logins
+
+
+def differences(old: Config, new: Config) -> tuple[str, ...]:
+    """The keys whose values are not the same, of those that are not taken over."""
+    return tuple(each for each in _differences(old, new, "") if each.partition(".")[0].partition("[")[0] not in APPLIED)
+
+
+def _differences(old: Any, new: Any, path: str) -> list[str]:
+    if old == new:
+        return []
+    if isinstance(old, msgspec.Struct) and type(old) is type(new):
+        names = old.__struct_fields__
+        return [
+            found
+            for name in names
+            for found in _differences(getattr(old, name), getattr(new, name), f"{path}.{name}".lstrip("."))
+        ]
+    if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [found for place, (one, other) in pairs for found in _differences(one, other, f"{path}[{place}]")]
+    return [path]

@@ -1,0 +1,40 @@
+"""Where the fields of structs are in memory: decoders that are compiled put values there, and copy what is not there.
+
+A call of the class takes several times as long. In the plain form no place is known, and decoders call the class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy.compiled import _cython as cython
+
+MAX_FIELDS = 32
+
+
+def places_of(cls: Any, names: tuple[str, ...]) -> bytes:
+    """For each attribute of a class with `__slots__`, how many pointers before its own are in an object.
+
+    b"" if it is not known.
+    """
+    if not cython.compiled:
+        return b""
+    places = [slot_of(getattr(cls, name)) for name in names]  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    if not names or len(names) > MAX_FIELDS or len(set(places)) < len(names):
+        return b""
+    return bytes(places) if all(2 <= place < 256 for place in places) else b""
+
+
+def slots_of(cls: Any) -> bytes:
+    """The same of the fields of a struct, which has nothing else; b"" if it is not known, or has."""
+    names: tuple[str, ...] = cls.__struct_fields__
+    slots = places_of(cls, names)
+    if not slots or not has_only(cls, len(names)):  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        return b""
+    made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    for slot, name in zip(slots, names, strict=True):
+        fill_slot(made, slot, name)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    return slots if all(getattr(made, name) is name for name in names) else b""

@@ -1,0 +1,99 @@
+"""On which line of a config file a key stands."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from amqproxy.configuration.config_document import DocumentError, composed_yaml
+
+Path = tuple[str | int, ...]
+
+_STEP = re.compile(r"\.?([^.\[\]:]+)|\[(\d+)\]")
+_HEADER = re.compile(r"\s*(\[\[?)(.+?)\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=(.*)""")
+
+
+def path_of(place: str) -> Path:
+    """`rules[3].match.exchange` in steps: "rules", 3, "match", "exchange"."""
+    return tuple(int(number) if number else name for name, number in _STEP.findall(place))
+
+
+def line_of(text: str, path: Path, *, is_toml: bool) -> int | None:
+    """The line, from 1 on, of the key at `path`, or of the nearest thing around it; None where not even that is."""
+    lines = dict(_of_toml(text)) if is_toml else dict(_of_yaml(text))
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return None
+
+
+def _of_yaml(text: str) -> Iterator[tuple[Path, int]]:
+    try:
+        root = composed_yaml(text)
+    except DocumentError:
+        return
+    if root is not None:
+        yield from _of_node(root, ())
+
+
+def _of_node(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, str(key.value))
+            yield inner, key.start_mark.line + 1
+            yield from _of_node(value, inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            yield (*path, number), value.start_mark.line + 1
+            yield from _of_node(value, (*path, number))
+
+
+def _of_toml(text: str) -> Iterator[tuple[Path, int]]:
+    """The lines of headers and keys. Keys within an inline table or list have its line."""
+    table: Path = ()
+    counts: dict[Path, int] = {}
+    ending = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if ending:
+            ending = "" if ending in line else ending
+            continue
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if key is not None:
+            path = table
+            for step in _steps(key[1]):
+                path = (*path, step)
+                yield path, number
+            ending = next((quotes for quotes in ('"""', "'''") if key[2].count(quotes) == 1), "")
+        elif header is not None:
+            table = _entered(_steps(header[2]), counts, is_new=header[1] == "[[")
+            yield table, number
+
+
+def _entered(steps: Path, counts: dict[Path, int], *, is_new: bool) -> Path:
+    """The path of a header's table; of an array of tables, it is in the last one."""
+    path: Path = ()
+    for place, step in enumerate(steps):
+        path = (*path, step)
+        if is_new and place == len(steps) - 1:
+            counts[path] = counts.get(path, 0) + 1
+        if path in counts:
+            path = (*path, counts[path] - 1)
+    return path
+
+
+def _steps(key: str) -> Path:
+    """The names of a dotted key."""
+    try:
+        found: Any = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError:
+        return (key.strip(),)
+    steps: list[str | int] = []
+    while isinstance(found, dict):
+        [(step, found)] = found.items()
+        steps.append(step)
+    return tuple(steps)

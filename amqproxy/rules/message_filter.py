@@ -1,0 +1,63 @@
+"""Which messages and requests of one connection a filter lets by, whichever protocol they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.frame import Frame as Amqp010Frame
+from amqproxy.amqp010.methods import Method as Amqp010Method
+from amqproxy.amqp091.frame import Frame
+from amqproxy.peer import Peer
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.assembly_filter import AssemblyFilter
+from amqproxy.rules.engine.command_filter import CommandFilter
+from amqproxy.rules.matching.filters import Filter
+from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.trace.events import CommandMethod, MessageProperties
+from amqproxy.taps.trace.transfers import TransferBase, TransferProperties
+
+
+class MessageFilter:
+    """Filters what both peers of a connection send, once it is complete; see `CommandFilter` and `AssemblyFilter`."""
+
+    def __init__(self, chosen: Filter, client: Client) -> None:
+        self._commands = CommandFilter(chosen, client)
+        self._assemblies: AssemblyFilter[None] = AssemblyFilter(chosen, client, plain)
+
+    def learn(self, sender: Peer, frame: Frame | Amqp010Frame) -> None:
+        """Know the client by what it sends on channel 0."""
+        if isinstance(frame, Amqp010Frame):
+            self._assemblies.learn(sender, frame)
+        else:
+            self._commands.learn(sender, frame)
+
+    def selects(
+        self,
+        sender: Peer,
+        channel: int,
+        method: CommandMethod,
+        properties: MessageProperties,
+        size: int,
+        body: bytes,
+        *,
+        ts_ns: int,
+        tags: tuple[str, ...] = (),
+    ) -> bool:
+        """Does the filter hold? What it fails on is let by: that should be seen."""
+        if isinstance(method, TransferBase):
+            header = properties.header if isinstance(properties, TransferProperties) else None
+            assembly = Assembly(channel, method.transfer, header, body)
+            return self._assemblies.holds(sender, assembly, ts_ns / 1e9, size=size)
+        if isinstance(method, Amqp010Method):
+            return self._assemblies.holds(sender, Assembly(channel, method), ts_ns / 1e9)
+        return self._commands.selects(sender, channel, method, properties, size, body, ts_ns=ts_ns, tags=tags)
+
+
+def message_filters_of(chosen: Filter) -> Callable[[int, str], MessageFilter]:
+    """What makes a filter of the messages of each connection, given its number and its name."""
+
+    def filter_of(number: int, name: str) -> MessageFilter:
+        return MessageFilter(chosen, Client.named(number, name))
+
+    return filter_of
