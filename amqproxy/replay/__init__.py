@@ -1,18 +1,15 @@
 """Recorded connections, played again.
 
-    capture → `Decoded` → `Step`s ─▶ `ReplayCopy` ─▶ `Player` ⇄ bytes ⇄ broker
+    capture → `Decoded` → `Step`s ─▶ `ReplayCopy` ─▶ `Amqp091Player` ⇄ bytes ⇄ broker
                                           └──────────▶ `ReplayResult`
 
 - `steps`: what passed on a connection, one value for each command, greeting, fault and end.
 - `dialogue`: makes steps of what a capture decodes to, in its order; a `ConnectionSteps` has those of one connection.
 - `step_selection`: the steps that a filter leaves.
-- `player`: one connection that is played: what to send next, and what to wait for. `compared_connection` compares what
-  the broker sends with the recording, `live_connection` is the live side alone, `broker_link` what of it does not
-  depend on the protocol; `played_channel` is each of its channels, `login` its handshake, `ahead` what comes next in
-  the recording, `awaited` how long that is waited for.
-- `amqp010_steps`, `amqp010_player`, `amqp010_compared_connection`, `amqp010_live_connection`: the same of 0-10;
-  `amqp010_session` is each of its sessions.
-- `amqp010_names`: controls and commands of 0-10 with other names.
+- `amqp091`, `amqp010`: the player of a connection, which says what to send next and what to wait for, compares what the
+  broker sends with the recording, and has the live connection.
+- `broker_link`: what of a live connection does not depend on the protocol; `ahead` is what comes next in the recording,
+  `awaited` how long that is waited for.
 - `names`: which live name stands for which recorded one, and commands with these names in all places.
 - `deliveries`: which live delivery stands for which recorded one; `content_key`: what makes messages the same message.
 - `answer_changes`: in which fields a live command differs from the recorded one.

@@ -7,31 +7,15 @@ from itertools import count
 from typing import TypeAlias
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.commands import Command, CommandReader
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
-from amqproxy.amqp091.methods import BY_INDEX
-from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.decoded import (
     Decoded,
     DecodedAmqp010Frames,
-    DecodedFrames,
     DecodedProtocolHeader,
-    SkippedBytes,
     StreamEnded,
 )
-from amqproxy.replay.amqp010_steps import Amqp010StepReader
-from amqproxy.replay.steps import (
-    BytesLost,
-    BytesSent,
-    CommandSent,
-    ConnectionEnded,
-    ProtocolHeaderSent,
-    Step,
-    StepBase,
-)
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.replay.amqp010.step_reader import Amqp010StepReader
+from amqproxy.replay.amqp091.step_reader import Amqp091StepReader
+from amqproxy.replay.steps import Step
 from amqproxy.taps.trace.events import TraceEvent
 
 MAX_STEPS = 1_000_000
@@ -53,125 +37,13 @@ class ConnectionSteps:
         self.events: list[TraceEvent] = []
 
 
-class StepReader:
-    """Makes steps of one connection, numbered by `numbers`. Heartbeats are none.
-
-    Frames are taken in the order that the trace finds for the two directions, which a capture may have mixed up.
-    `events` are what happened with the steps that were returned last.
-    """
-
-    def __init__(self, stream: int, connection: str, numbers: Iterator[int]) -> None:
-        self.events: list[TraceEvent] = []
-        self._stream = stream
-        self._connection = connection
-        self._numbers = numbers
-        self._trace = Trace(is_ordered=False, on_frame=self._take)
-        self._readers: dict[tuple[Peer, int], CommandReader] = {}
-        self._partial: dict[tuple[Peer, int], list[Frame]] = {}
-        """Contents that have begun and are not whole."""
-        self._gaps: set[Peer] = set()
-        """Whose bytes are not all in the capture."""
-        self._steps: list[Step] = []
-
-    def read(self, decoded: Decoded) -> list[Step]:
-        """The steps that this completes."""
-        ts_ns = decoded.ts_ns
-        match decoded:
-            case DecodedFrames():
-                self.events = self._trace.feed(Peer(decoded.sender), decoded.frames, ts_ns)
-            case DecodedProtocolHeader():
-                if decoded.sender == "client":
-                    self._trace.feed_protocol_header(ts_ns)
-                self.events = []
-                self._add(
-                    ProtocolHeaderSent, ts_ns, sender=Peer(decoded.sender), protocol=decoded.protocol, data=decoded.data
-                )
-            case SkippedBytes():
-                self.events = self._trace.gap(Peer(decoded.sender), ts_ns, decoded.reason)
-                self._skip(decoded)
-            case StreamEnded():
-                self.events = self._trace.end(ts_ns, decoded.reason)
-                for sender, channel in list(self._partial):
-                    self._cut(sender, channel, ts_ns)
-                by = next((peer for peer in Peer if decoded.reason.startswith(peer)), None)
-                is_reset = by is not None and "reset" in decoded.reason
-                self._add(ConnectionEnded, ts_ns, by=by, is_reset=is_reset, reason=decoded.reason)
-        steps, self._steps = self._steps, []
-        return steps
-
-    def _add(self, kind: type[StepBase], ts_ns: int, **fields: object) -> None:
-        step = kind(index=next(self._numbers), ts_ns=ts_ns, stream=self._stream, connection=self._connection, **fields)
-        self._steps.append(step)  # type: ignore[arg-type]
-
-    def _skip(self, skipped: SkippedBytes) -> None:
-        sender = Peer(skipped.sender)
-        if skipped.data and skipped.protocol == NAME:
-            for _, channel in [place for place in self._partial if place[0] is sender]:
-                self._cut(sender, channel, skipped.ts_ns)
-            self._add(
-                BytesSent, skipped.ts_ns, sender=sender, data=skipped.data, reason=skipped.reason, code=skipped.code
-            )
-            return
-        self._gaps.add(sender)
-        for place in [place for place in self._partial if place[0] is sender]:
-            del self._partial[place]  # the rest of these contents may be what is lost
-        self._add(BytesLost, skipped.ts_ns, sender=sender, lost=skipped.lost, reason=skipped.reason)
-
-    def _take(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
-        """Take a frame, in the order in which the peers sent them."""
-        if frame.kind == HEARTBEAT:
-            return
-        place = (sender, frame.channel)
-        partial = self._partial.get(place)
-        if frame.kind == METHOD:
-            if partial is not None:
-                self._cut(sender, frame.channel, ts_ns)
-            if not BY_INDEX[frame.index].carries_content:
-                self._add(CommandSent, ts_ns, sender=sender, command=Command.received([frame]))
-                return
-            partial = self._partial[place] = []
-        elif partial is None or frame.kind != (HEADER if len(partial) == 1 else BODY):
-            self._stray(sender, frame, ts_ns)
-            return
-        reader = self._readers.get(place)
-        if reader is None:
-            reader = self._readers[place] = CommandReader()
-        partial.append(frame)
-        try:
-            command = reader.add(frame)
-        except ProtocolError:
-            self._cut(sender, frame.channel, ts_ns)
-            return
-        if command is not None:
-            del self._partial[place]
-            self._add(CommandSent, ts_ns, sender=sender, command=command)
-
-    def _stray(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
-        """A header or a body, where none may come: the sender's mistake, unless its beginning may be lost."""
-        reason = "a content whose beginning is not there"
-        if sender in self._gaps:
-            self._add(BytesLost, ts_ns, sender=sender, lost=frame.size, reason=reason)
-        else:
-            self._add(BytesSent, ts_ns, sender=sender, data=frame.raw, reason=reason)
-
-    def _cut(self, sender: Peer, channel: int, ts_ns: int) -> None:
-        """A content stays without its end."""
-        frames = self._partial.pop((sender, channel))
-        reason = "a content that is not whole"
-        if sender in self._gaps:
-            self._add(BytesLost, ts_ns, sender=sender, lost=sum(frame.size for frame in frames), reason=reason)
-        else:
-            data = b"".join([frame.raw for frame in frames])
-            self._add(BytesSent, ts_ns, sender=sender, data=data, reason=reason)
-
-
-AnyReader: TypeAlias = StepReader | Amqp010StepReader
+AnyReader: TypeAlias = Amqp091StepReader | Amqp010StepReader
 
 
 def _reader_of(first: Decoded, numbers: Iterator[int]) -> AnyReader:
     """What reads the connection that begins so."""
     is_amqp010 = isinstance(first, DecodedAmqp010Frames) or getattr(first, "protocol", "") == AMQP010
-    return (Amqp010StepReader if is_amqp010 else StepReader)(first.stream, first.connection, numbers)
+    return (Amqp010StepReader if is_amqp010 else Amqp091StepReader)(first.stream, first.connection, numbers)
 
 
 def steps_of(

@@ -14,12 +14,12 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.methods import BasicDeliver, ConnectionClose
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.replay.ahead import NotReadYet
-from amqproxy.replay.amqp010_player import Amqp010Player
+from amqproxy.replay.amqp010.player import Amqp010Player
+from amqproxy.replay.amqp091.player import Amqp091Player
 from amqproxy.replay.awaited import TIMEOUT
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream, Watch
 from amqproxy.replay.deliveries import DeliveryBoard
 from amqproxy.replay.names import SharedNames
-from amqproxy.replay.player import Player
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
 from amqproxy.replay.target import Target
@@ -61,13 +61,13 @@ def size_of(step: Step) -> int:
     return len(getattr(step, "data", b""))
 
 
-AnyPlayer: TypeAlias = Player | Amqp010Player
+AnyPlayer: TypeAlias = Amqp091Player | Amqp010Player
 
 
-def _kind_of(first: Step) -> type[Player] | type[Amqp010Player]:
+def _kind_of(first: Step) -> type[Amqp091Player] | type[Amqp010Player]:
     """What plays the connection that begins with this step."""
     is_amqp010 = isinstance(first, AssemblySent) or getattr(first, "protocol", "") == AMQP010
-    return Amqp010Player if is_amqp010 else Player
+    return Amqp010Player if is_amqp010 else Amqp091Player
 
 
 class Lane:
@@ -203,7 +203,7 @@ class ReplayCopy:
             player.report_rest()
         for delivery in (*self._board.given_up, *self._board.unmatched()):
             holder = delivery.holder
-            if not delivery.is_kept and isinstance(holder, Player | Amqp010Player):
+            if not delivery.is_kept and isinstance(holder, Amqp091Player | Amqp010Player):
                 holder.report_extra_delivery(delivery)
 
     def _lane(self, stream: int) -> Lane:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqproxy.replay.awaited import Awaited
 from amqproxy.replay.broker_link import Life
 from amqproxy.replay.result import ReplayResult
-from tests.replay.amqp010_recordings import Amqp010Recording
+from tests.replay.amqp010.recordings import Amqp010Recording
 
 
 class Connection:

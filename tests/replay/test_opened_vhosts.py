@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqproxy.amqp010 import controls
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.opened_vhosts import opened_vhosts
-from tests.replay.amqp010_recordings import Amqp010Recording
+from tests.replay.amqp010.recordings import Amqp010Recording
 from tests.replay.recordings import Recording
 
 

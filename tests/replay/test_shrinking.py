@@ -27,7 +27,7 @@ from amqproxy.replay.outcome import OutcomeFilter
 from amqproxy.replay.steps import AssemblySent, CommandSent, Step
 from amqproxy.replay.traffic_capture import pcapng_of
 from amqproxy.replay.traffic_log import TrafficLog
-from tests.replay.amqp010_recordings import Amqp010Recording, completed, transfer
+from tests.replay.amqp010.recordings import Amqp010Recording, completed, transfer
 from tests.replay.recordings import Recording, message
 
 

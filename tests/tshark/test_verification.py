@@ -21,7 +21,7 @@ from tests.amqp010 import recorded
 from tests.capture import building, golden, shared_captures
 from tests.cli.outcome import Amqproxy
 from tests.real.require import require, require_module
-from tests.replay.amqp010_recordings import transfer
+from tests.replay.amqp010.recordings import transfer
 
 pytestmark = pytest.mark.real
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from amqproxy.replay.mocking.server_script import Key
+from amqproxy.replay.mocking.amqp091.server_script import Key
 
 
 class ScriptedChannel(Protocol):
@@ -21,7 +21,7 @@ class ScriptedChannel(Protocol):
 
 
 class Script(Protocol):
-    """One recorded connection, of either protocol: as `ServerScript` has it."""
+    """One recorded connection, of either protocol: as `Amqp091ServerScript` has it."""
 
     stream: int
     client_name: str

@@ -1,4 +1,4 @@
-"""The trio shell of a mock: accepts clients, and carries bytes between each and its `MockConnection`."""
+"""The trio shell of a mock: accepts clients, and carries bytes between each and its `Amqp091MockConnection`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.configuration.config import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, supervised
-from amqproxy.replay.mocking.amqp010_mock_connection import Amqp010MockConnection
-from amqproxy.replay.mocking.amqp010_server_script import Amqp010ServerScript
+from amqproxy.replay.mocking.amqp010.mock_connection import Amqp010MockConnection
+from amqproxy.replay.mocking.amqp010.server_script import Amqp010ServerScript
+from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection, MockSettings
+from amqproxy.replay.mocking.amqp091.server_script import Amqp091ServerScript
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.mock_connection import MockConnection, MockSettings
 from amqproxy.replay.mocking.mock_report import MockedConnection
 from amqproxy.replay.mocking.scripts import AnyScript
-from amqproxy.replay.mocking.server_script import ServerScript
 from amqproxy.replay.names import SharedNames
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket
 
@@ -44,7 +44,7 @@ BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 
-AnyMock: TypeAlias = MockConnection | Amqp010MockConnection
+AnyMock: TypeAlias = Amqp091MockConnection | Amqp010MockConnection
 
 
 class MockServer:
@@ -65,7 +65,7 @@ class MockServer:
         is_loop: bool = False,
         is_once: bool = False,
     ) -> None:
-        self._cast = Cast([each for each in scripts if isinstance(each, ServerScript)], is_loop=is_loop)
+        self._cast = Cast([each for each in scripts if isinstance(each, Amqp091ServerScript)], is_loop=is_loop)
         self._amqp010_cast = Cast([each for each in scripts if isinstance(each, Amqp010ServerScript)], is_loop=is_loop)
         self.protocols = {AMQP010 if isinstance(each, Amqp010ServerScript) else AMQP091 for each in scripts}
         self._settings = settings
@@ -128,7 +128,7 @@ class MockServer:
         """The server's side for a client that has come, and then sent a protocol header."""
         if AMQP010 in self.protocols and (header.startswith(HEADER) or AMQP091 not in self.protocols):
             return Amqp010MockConnection(self._amqp010_cast, self._names, self._settings, trio.current_time())
-        return MockConnection(self._cast, self._names, self._settings, trio.current_time())
+        return Amqp091MockConnection(self._cast, self._names, self._settings, trio.current_time())
 
     def ended(self, client: str, connection: AnyMock) -> None:
         """A client has gone."""

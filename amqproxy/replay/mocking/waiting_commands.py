@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import Method
-from amqproxy.replay.mocking.server_script import NAMES, Key, shape_of_key
+from amqproxy.replay.mocking.amqp091.server_script import NAMES, Key, shape_of_key
 from amqproxy.taps.text import pairs
 
 LOOK_AHEAD = 32

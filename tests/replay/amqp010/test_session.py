@@ -9,8 +9,8 @@ import pytest
 
 from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.sequence import SequenceSet
-from amqproxy.replay import amqp010_session
-from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember, set_of
+from amqproxy.replay.amqp010 import session as session_module
+from amqproxy.replay.amqp010.session import PlayedSession, ids_of, remember, set_of
 from amqproxy.replay.deliveries import LiveDelivery
 
 
@@ -60,7 +60,7 @@ def test_sets() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(amqp010_session, "MAX_KEPT", 3)
+    monkeypatch.setattr(session_module, "MAX_KEPT", 3)
     kept: OrderedDict[int, str] = OrderedDict()
     for number in range(10):
         remember(kept, number, "x")

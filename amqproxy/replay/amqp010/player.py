@@ -2,9 +2,9 @@
 
     recorded steps, in order ─▶ `Amqp010Player.play` ─▶ `Amqp010ComparedConnection` ⇄ bytes ⇄ broker
 
-As `Player` has it for 0-9-1: no clock, no socket. Sessions are attached, and their commands numbered and completed,
-anew; a command is sent with the live names and ids. What the recorded broker has completed, settled, answered and
-transferred is waited for. Messages are compared as those of 0-9-1 that they come to: see `amqproxy.conversion`.
+There is no clock and no socket. Sessions are attached, and their commands numbered and completed, anew; a command is
+sent with the live names and ids. What the recorded broker has completed, settled, answered and transferred is waited
+for. Messages are compared as those of 0-9-1 that they come to: see `amqproxy.conversion`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from amqproxy.amqp091.methods import BasicAck, BasicNack
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.ahead import Ahead, NotReadYet
-from amqproxy.replay.amqp010_compared_connection import OF_BROKER_J, Amqp010ComparedConnection
-from amqproxy.replay.amqp010_live_connection import SETTLEMENTS
-from amqproxy.replay.amqp010_names import with_live_names
-from amqproxy.replay.amqp010_session import (
+from amqproxy.replay.amqp010.compared_connection import OF_BROKER_J, Amqp010ComparedConnection
+from amqproxy.replay.amqp010.live_connection import SETTLEMENTS
+from amqproxy.replay.amqp010.names import with_live_names
+from amqproxy.replay.amqp010.session import (
     PlayedSession,
     PlayedSubscription,
     has_lost_bytes,
     ids_of,
     set_of,
 )
+from amqproxy.replay.amqp091.player import MAX_OUTBOX
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
-from amqproxy.replay.player import MAX_OUTBOX
 from amqproxy.replay.steps import (
     AssemblySent,
     BytesLost,

@@ -10,7 +10,7 @@ from amqproxy.peer import CLIENT
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.steps import AssemblySent, BytesLost, ConnectionEnded, ProtocolHeaderSent
 from tests.amqp010.recorded import FOLDER
-from tests.replay.amqp010_recordings import Amqp010Recording, transfer
+from tests.replay.amqp010.recordings import Amqp010Recording, transfer
 
 
 def test_each_command_is_a_step_with_its_id() -> None:

@@ -1,6 +1,6 @@
 """One recorded connection, played against a live broker: what to send next, and what to wait for.
 
-    recorded steps, in order ─▶ `Player.play` ─▶ `ComparedConnection` ─▶ `LiveConnection` ⇄ bytes ⇄ broker
+    recorded steps, in order ─▶ `play` ─▶ `Amqp091ComparedConnection` ─▶ `Amqp091LiveConnection` ⇄ bytes ⇄ broker
 
 There is no clock and no socket: the time is passed in, in seconds. A client's command is sent with the live names and
 tags; the broker's is waited for, until the time that `play` returns. What could not be sent is reported to the
@@ -43,11 +43,11 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ConnectionState
 from amqproxy.replay.ahead import Ahead, NotReadYet
+from amqproxy.replay.amqp091.compared_connection import Amqp091ComparedConnection
+from amqproxy.replay.amqp091.login import exceeds, open_method, start_ok, tune_ok
+from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel, PlayedConsumer
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
-from amqproxy.replay.compared_connection import ComparedConnection
 from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.replay.login import exceeds, open_method, start_ok, tune_ok
-from amqproxy.replay.played_channel import LiveState, PlayedChannel, PlayedConsumer
 from amqproxy.replay.steps import (
     AssemblySent,
     BytesLost,
@@ -62,10 +62,10 @@ MAX_OUTBOX = 1024 * 1024
 """Bytes that wait to be sent on a connection, above which nothing more of it is played."""
 
 
-class Player(ComparedConnection):
+class Amqp091Player(Amqp091ComparedConnection):
     """One connection that is played. `wake` is called with it when there is something for its socket to do."""
 
-    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Player], None]) -> None:
+    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Amqp091Player], None]) -> None:
         super().__init__(replayed, timeout=timeout, wake=lambda: wake(self))
         self._ignores_block = False
         """Was the end of a block, which still lasts, waited for in vain?"""

@@ -146,7 +146,7 @@ class ChannelScript:
         return frozenset(shape_of_key(each.key) for each in self.commands)
 
 
-class ServerScript:
+class Amqp091ServerScript:
     """One recorded connection.
 
     `channels` are in the order in which they were opened; `connection` is channel 0. `refused` is the close with which
@@ -178,7 +178,7 @@ class ServerScript:
 class _Reading:
     """Makes the script of a connection from its steps, and from what the trace says about them."""
 
-    def __init__(self, script: ServerScript, dialogue: ConnectionSteps) -> None:
+    def __init__(self, script: Amqp091ServerScript, dialogue: ConnectionSteps) -> None:
         self._script = script
         self._dialogue = dialogue
         self._open: dict[int, ChannelScript] = {0: script.connection}

@@ -39,11 +39,11 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.capture.secrets import masked
+from amqproxy.replay.amqp091.login import open_method, start_ok, tune_ok
+from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel
 from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.replay.login import open_method, start_ok, tune_ok
-from amqproxy.replay.played_channel import LiveState, PlayedChannel
 from amqproxy.taps.trace.connection_trace import Trace
 
 MAX_EARLY = 100_000
@@ -55,7 +55,7 @@ NOTHING = Command(0, ConnectionCloseOk())
 """Stands for a message whose content is not needed any more."""
 
 
-class LiveConnection(BrokerLink):
+class Amqp091LiveConnection(BrokerLink):
     """One connection to a broker over AMQP 0-9-1."""
 
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:

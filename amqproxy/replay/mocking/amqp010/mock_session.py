@@ -33,9 +33,9 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array
 from amqproxy.peer import SERVER
-from amqproxy.replay.amqp010_names import with_live_names
-from amqproxy.replay.amqp010_session import ids_of, remember, set_of
-from amqproxy.replay.mocking.amqp010_server_script import (
+from amqproxy.replay.amqp010.names import with_live_names
+from amqproxy.replay.amqp010.session import ids_of, remember, set_of
+from amqproxy.replay.mocking.amqp010.server_script import (
     COMMITS,
     RETURNS,
     SETTLEMENTS,

@@ -13,7 +13,7 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
 )
 from amqproxy.amqp091.wire import Table
-from amqproxy.replay.login import exceeds, open_method, start_ok, tune_ok
+from amqproxy.replay.amqp091.login import exceeds, open_method, start_ok, tune_ok
 from amqproxy.replay.target import Target
 
 TARGET = Target(user="me", password="mine")

@@ -38,8 +38,13 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.dialogue import dialogues
+from amqproxy.replay.mocking.amqp091.mock_connection import (
+    CLOSING_TIME,
+    HANDSHAKE_TIME,
+    Amqp091MockConnection,
+    MockSettings,
+)
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockConnection, MockSettings
 from amqproxy.replay.mocking.scripts import AnyScript, scripts_of
 from amqproxy.replay.names import SharedNames
 from tests.example_count import example_count
@@ -58,7 +63,7 @@ class Client:
     ) -> None:
         self.now = 1000.0
         cast = Cast(scripts or scripts_in(*captures))
-        self.mock = MockConnection(cast, SharedNames(), MockSettings(**options), self.now)
+        self.mock = Amqp091MockConnection(cast, SharedNames(), MockSettings(**options), self.now)
         self._reader = FrameReader(frame_max=1 << 20)
         self.queue = ""
         self.mock.feed(PROTOCOL_HEADER, self.now)
@@ -155,7 +160,7 @@ def test_nothing_comes_after_close_ok() -> None:
 
 def test_time_is_limited_for_the_handshake_and_for_closing() -> None:
     scripts = scripts_in(CONFIRMS)
-    silent = MockConnection(Cast(scripts), SharedNames(), MockSettings(), 0.0)
+    silent = Amqp091MockConnection(Cast(scripts), SharedNames(), MockSettings(), 0.0)
     assert silent.wake_at == HANDSHAKE_TIME
     silent.tick(HANDSHAKE_TIME)
     assert silent.is_cut
@@ -254,7 +259,7 @@ def logging_in(scripts: list[AnyScript], method: ConnectionStartOk, **options: A
     """A client that has sent connection.start-ok, and nothing else yet."""
     client = Client.__new__(Client)
     client.now, client.queue, client._reader = 0.0, "", FrameReader(frame_max=1 << 20)
-    client.mock = MockConnection(Cast(scripts), SharedNames(), MockSettings(**options), 0.0)
+    client.mock = Amqp091MockConnection(Cast(scripts), SharedNames(), MockSettings(**options), 0.0)
     client.mock.feed(PROTOCOL_HEADER, 0.0)
     assert client.received() == ["0 connection.start"]
     client.mock.feed(encode_method(0, method), 0.0)

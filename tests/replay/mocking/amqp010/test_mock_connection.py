@@ -18,13 +18,13 @@ from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.results import QueueQueryResult
 from amqproxy.amqp010.wire import Map
 from amqproxy.replay.dialogue import dialogues
-from amqproxy.replay.mocking.amqp010_mock_connection import Amqp010MockConnection
-from amqproxy.replay.mocking.amqp010_server_script import Amqp010ServerScript
+from amqproxy.replay.mocking.amqp010.mock_connection import Amqp010MockConnection
+from amqproxy.replay.mocking.amqp010.server_script import Amqp010ServerScript
+from amqproxy.replay.mocking.amqp091.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.names import SharedNames
 from tests.example_count import example_count
-from tests.replay.amqp010_recordings import Amqp010Recording, completed, transfer
+from tests.replay.amqp010.recordings import Amqp010Recording, completed, transfer
 
 QUEUE = "jobs-8f14e45f-ceea-467f-a8b6-0d1b7c1c6e4a"
 OTHER = "jobs-0cc175b9-c0f1-46b6-831c-399e26977266"

@@ -34,10 +34,10 @@ from amqproxy.amqp010.methods import Command, Method
 from amqproxy.amqp010.wire import Map
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.replay.amqp010_session import ids_of
+from amqproxy.replay.amqp010.session import ids_of
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.dialogue import ConnectionSteps
-from amqproxy.replay.mocking.server_script import Key, shape_of_key
+from amqproxy.replay.mocking.amqp091.server_script import Key, shape_of_key
 from amqproxy.replay.steps import AssemblySent, ConnectionEnded
 from amqproxy.taps.text import pairs
 
@@ -130,7 +130,7 @@ class SessionScript:
 
 
 class Amqp010ServerScript:
-    """One recorded connection; `channels` are its sessions, and all else is as in `ServerScript`."""
+    """One recorded connection; `channels` are its sessions, and all else is as in `Amqp091ServerScript`."""
 
     def __init__(self, dialogue: ConnectionSteps) -> None:
         self.stream = dialogue.number

@@ -1,4 +1,4 @@
-"""A live connection over AMQP 0-10 whose broker is compared with the recorded one, as `ComparedConnection` has it.
+"""A live connection over AMQP 0-10 whose broker is compared with the recorded one.
 
 What the recorded broker has completed, settled, answered and transferred is waited for, and compared with what comes.
 Messages are compared as those of 0-9-1 that they come to. There is no clock: the time is passed in, in seconds.
@@ -17,14 +17,14 @@ from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.comparison.difference import Change, changes
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.replay.amqp010_live_connection import SETTLEMENTS, Amqp010LiveConnection
-from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember
+from amqproxy.replay.amqp010.live_connection import SETTLEMENTS, Amqp010LiveConnection
+from amqproxy.replay.amqp010.session import PlayedSession, ids_of, remember
+from amqproxy.replay.amqp091.live_connection import NOTHING
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.awaited import Awaited
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.replay.live_connection import NOTHING
 from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
 from amqproxy.taps.amqp010_record import plain
 

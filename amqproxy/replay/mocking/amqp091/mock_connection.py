@@ -40,19 +40,19 @@ from amqproxy.amqp091.transitions import ANSWERS, CLIENT, CONNECTION_CLOSING, HA
 from amqproxy.broker.access.sasl import credentials
 from amqproxy.comparison.difference import Change, DifferenceKind, Place
 from amqproxy.replay.answer_changes import answer_changes
-from amqproxy.replay.mocking.cast import Cast, chosen
-from amqproxy.replay.mocking.later_tasks import LaterTasks
-from amqproxy.replay.mocking.live_contents import LiveContents
-from amqproxy.replay.mocking.mock_channel import MockChannel, Task
-from amqproxy.replay.mocking.mock_notes import MockNotes, is_of_the_run
-from amqproxy.replay.mocking.server_script import (
+from amqproxy.replay.mocking.amqp091.mock_channel import MockChannel, Task
+from amqproxy.replay.mocking.amqp091.server_script import (
     SETTLEMENTS,
+    Amqp091ServerScript,
     ChannelScript,
     ScriptedCommand,
-    ServerScript,
     key_of,
     shape_of_key,
 )
+from amqproxy.replay.mocking.cast import Cast, chosen
+from amqproxy.replay.mocking.later_tasks import LaterTasks
+from amqproxy.replay.mocking.live_contents import LiveContents
+from amqproxy.replay.mocking.mock_notes import MockNotes, is_of_the_run
 from amqproxy.replay.mocking.waiting_commands import described, is_same, nearest
 from amqproxy.replay.names import ConnectionNames, SharedNames
 
@@ -81,7 +81,7 @@ class MockSettings(NamedTuple):
     is_strict: bool = False
 
 
-class MockConnection:
+class Amqp091MockConnection:
     """The server's side of one connection.
 
     What is to be sent is in `output`, until it is taken; `wake_at` is when `tick` is to be called, at the latest. The
@@ -89,10 +89,12 @@ class MockConnection:
     than the recorded one. A client that `is_foreign` speaks another protocol: it gets the header of this one.
     """
 
-    def __init__(self, cast: Cast[ServerScript], shared: SharedNames, settings: MockSettings, now: float) -> None:
+    def __init__(
+        self, cast: Cast[Amqp091ServerScript], shared: SharedNames, settings: MockSettings, now: float
+    ) -> None:
         self.names = ConnectionNames(shared)
         self.contents = LiveContents()
-        self.script: ServerScript | None = None
+        self.script: Amqp091ServerScript | None = None
         self.output = bytearray()
         self.is_over = self.is_cut = self.is_foreign = False
         self.user = self.client_name = ""
@@ -106,10 +108,10 @@ class MockConnection:
         self._readers: dict[int, CommandReader] = {}
         self._held: dict[int, int] = {}
         self._held_size = 0
-        self._login: ServerScript | None = None
+        self._login: Amqp091ServerScript | None = None
         """Whose login is played; it may be another one that is played then."""
         self._challenges: Iterator[bytes] = iter(())
-        self._candidates: list[ServerScript] = []
+        self._candidates: list[Amqp091ServerScript] = []
         self._root = MockChannel(0, self, settings.speed)
         self._channels: dict[int, MockChannel] = {}
         self._left: list[ChannelScript] = []
@@ -300,11 +302,11 @@ class MockConnection:
         if len(self._candidates) == 1:
             self._adopt(first)
 
-    def _still_left(self) -> list[ServerScript]:
+    def _still_left(self) -> list[Amqp091ServerScript]:
         """The candidates that no other connection plays by now."""
         return self._cast.candidates(self.client_name, self.user, self._protocol.virtual_host)
 
-    def _adopt(self, script: ServerScript) -> None:
+    def _adopt(self, script: Amqp091ServerScript) -> None:
         """Play this one from now on."""
         self.script = script
         self._cast.take(script)

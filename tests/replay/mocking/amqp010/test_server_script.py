@@ -8,10 +8,10 @@ from amqproxy.amqp010 import commands, controls
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.capture.decode import read_decoded
 from amqproxy.replay.dialogue import dialogues, steps_of
-from amqproxy.replay.mocking.amqp010_server_script import Amqp010ServerScript, AnswerKind
+from amqproxy.replay.mocking.amqp010.server_script import Amqp010ServerScript, AnswerKind
 from amqproxy.replay.mocking.scripts import scripts_of
 from tests.amqp010.recorded import SESSIONS, capture
-from tests.replay.amqp010_recordings import Amqp010Recording, completed, transfer
+from tests.replay.amqp010.recordings import Amqp010Recording, completed, transfer
 from tests.replay.mocking.local_mock import local_mock
 from tests.replay.playing import CAPTURES, played, texts
 

@@ -34,7 +34,7 @@ from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.replay.result import ReplayResult
 from amqproxy.testing.local_broker import LocalBroker
 from tests.real.amqp010_peer import Amqp010Peer
-from tests.replay.amqp010_recordings import Amqp010Recording, completed, transfer
+from tests.replay.amqp010.recordings import Amqp010Recording, completed, transfer
 from tests.replay.playing import played, texts
 
 INFINITE = 0xFFFF_FFFF

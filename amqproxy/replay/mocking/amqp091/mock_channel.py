@@ -31,8 +31,14 @@ from amqproxy.amqp091.methods import (
     QueueDeclareOk,
 )
 from amqproxy.amqp091.transitions import REPLIES
+from amqproxy.replay.mocking.amqp091.server_script import (
+    SETTLEMENTS,
+    Answer,
+    AnswerKind,
+    ChannelScript,
+    ScriptedCommand,
+)
 from amqproxy.replay.mocking.live_contents import LiveContents
-from amqproxy.replay.mocking.server_script import SETTLEMENTS, Answer, AnswerKind, ChannelScript, ScriptedCommand
 from amqproxy.replay.mocking.waiting_commands import WaitingCommands
 from amqproxy.replay.names import ConnectionNames
 from amqproxy.rules.rewriting.name_fields import NameKind

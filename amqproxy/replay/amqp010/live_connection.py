@@ -36,7 +36,7 @@ from amqproxy.capture.amqp010_frame_cuts import frame_bounds
 from amqproxy.capture.amqp010_secrets import amqp010_masked
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.replay.amqp010_session import PlayedSession, ids_of, remember, set_of
+from amqproxy.replay.amqp010.session import PlayedSession, ids_of, remember, set_of
 from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import LiveDelivery

@@ -21,10 +21,10 @@ from amqproxy.comparison.difference import Change, DifferenceKind, Place, change
 from amqproxy.conversion.command_view import command_view
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT
-from amqproxy.replay.amqp010_names import with_recorded_names
+from amqproxy.replay.amqp010.names import with_recorded_names
 from amqproxy.replay.answer_changes import answer_changes
-from amqproxy.replay.mocking.amqp010_mock_session import Amqp010MockSession, Task
-from amqproxy.replay.mocking.amqp010_server_script import (
+from amqproxy.replay.mocking.amqp010.mock_session import Amqp010MockSession, Task
+from amqproxy.replay.mocking.amqp010.server_script import (
     OF_THE_RUN,
     Amqp010ServerScript,
     ScriptedAssembly,
@@ -32,17 +32,17 @@ from amqproxy.replay.mocking.amqp010_server_script import (
     described,
     key_of,
 )
-from amqproxy.replay.mocking.cast import Cast, chosen
-from amqproxy.replay.mocking.later_tasks import LaterTasks
-from amqproxy.replay.mocking.live_contents import LiveContents
-from amqproxy.replay.mocking.mock_connection import (
+from amqproxy.replay.mocking.amqp091.mock_connection import (
     CLOSING_TIME,
     HANDSHAKE_TIME,
     MAX_HELD,
     MockSettings,
 )
+from amqproxy.replay.mocking.amqp091.server_script import shape_of_key
+from amqproxy.replay.mocking.cast import Cast, chosen
+from amqproxy.replay.mocking.later_tasks import LaterTasks
+from amqproxy.replay.mocking.live_contents import LiveContents
 from amqproxy.replay.mocking.mock_notes import MockNotes, is_of_the_run
-from amqproxy.replay.mocking.server_script import shape_of_key
 from amqproxy.replay.mocking.waiting_commands import nearest
 from amqproxy.replay.names import ConnectionNames, SharedNames
 from amqproxy.taps.amqp010_record import plain
@@ -58,7 +58,7 @@ NOT_COMPARED = frozenset({"properties.timestamp", "xid"})
 
 
 class Amqp010MockConnection:
-    """The server's side of one connection; as `MockConnection`, whose attributes and methods it has."""
+    """The server's side of one connection; as `Amqp091MockConnection`, whose attributes and methods it has."""
 
     def __init__(
         self, cast: Cast[Amqp010ServerScript], shared: SharedNames, settings: MockSettings, now: float

@@ -27,13 +27,13 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, Peer
 from amqproxy.comparison.difference import Change
+from amqproxy.replay.amqp091.live_connection import MAX_EARLY, NOTHING, Amqp091LiveConnection
+from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel, PlayedRequest
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.awaited import Awaited
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.replay.live_connection import MAX_EARLY, NOTHING, LiveConnection
-from amqproxy.replay.played_channel import LiveState, PlayedChannel, PlayedRequest
 from amqproxy.replay.steps import BytesSent, CommandSent, ConnectionEnded, ProtocolHeaderSent, Step
 
 RETRY = 0.01
@@ -46,7 +46,7 @@ _NOT_AWAITED = frozenset({"connection.blocked", "connection.unblocked", "channel
 _OF_HANDSHAKE = frozenset({"connection.start", "connection.secure", "connection.tune", "connection.open-ok"})
 
 
-class ComparedConnection(LiveConnection):
+class Amqp091ComparedConnection(Amqp091LiveConnection):
     """One connection to a broker, beside the recording of another."""
 
     def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[], None]) -> None:

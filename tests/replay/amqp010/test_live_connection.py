@@ -13,15 +13,15 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicNack
-from amqproxy.replay.amqp010_live_connection import Amqp010LiveConnection
-from amqproxy.replay.amqp010_session import PlayedSession, PlayedSubscription
+from amqproxy.replay.amqp010.live_connection import Amqp010LiveConnection
+from amqproxy.replay.amqp010.session import PlayedSession, PlayedSubscription
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.deliveries import DeliveryBoard
 from amqproxy.replay.names import SharedNames
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.target import Target
 from tests.amqp010.samples import split
-from tests.replay.amqp010_recordings import completed, transfer
+from tests.replay.amqp010.recordings import completed, transfer
 
 
 def opened(*, step: int = 1 << 20) -> Amqp010LiveConnection:
