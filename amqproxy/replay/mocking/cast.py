@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from amqproxy.replay.mocking.amqp091.server_script import Key
+from amqproxy.replay.mocking.command_key import Key
 
 
 class ScriptedChannel(Protocol):

@@ -17,10 +17,11 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, supervised
 from amqproxy.replay.mocking.amqp010.mock_connection import Amqp010MockConnection
 from amqproxy.replay.mocking.amqp010.server_script import Amqp010ServerScript
-from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection, MockSettings
+from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection
 from amqproxy.replay.mocking.amqp091.server_script import Amqp091ServerScript
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_report import MockedConnection
+from amqproxy.replay.mocking.mock_settings import MockSettings
 from amqproxy.replay.mocking.scripts import AnyScript
 from amqproxy.replay.names import SharedNames
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket

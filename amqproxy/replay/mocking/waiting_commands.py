@@ -8,10 +8,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
-from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.methods import Method
-from amqproxy.replay.mocking.amqp091.server_script import NAMES, Key, shape_of_key
-from amqproxy.taps.text import pairs
+from amqproxy.replay.mocking.command_key import Key, shape_of_key
 
 LOOK_AHEAD = 32
 """Commands with the same key among which the one is looked for that is the same to the last byte."""
@@ -84,19 +81,3 @@ class WaitingCommands(Generic[S]):
 def nearest(waiting: Iterable[str], live: str) -> str | None:
     """The waiting command that is most like a live one, both in words."""
     return next(iter(get_close_matches(live, islice(waiting, MAX_NEAREST), n=1, cutoff=0.5)), None)
-
-
-def is_same(recorded: Command, live: Command) -> bool:
-    """Are two commands the same, with all they carry?"""
-    return bool(
-        recorded.method == live.method
-        and recorded.body_size == live.body_size
-        and recorded.header == live.header
-        and recorded.body == live.body
-    )
-
-
-def described(method: Method) -> str:
-    """A command in a few words: its method, and the names in it."""
-    names = {name: value for name in (*NAMES, "consumer_tag", "delivery_tag") if (value := getattr(method, name, None))}
-    return f"{method.name} {pairs(names)}".rstrip()

@@ -13,9 +13,9 @@ import trio
 from amqproxy.capture.decode import read_decoded
 from amqproxy.process.trio_thread import TrioThread
 from amqproxy.replay.dialogue import dialogues
-from amqproxy.replay.mocking.amqp091.mock_connection import MockSettings
 from amqproxy.replay.mocking.mock_report import MockedConnection
 from amqproxy.replay.mocking.mock_server import MockServer
+from amqproxy.replay.mocking.mock_settings import MockSettings
 from amqproxy.replay.mocking.scripts import AnyScript, scripts_of
 
 

@@ -32,17 +32,12 @@ from amqproxy.replay.mocking.amqp010.server_script import (
     described,
     key_of,
 )
-from amqproxy.replay.mocking.amqp091.mock_connection import (
-    CLOSING_TIME,
-    HANDSHAKE_TIME,
-    MAX_HELD,
-    MockSettings,
-)
-from amqproxy.replay.mocking.amqp091.server_script import shape_of_key
 from amqproxy.replay.mocking.cast import Cast, chosen
+from amqproxy.replay.mocking.command_key import shape_of_key
 from amqproxy.replay.mocking.later_tasks import LaterTasks
 from amqproxy.replay.mocking.live_contents import LiveContents
 from amqproxy.replay.mocking.mock_notes import MockNotes, is_of_the_run
+from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MAX_HELD, MockSettings
 from amqproxy.replay.mocking.waiting_commands import nearest
 from amqproxy.replay.names import ConnectionNames, SharedNames
 from amqproxy.taps.amqp010_record import plain

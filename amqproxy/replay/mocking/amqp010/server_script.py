@@ -37,7 +37,7 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.replay.amqp010.session import ids_of
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.dialogue import ConnectionSteps
-from amqproxy.replay.mocking.amqp091.server_script import Key, shape_of_key
+from amqproxy.replay.mocking.command_key import Key, shape_of_key
 from amqproxy.replay.steps import AssemblySent, ConnectionEnded
 from amqproxy.taps.text import pairs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from amqproxy.amqp091.commands import Command, CommandReader
 from amqproxy.amqp091.connection import Connection
@@ -46,39 +45,21 @@ from amqproxy.replay.mocking.amqp091.server_script import (
     Amqp091ServerScript,
     ChannelScript,
     ScriptedCommand,
+    described,
+    is_same,
     key_of,
-    shape_of_key,
 )
 from amqproxy.replay.mocking.cast import Cast, chosen
+from amqproxy.replay.mocking.command_key import shape_of_key
 from amqproxy.replay.mocking.later_tasks import LaterTasks
 from amqproxy.replay.mocking.live_contents import LiveContents
 from amqproxy.replay.mocking.mock_notes import MockNotes, is_of_the_run
-from amqproxy.replay.mocking.waiting_commands import described, is_same, nearest
+from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MAX_HELD, MockSettings
+from amqproxy.replay.mocking.waiting_commands import nearest
 from amqproxy.replay.names import ConnectionNames, SharedNames
-
-HANDSHAKE_TIME = 10.0
-"""Seconds that a client has until its connection is open, as with RabbitMQ."""
-
-CLOSING_TIME = 5.0
-"""Seconds that a client has to answer a close, and to close the socket then."""
-
-MAX_HELD = 64 << 20
-"""Bytes of contents that have not come whole, of one connection; beyond it, 506 closes the connection."""
 
 USUAL_TUNE = ConnectionTune(2047, 131_072, 60)
 """What is proposed where the recording has no connection.tune."""
-
-
-class MockSettings(NamedTuple):
-    """How a recording is played.
-
-    `speed` is how many times as fast as it was recorded, 0 without any delay. Unless None, `user` is the name and the
-    password that clients must log in with. If it `is_strict`, what has no answer closes the connection.
-    """
-
-    speed: float = 1.0
-    user: tuple[str, str] | None = None
-    is_strict: bool = False
 
 
 class Amqp091MockConnection:

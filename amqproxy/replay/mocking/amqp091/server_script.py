@@ -42,8 +42,9 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SERVER
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.dialogue import ConnectionSteps
+from amqproxy.replay.mocking.command_key import Key, shape_of_key
 from amqproxy.replay.steps import BytesLost, BytesSent, CommandSent, ConnectionEnded
-from amqproxy.rules.matching.generated_names import shape_of
+from amqproxy.taps.text import pairs
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ChannelOpened,
@@ -60,9 +61,6 @@ NAMES = ("queue", "exchange", "routing_key", "destination", "source")
 SETTLEMENTS = (BasicAck, BasicNack, BasicReject)
 
 E = TypeVar("E")
-
-Key = tuple[Any, ...]
-"""What a command of a client is known by: commands with the same key are for the same thing."""
 
 
 class AnswerKind(Enum):
@@ -423,6 +421,17 @@ def key_of(method: Method) -> Key:
     return (method.name, *names)
 
 
-def shape_of_key(key: Key) -> Key:
-    """A key without what was generated in its names."""
-    return tuple(shape_of(each, certain=True) if isinstance(each, str) else each for each in key)
+def is_same(recorded: Command, live: Command) -> bool:
+    """Return whether two commands are the same, with their contents."""
+    return bool(
+        recorded.method == live.method
+        and recorded.body_size == live.body_size
+        and recorded.header == live.header
+        and recorded.body == live.body
+    )
+
+
+def described(method: Method) -> str:
+    """Return a command in a few words: its method, and the names in it."""
+    names = {name: value for name in (*NAMES, "consumer_tag", "delivery_tag") if (value := getattr(method, name, None))}
+    return f"{method.name} {pairs(names)}".rstrip()

@@ -20,8 +20,8 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.replay.dialogue import dialogues
 from amqproxy.replay.mocking.amqp010.mock_connection import Amqp010MockConnection
 from amqproxy.replay.mocking.amqp010.server_script import Amqp010ServerScript
-from amqproxy.replay.mocking.amqp091.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.mocking.cast import Cast
+from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.names import SharedNames
 from tests.example_count import example_count
 from tests.replay.amqp010.recordings import Amqp010Recording, completed, transfer
