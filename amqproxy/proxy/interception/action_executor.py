@@ -126,7 +126,11 @@ class ActionExecutor:
 
     def _drop(self, channel: ChannelInterceptor, action: Drop) -> None:
         direction = action.direction
+        rest = direction.queued_rest()
         self._delayed.drop(direction)
+        if rest:
+            direction.keep_rest(rest)
+            self._delayed.resume(channel, direction)
         content_state = self._legs.readers[direction.sender].content_states.get(channel.number)
         if content_state is None or content_state.expects == METHOD or direction.is_mid:
             return

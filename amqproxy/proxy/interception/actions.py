@@ -86,7 +86,7 @@ class Postpone(Action, frozen=True, gc=False):
 
 
 class Drop(Action, frozen=True, gc=False):
-    """Forget what has not gone on in a direction."""
+    """Forget what has not gone on in a direction, but for the rest of a content that its receiver has had a part of."""
 
     direction: ChannelDirection
 

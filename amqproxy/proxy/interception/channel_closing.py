@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from amqproxy.amqp091.channel import Channel
 from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import ChannelClose, ChannelCloseOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, Peer
-from amqproxy.proxy.interception.actions import Drop, Forget, Reply
-from amqproxy.proxy.interception.channel_direction import ChannelDirection
+from amqproxy.proxy.interception.actions import Forget, Reply
 from amqproxy.proxy.interception.channel_owner import Actions
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.note import Note
 
 CLOSED_BY_RULE = "closed by a rule of the proxy"
 """The reply text for the other peer when a rule closes a channel that it knows."""
+
+
+CLOSED_BY_BOTH = Close(Scope.CHANNEL, 200, "closed by both peers")
+"""The close of a channel that both peers have closed: each is only answered."""
 
 
 def takes_close(connections: Mapping[Peer, Connection], number: int) -> bool:
@@ -29,15 +33,6 @@ def is_unanswered(connections: Mapping[Peer, Connection], number: int, peer: Pee
     """Has the peer closed the channel, and the other not received its close, so that it will not answer it?"""
     own, other = connections[peer].channels.get(number), connections[peer.other].channels.get(number)
     return _has_closed(peer, own) and not _has_closed(peer, other)
-
-
-def answer_both(directions: Iterable[ChannelDirection]) -> Actions:
-    """Answer both peers, who have closed the channel before they received each other's close."""
-    for direction in directions:
-        yield Drop(direction)
-    for peer in (CLIENT, SERVER):
-        yield Reply(peer, ChannelCloseOk())
-    yield Forget()
 
 
 def close_both(

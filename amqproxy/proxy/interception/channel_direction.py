@@ -124,6 +124,7 @@ class ChannelDirection:
         "_gathered_cost",
         "_gathering",
         "_has_header",
+        "_is_rest_open",
         "_overtaking",
         "_own_load",
         "_passed",
@@ -172,6 +173,7 @@ class ChannelDirection:
         self._overtaking: dict[int, list[tuple[int, int, PostponedDelivery]]] = {}
         self._has_header = True
         self._remaining = 0
+        self._is_rest_open: bool | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -195,6 +197,31 @@ class ChannelDirection:
         frame, is_acked = self.queue.popleft()
         self._waiting_load.remove(cost([frame]))
         return frame, is_acked
+
+    @property
+    def keeps_rest(self) -> bool:
+        """Whether the rest of a content is queued, and is all that still goes on."""
+        return self._is_rest_open is not None and bool(self.queue)
+
+    def queued_rest(self) -> list[Frame]:
+        """Return the queued frames of the content that the receiver has had a part of."""
+        if not self.is_mid:
+            return []
+        return [frame for frame, _ in itertools.takewhile(lambda queued: queued[0].kind != METHOD, self.queue)]
+
+    def keep_rest(self, frames: Iterable[Frame]) -> None:
+        """Queue these frames, the rest of a content: of what comes later, only frames of the same content follow."""
+        for frame in frames:
+            self.enqueue(frame, None)
+        if self._is_rest_open is None:
+            self._is_rest_open = True
+
+    def add_to_rest(self, frame: Frame) -> None:
+        """Queue a frame if it belongs to the content whose rest is kept."""
+        if frame.kind == METHOD:
+            self._is_rest_open = False
+        elif self._is_rest_open:
+            self.enqueue(frame, None)
 
     def wait(self, waiting: WaitingCommand) -> None:
         """Have a command wait, and all behind it."""

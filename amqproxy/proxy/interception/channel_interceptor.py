@@ -38,7 +38,7 @@ from amqproxy.proxy.interception.actions import (
     Watch,
 )
 from amqproxy.proxy.interception.answers import answer
-from amqproxy.proxy.interception.channel_closing import answer_both, close_both, is_unanswered, takes_close
+from amqproxy.proxy.interception.channel_closing import CLOSED_BY_BOTH, close_both, is_unanswered, takes_close
 from amqproxy.proxy.interception.channel_direction import (
     ChannelDirection,
     ContentRest,
@@ -143,7 +143,9 @@ class ChannelInterceptor:
 
     def _take_late(self, direction: ChannelDirection, frame: Frame) -> Actions:
         """Take a frame on a channel that is closing: what begins does not go on, and so nothing of its content."""
-        if frame.kind == METHOD:
+        if direction.keeps_rest:
+            direction.add_to_rest(frame)
+        elif frame.kind == METHOD:
             direction.end()
             if BY_INDEX[frame.index].carries_content:
                 direction.begin(ContentRest.IS_SWALLOWED)
@@ -163,11 +165,6 @@ class ChannelInterceptor:
             direction.end()
         return (Send(direction.sender, (frame,), direction.note, is_rest=True),)
 
-    def _send_waiting_rest(self, direction: ChannelDirection) -> Actions:
-        """Send what waits of a content that the receiver has had the beginning of."""
-        while direction.is_mid and direction.queue and direction.queue[0][0].kind != METHOD:
-            yield from self.next_held_up(direction)
-
     def keep_for_next(self, frame: Frame) -> Actions:
         """Take a frame that the client sends on the number's next channel, before the broker has let go of this one."""
         check(frame)
@@ -182,11 +179,10 @@ class ChannelInterceptor:
             return
         if frame.index == ChannelClose.index and direction.sender is SERVER:
             self.is_gone_upstream = True
-            yield from self._send_waiting_rest(self.directions[CLIENT])
-            yield Drop(self.directions[CLIENT])  # the broker would not take it any more
             if is_unanswered(self._around.connections, self.number, CLIENT):
-                yield from answer_both(self.directions.values())
+                yield from self._answer_both()
                 return
+            yield Drop(self.directions[CLIENT])  # the broker would not take it any more
         yield from self._admit(direction, frame)
 
     def _admit(self, direction: ChannelDirection, frame: Frame) -> Actions:
@@ -423,14 +419,22 @@ class ChannelInterceptor:
             return
         if self.closing is not None or not takes_close(self._around.connections, self.number):
             return
-        for direction in self.directions.values():
-            yield from self._send_waiting_rest(direction)
         self.closing = close
         self.class_and_method = place
         yield Watch()
         for direction in self.directions.values():
             yield Drop(direction)
         yield from self._try_to_close(note)
+
+    def _answer_both(self) -> Actions:
+        """Answer both peers, who have closed the channel, once each content that has begun to go on has ended."""
+        self.closing = CLOSED_BY_BOTH
+        yield Watch()
+        for direction in self.directions.values():
+            yield Drop(direction)
+            if not direction.keeps_rest:
+                direction.end()
+        yield from self._try_to_close()
 
     def _try_to_close(self, note: Note = NOTHING) -> Actions:
         if self.is_closed or any(self.is_mid(direction) for direction in self.directions.values()):
@@ -447,9 +451,11 @@ class ChannelInterceptor:
                 self.closing = None  # a peer was quicker: it closes for both
                 self.is_gone_upstream |= sender is SERVER
                 if is_unanswered(self._around.connections, self.number, sender.other):
-                    yield from answer_both(self.directions.values())
+                    yield from self._answer_both()
                 else:
                     yield from self._admit(direction, frame)
+            elif direction.keeps_rest:
+                direction.add_to_rest(frame)
             elif frame.kind != METHOD and direction.is_mid:
                 yield from self._process(direction, frame, None)
             return

@@ -98,7 +98,11 @@ class ChannelTags:
             case BasicAck() | BasicNack() | BasicReject() if sender is CLIENT:
                 multiple = getattr(method, "multiple", False)
                 settled = within_bounds(
-                    tags.settle, method.delivery_tag, multiple, may_be_taken_back=self._is_transactional(CLIENT)
+                    tags.settle,
+                    method.delivery_tag,
+                    multiple,
+                    kind=(method.name, getattr(method, "requeue", False)),
+                    may_be_taken_back=self._is_transactional(CLIENT),
                 )
                 return settling(self._number, method, settled)
             case BasicRecoverOk() | BasicRecoverAsync():

@@ -150,6 +150,10 @@ class ConfirmTranslation:
             del self._starts[:passed], self._shifts[:passed]
 
 
+_OPEN = object()
+"""The state of the deliveries up to the start, as long as the client has not settled all of them at once."""
+
+
 class UnknownDeliveryTag(Exception):
     """A client settles a delivery that it does not have."""
 
@@ -157,7 +161,10 @@ class UnknownDeliveryTag(Exception):
 class DeliveryTagTranslation:
     """A channel's deliveries as the broker tags them, and as the client knows them.
 
-    `start` is the last tag that both have in common.
+    `start` is the last tag that both have in common. Which of the deliveries up to there are open is unknown, so that
+    no method can name them: RabbitMQ closes the channel with 406 for a tag that is not open. Where the client settles
+    them with later ones, while a delivery that it has not had lies between, they are owed to the broker until a
+    settlement of the same kind names the first delivery after the start that is open there.
     """
 
     def __init__(self, start: int) -> None:
@@ -166,6 +173,8 @@ class DeliveryTagTranslation:
         self._open: OrderedDict[int, int | None] = OrderedDict()
         self._upstream: OrderedDict[int, None] = OrderedDict()
         self._taken_back: list[tuple[int, int | None]] = []
+        self._before: object = _OPEN if start else None  # the kind of a settlement that is owed; None: all is settled
+        self._committed = self._before
 
     @property
     def open(self) -> int:
@@ -195,12 +204,19 @@ class DeliveryTagTranslation:
         """We have settled a delivery that the client never had."""
         self._upstream.pop(tag, None)
 
-    def settle(self, tag: int, multiple: bool, *, may_be_taken_back: bool = False) -> Settled:
+    def settle(self, tag: int, multiple: bool, *, kind: object = "ack", may_be_taken_back: bool = False) -> Settled:
         """What to send to the broker when the client settles `tag`; `UnknownDeliveryTag` if it has no such delivery.
 
-        In a transaction it `may_be_taken_back`. The work is in proportion to the deliveries that are settled by this,
-        whatever tag is named, and so a constant for each delivery that there was.
+        Settlements of one `kind` may be combined. In a transaction it `may_be_taken_back`. The work is in proportion to
+        the deliveries that are settled by this, whatever tag is named, and so a constant for each delivery that there
+        was.
         """
+        answers = self._settle(tag, multiple, kind, may_be_taken_back)
+        if not may_be_taken_back:
+            self._committed = self._before
+        return answers
+
+    def _settle(self, tag: int, multiple: bool, kind: object, may_be_taken_back: bool) -> Settled:
         if multiple and tag == 0:
             taken = list(self._open)
         elif tag <= self._start:
@@ -216,13 +232,27 @@ class DeliveryTagTranslation:
                 raise OverflowError(f"more than {MAX_OPEN} deliveries are settled in one transaction")
         theirs = [theirs for _, theirs in pairs if theirs is not None and theirs in self._upstream]
         if not multiple:
+            pays = self._before == kind
+            answers = [(each, pays and each == next(iter(self._upstream))) for each in theirs]
+            for each, is_multiple in answers:
+                del self._upstream[each]
+                if is_multiple:
+                    self._before = None
+            return answers
+        if self._before not in (None, _OPEN, kind):  # a settlement of another kind may not stand for what is owed
             for each in theirs:
                 del self._upstream[each]
             return [(each, False) for each in theirs]
         if tag == 0 and len(theirs) == len(self._upstream):
             self._upstream.clear()
+            self._before = None
             return [(0, True)]  # those before the start, of which nothing is known, are meant too
-        return self._with_all_before(set(theirs))
+        answers = self._with_all_before(set(theirs))
+        if answers and answers[0][1]:
+            self._before = None
+        elif self._before is _OPEN:
+            self._before = kind
+        return answers
 
     def _up_to(self, tag: int) -> Iterable[int]:
         for each in self._open:
@@ -245,10 +275,12 @@ class DeliveryTagTranslation:
     def commit(self) -> None:
         """What was settled in the transaction is settled."""
         self._taken_back = []
+        self._committed = self._before
 
     def roll_back(self) -> None:
         """What was settled in the transaction is open again."""
         pairs, self._taken_back = self._taken_back, []
+        self._before = self._committed
         self._open = OrderedDict(sorted([*self._open.items(), *pairs]))
         tags = {tag for _, tag in pairs if tag is not None}
         self._upstream = OrderedDict.fromkeys(sorted([*self._upstream, *tags]))
@@ -260,6 +292,7 @@ class DeliveryTagTranslation:
         """
         self._open.clear()
         self._upstream.clear()
+        self._before = None
 
 
 def within_bounds(do: Callable[..., Result], *arguments: Any, **options: Any) -> Result:

@@ -46,9 +46,16 @@ class Hold(Rule, frozen=True, tag="hold"):
     def needs(self) -> Stage:
         return Stage.BODY
 
+    @property
+    def reads_unacked(self) -> bool:
+        """An operator may drop a held delivery: acknowledgements of later ones must not cover it."""
+        return not self.matched.isdisjoint(_DELIVERIES)
+
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         hold = verdict.HoldAction(self.name, self.timeout, passes_at_timeout=self.on_timeout == "pass")
         return Verdict(command=context.command, hold=hold)
 
+
+_DELIVERIES = frozenset({"basic.deliver", "basic.get-ok"})
 
 _METHODS = frozenset(BY_NAME) - _UNHELD

@@ -155,13 +155,74 @@ def test_what_a_transaction_takes_back_is_open_again():
         numbers.settle(1, False)
 
 
+def with_two_from_before_and_one_that_is_withheld() -> DeliveryTagTranslation:
+    """The client has had 1 and 2 from before the difference and, as 3, the broker's 4; 3 of the broker's waits."""
+    numbers = DeliveryTagTranslation(2)
+    numbers.receive(3, is_acked=True)
+    numbers.receive(4, is_acked=True)
+    assert numbers.hand_out(4) == 3
+    return numbers
+
+
+def test_what_is_settled_from_before_the_difference_follows_with_the_next_of_that_kind() -> None:
+    numbers = with_two_from_before_and_one_that_is_withheld()
+    assert numbers.settle(3, True) == [(4, False)]  # with `multiple`, the broker would settle its 3 too
+    assert numbers.hand_out(3) == 4
+    assert numbers.settle(4, False) == [(3, True)]
+    numbers.receive(5, is_acked=True)
+    numbers.hand_out(5)
+    assert numbers.settle(5, False) == [(5, False)]
+
+
+def test_what_is_acknowledged_from_before_the_difference_is_not_rejected_with_later_deliveries() -> None:
+    numbers = with_two_from_before_and_one_that_is_withheld()
+    assert numbers.settle(3, True) == [(4, False)]
+    numbers.hand_out(3)
+    numbers.receive(5, is_acked=True)
+    numbers.hand_out(5)
+    assert numbers.settle(5, True, kind="nack") == [(3, False), (5, False)]
+    numbers.receive(6, is_acked=True)
+    numbers.hand_out(6)
+    assert numbers.settle(0, True, kind="nack") == [(6, False)]
+    numbers.receive(7, is_acked=True)
+    numbers.hand_out(7)
+    assert numbers.settle(0, True) == [(0, True)]
+
+
+def test_a_settlement_of_a_copy_alone_settles_what_is_before_it_with_the_next() -> None:
+    numbers = DeliveryTagTranslation(1)
+    assert numbers.hand_out(None) == 2
+    assert numbers.settle(2, True) == []
+    numbers.receive(2, is_acked=True)
+    numbers.hand_out(2)
+    assert numbers.settle(3, False) == [(2, True)]
+
+
+def test_what_was_owed_before_a_transaction_is_owed_again_when_it_is_rolled_back() -> None:
+    numbers = with_two_from_before_and_one_that_is_withheld()
+    numbers.settle(3, True)
+    numbers.hand_out(3)
+    for _ in range(2):
+        assert numbers.settle(4, False, may_be_taken_back=True) == [(3, True)]
+        numbers.roll_back()
+    assert numbers.settle(4, False, may_be_taken_back=True) == [(3, True)]
+    numbers.commit()
+    numbers.receive(5, is_acked=True)
+    numbers.hand_out(5)
+    assert numbers.settle(5, False) == [(5, False)]
+
+
 @given(st.data())
 def test_the_broker_receives_settlements_of_the_client_only(data):
-    numbers = DeliveryTagTranslation(0)
-    theirs = 0
-    at_broker: set[int] = set()
+    """Deliveries from before the difference, of which nothing is known, may be settled late, but never wrongly."""
+    start = data.draw(st.integers(0, 3))
+    numbers = DeliveryTagTranslation(start)
+    theirs = start
+    at_broker = data.draw(st.sets(st.integers(1, start))) if start else set()
     kept_back: list[int] = []
-    at_client: dict[int, int | None] = {}
+    at_client: dict[int, int | None] = {tag: tag for tag in at_broker}
+    settled_by: dict[int, str] = {}
+    owed: set[int] = set()
     for _ in range(data.draw(st.integers(0, 40))):
         action = data.draw(st.sampled_from(["deliver", "withhold", "copy", "late", "settle", "settle", "all", "own"]))
         if action in ("deliver", "withhold"):
@@ -183,6 +244,7 @@ def test_the_broker_receives_settlements_of_the_client_only(data):
             at_broker.remove(settled)
         elif action in ("settle", "all"):
             multiple = action == "all" or data.draw(st.booleans())
+            kind = data.draw(st.sampled_from(["ack", "nack"]))
             if action == "all":
                 tag, taken = 0, set(at_client)
             elif at_client:
@@ -191,14 +253,18 @@ def test_the_broker_receives_settlements_of_the_client_only(data):
             else:
                 continue
             expected = {at_client.pop(each) for each in taken} - {None}
+            settled_by.update(dict.fromkeys(expected, kind))
             confirmed: set[int] = set()
-            for number, is_multiple in numbers.settle(tag, multiple):
+            for number, is_multiple in numbers.settle(tag, multiple, kind=kind):
                 assert number in at_broker or (number, is_multiple) == (0, True)
                 covered = {each for each in at_broker if each <= (number or theirs)} if is_multiple else {number}
                 assert not covered & confirmed
+                assert all(settled_by[each] == kind for each in covered)
                 confirmed |= covered
                 at_broker -= covered
-            assert confirmed == expected
+            owed = (owed | expected) - confirmed
+            assert confirmed <= set(settled_by)
+            assert all(each <= start for each in owed)
 
 
 # --- bounds

@@ -27,6 +27,11 @@ def test_a_command_is_held(text: str, hold: HoldAction) -> None:
     assert decided(made, context) == Verdict(command=context.command, hold=hold)
 
 
+@pytest.mark.parametrize(("text", "counts"), [("", True), ("match.method = 'basic.publish'", False)])
+def test_deliveries_are_counted_from_the_first_where_an_operator_may_drop_one(text: str, counts: bool) -> None:
+    assert rule('action = "hold"\n' + text).reads_unacked is counts
+
+
 def test_what_has_a_deadline_of_its_own_is_not_held() -> None:
     unheld = set(BY_NAME) - rule('action = "hold"').methods
     assert {name for name in unheld if not name.startswith("connection.")} == {"channel.close", "channel.close-ok"}
