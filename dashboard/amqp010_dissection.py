@@ -13,7 +13,7 @@ from amqproxy.amqp010.domains import SegmentType, Track
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import BODY, COMMAND, HEADER, OVERHEAD, Frame
 from amqproxy.amqp010.methods import BY_INDEX, PACK, spec_name
-from amqproxy.capture.amqp010_secrets import amqp010_masked
+from amqproxy.capture.amqp010.secrets import masked
 from amqproxy.taps.amqp010_record import FLAGS, TYPES
 from amqproxy.taps.record import MASK, SECRETS, excerpt
 from dashboard.amqp010_values import coded_struct, struct_fields
@@ -29,7 +29,7 @@ _PATHS = {"binding_key": "routing_key"}
 
 def amqp010_dissected(frame: Frame) -> tuple[bytes, list[Field]]:
     """The bytes of a frame, secrets masked, and its fields."""
-    raw = amqp010_masked(frame.raw)
+    raw = masked(frame.raw)
     bits = tuple(Field(name=name, start=0, end=1, type="bit", value=frame.flags & bit != 0) for bit, name in _FLAGS)
     return raw, [
         Field(name="flags", start=0, end=1, type="uint8", value=FLAGS[frame.flags], children=bits),

@@ -15,7 +15,7 @@ from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import MAX_TABLE_DEPTH, Table
-from amqproxy.capture.secrets import masked
+from amqproxy.capture.amqp091.secrets import masked
 from amqproxy.taps.record import MASK, SECRETS, TYPES, excerpt, json_value
 from dashboard.field import MAX_ENTRIES, MAX_TEXT, Field, filter_for, inner_path, rest_of_entries, shown
 

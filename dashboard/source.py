@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from amqproxy.capture.decoded import Decoded, SkippedBytes
-from amqproxy.capture.frame_resync import MISSING
+from amqproxy.capture.unreadable_bytes import MISSING
 from dashboard.frame_batches import batches
 from dashboard.observation import Observation
 from dashboard.proxy_requests import ProxyRequests

@@ -14,24 +14,23 @@ A file is read in steps, and each step is a function of the one before:
       endpoints       addresses and ports
     decode          `Event`s → `Decoded` → `Record`s, for all streams of a file
       conversation    one stream: its protocol, its client, its two sides          (may be compiled)
-      frame_resync    one side: frames, from bytes with gaps and garbage in them   (may be compiled)
-      amqp010_resync  the same for AMQP 0-10
+      frame_resync    one side: frames, from bytes with gaps and garbage in them   (a folder each protocol)
       boundary        finds the next frame boundary after a gap
+      unreadable_bytes  bytes between frames
       decoded         frames, protocol headers, and skipped bytes
     json_lines      `Decoded` → lines of JSON, from the bytes of frames                (may be compiled)
-      amqp010_json    what frames of AMQP 0-10 hold; `json_text` has the texts of both   (may be compiled)
-    command_gatherer  frames → commands, of one connection; assembly_gatherer  the same of 0-10
+      json_text       texts in JSON                                                    (may be compiled)
+    command_gatherer  frames → commands, of one connection
     arrow           `Decoded` → Arrow record batches; needs pyarrow
       frame_columns   rows as columns, from the bytes of frames                        (may be compiled)
-      amqp010_row     what frames of AMQP 0-10 have in them
     filtering       `Decoded` → `Decoded`     only the commands that a filter matches
+    selection       `Decoded` → `Decoded`     of the connection, channel and time that are asked for
     dry_run         `Decoded` → what rules would have done to it
 
 A file is written in the other direction, by code that has frames or bytes of them:
 
-    secrets         bytes of frames → the same, with passwords masked
-    frame_cuts      where they are cut into packets                                    (may be compiled)
-    amqp010_secrets, amqp010_frame_cuts    the same of AMQP 0-10
+    secrets         bytes of frames → the same, with passwords masked                  (a folder each protocol)
+    frame_cuts      where they are cut into packets                                    (a folder each protocol)
     synthetic_tcp   IP and TCP around them, of a connection that is made up            (may be compiled)
     pcapng_writer   the blocks of a file                                               (may be compiled)
 
@@ -39,6 +38,8 @@ A file is written in the other direction, by code that has frames or bytes of th
 which is many times as fast and keeps their bytes.
 
 `warnings` defines what is reported about a file: a `CaptureError` ends the reading, a `CaptureWarning` does not.
+
+Each protocol has its folder, `amqp091` and `amqp010`, for frames in bytes, their secrets and their commands.
 
 `dry_run` and `filtering` use `amqproxy.rules`; records come from `amqproxy.taps`; everything else needs
 `amqproxy.amqp091` and `amqproxy.amqp010` alone. Nothing here opens a socket, reads a clock or imports trio; the only

@@ -23,13 +23,14 @@ from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
-from amqproxy.capture.amqp010_resync import Amqp010Resync
-from amqproxy.capture.boundary import IMPOSSIBLE, PROOF_BYTES, UNSURE, frame_at
+from amqproxy.capture.amqp010.frame_resync import Amqp010Resync
+from amqproxy.capture.amqp091.boundary import IMPOSSIBLE, PROOF_BYTES, UNSURE, frame_at
+from amqproxy.capture.amqp091.frame_resync import Found, FrameResync
 from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
-from amqproxy.capture.frame_resync import JOINED, MISSING, Found, FrameResync, UnreadableBytes
 from amqproxy.capture.packet_comment import RecordedViolation, opener_of, tells_amqp010
 from amqproxy.capture.stream_events import Opened, StreamEnd
+from amqproxy.capture.unreadable_bytes import JOINED, MISSING, UnreadableBytes
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_GUESS_BYTES = 64 * 1024

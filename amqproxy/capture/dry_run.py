@@ -19,8 +19,8 @@ from amqproxy.amqp010.domains import AcceptMode
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.assembly_gatherer import AssemblyGatherer
-from amqproxy.capture.command_gatherer import CommandGatherer
+from amqproxy.capture.amqp010.assembly_gatherer import AssemblyGatherer
+from amqproxy.capture.amqp091.command_gatherer import CommandGatherer
 from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
 from amqproxy.conversion.awaited_deletes import AwaitedDeletes, delete_answer
 from amqproxy.conversion.command_view import view_channel

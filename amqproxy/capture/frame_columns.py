@@ -28,8 +28,8 @@ from amqproxy.amqp091.frame import Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.capture import amqp010_json
-from amqproxy.capture.amqp010_row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SETTLEMENTS, row_of
+from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
+from amqproxy.capture.amqp010.row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SETTLEMENTS, row_of
 from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, records_of
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.taps.frame_chunk import FrameChunk
@@ -38,7 +38,7 @@ from amqproxy.taps.record import TYPES, Record, encoded
 from amqproxy.taps.trace.transfers import JMS_TYPE, MILLISECONDS
 
 if not cython.compiled:
-    from amqproxy.capture.amqp010_json import put_arguments, put_map, put_properties, put_uuid, value_size_at
+    from amqproxy.capture.amqp010.json_fields import put_arguments, put_map, put_properties, put_uuid, value_size_at
     from amqproxy.capture.json_text import character_size
     from amqproxy.compiled.byte_access import field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
 
@@ -159,7 +159,7 @@ _PROPERTY_PLACES = cython.declare(
 )
 _PROPERTY_FLAGS = cython.declare(cython.uint, 0xFFFF << (16 - len(Properties.layout)) & 0xFFFF)
 _GROWTH = cython.declare(cython.Py_ssize_t, 6)
-_AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, amqp010_json.GROWTH)
+_AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, AMQP010_GROWTH)
 _MAX_PAYLOAD = cython.declare(cython.Py_ssize_t, 1024 * 1024)
 _MAX_DEPTH = cython.declare(cython.int, 128)
 _HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)

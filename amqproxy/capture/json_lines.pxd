@@ -4,7 +4,7 @@ cimport cython
 from libc.string cimport memcpy
 
 from amqproxy.amqp010.frame cimport Frame as Amqp010Frame
-from amqproxy.capture.amqp010_json cimport put_arguments, put_properties
+from amqproxy.capture.amqp010.json_fields cimport put_arguments, put_properties
 from amqproxy.compiled.byte_access cimport (
     field_size_at,
     long_at,

@@ -23,7 +23,7 @@ from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
-from amqproxy.capture import amqp010_json
+from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
 from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, records_of
 from amqproxy.taps.amqp010_record import FLAGS
 from amqproxy.taps.frame_chunk import FrameChunk
@@ -31,7 +31,7 @@ from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt, json_value
 
 if not cython.compiled:
-    from amqproxy.capture.amqp010_json import put_arguments, put_properties
+    from amqproxy.capture.amqp010.json_fields import put_arguments, put_properties
     from amqproxy.capture.json_text import put_text
     from amqproxy.compiled.byte_access import (
         field_size_at,
@@ -54,7 +54,7 @@ _ROOM_FOR_KEYS = cython.declare(cython.Py_ssize_t, 4096)
 """What a line has beside its values: the names of arguments and properties, and numbers."""
 _GROWTH = cython.declare(cython.Py_ssize_t, 6)
 """A byte of a frame of 0-9-1 becomes so many of JSON at most: a control character."""
-_AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, amqp010_json.GROWTH)
+_AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, AMQP010_GROWTH)
 _MAX_DEPTH = cython.declare(cython.int, 128)
 
 

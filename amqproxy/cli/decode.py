@@ -141,10 +141,10 @@ def decode(
             raise Failure(
                 "decode: --jobs reads the capture several times, and standard input can be read once", MISUSED
             )
+    from amqproxy.capture.selection.conversation import Conversation
+    from amqproxy.capture.selection.selection import Selection
+    from amqproxy.capture.selection.session_legs import SessionLegs
     from amqproxy.cli.views import ViewOptions, time_window, view_of
-    from amqproxy.views.conversation import Conversation
-    from amqproxy.views.selection import Selection
-    from amqproxy.views.session_legs import SessionLegs
 
     options = ViewOptions(
         messages=messages,

@@ -17,8 +17,8 @@ from amqproxy.cli.printing import WorstFinding, checked_body, wanted
 
 if TYPE_CHECKING:
     from amqproxy.capture.decoded import Decoded
-    from amqproxy.views.conversation import Conversation
-    from amqproxy.views.selection import Selection
+    from amqproxy.capture.selection.conversation import Conversation
+    from amqproxy.capture.selection.selection import Selection
 
 Format = Literal["jsonl", "csv", "parquet", "pcapng", "html", "asyncapi"]
 
@@ -116,9 +116,9 @@ def export(
         raise Failure(f"export: --messages, --findings and --body are not for {chosen}, but for tables", MISUSED)
     if chosen == "html" and leg == "both":
         raise Failure("export: a report counts what passed on one leg: choose --leg client or upstream", MISUSED)
+    from amqproxy.capture.selection.conversation import Conversation
+    from amqproxy.capture.selection.selection import Selection
     from amqproxy.cli.views import time_window
-    from amqproxy.views.conversation import Conversation
-    from amqproxy.views.selection import Selection
 
     given = {"--filter": filter, "--follow": follow, "--start": start, "--end": end}
     options = ExportOptions(

@@ -70,12 +70,12 @@ def sniff(
     keylog
         A file with secrets of TLS sessions, as SSLKEYLOGFILE has them; it may grow meanwhile.
     """
+    from amqproxy.capture.selection.conversation import Conversation
+    from amqproxy.capture.selection.selection import Selection
     from amqproxy.capture.warnings import CaptureError
     from amqproxy.cli.views import ViewOptions, view_of
     from amqproxy.tshark.engine import TsharkMissing
     from amqproxy.tshark.live_capture import PORTS, CannotCapture, LiveCapture, port_filter
-    from amqproxy.views.conversation import Conversation
-    from amqproxy.views.selection import Selection
 
     if port and capture_filter is not None:
         raise Failure("sniff: --port and --capture-filter exclude each other", MISUSED)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from amqproxy.capture.selection.selection import Selection
+from amqproxy.capture.selection.time_window import Moment, TimeWindow, moment
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import WorstFinding, renderer, report_renderer, wanted
 from amqproxy.process.log import is_coloured
@@ -20,10 +22,8 @@ from amqproxy.views.ladder_svg import ladder_svg
 from amqproxy.views.ladder_text import PLAIN, UNICODE, ladder_lines
 from amqproxy.views.ladder_view import LadderView
 from amqproxy.views.record_lines import FrameColumns, FrameJSONLines, FrameLines, ReportLines
-from amqproxy.views.selection import Selection
 from amqproxy.views.statistics_report import USUAL_TOP
 from amqproxy.views.statistics_view import StatisticsView
-from amqproxy.views.time_window import Moment, TimeWindow, moment
 from amqproxy.views.view import View
 
 FIELDS_BODY = 1024

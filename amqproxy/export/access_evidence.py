@@ -14,8 +14,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import ChannelCloseOk, QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.assembly_gatherer import AssemblyGatherer
-from amqproxy.capture.command_gatherer import CommandGatherer
+from amqproxy.capture.amqp010.assembly_gatherer import AssemblyGatherer
+from amqproxy.capture.amqp091.command_gatherer import CommandGatherer
 from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
 from amqproxy.export.name_family import NameFamily
 from amqproxy.rules.client_info import updated_amqp010_client, updated_client

@@ -17,7 +17,10 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.amqp010_secrets import amqp010_masked, amqp010_masked_rubbish
+from amqproxy.capture.amqp010.secrets import masked as amqp010_masked
+from amqproxy.capture.amqp010.secrets import masked_rubbish as amqp010_masked_rubbish
+from amqproxy.capture.amqp091.frame_cuts import segments
+from amqproxy.capture.amqp091.secrets import masked, masked_rubbish
 from amqproxy.capture.decoded import (
     Decoded,
     DecodedAmqp010Frames,
@@ -26,7 +29,6 @@ from amqproxy.capture.decoded import (
     SkippedBytes,
     StreamEnded,
 )
-from amqproxy.capture.frame_cuts import segments
 from amqproxy.capture.packet_comment import comment_of, ended_comment, lost_comment, session_comment, violation_comment
 from amqproxy.capture.pcapng import LEGS
 from amqproxy.capture.pcapng_writer import (
@@ -37,7 +39,6 @@ from amqproxy.capture.pcapng_writer import (
     packet_options,
     section_header,
 )
-from amqproxy.capture.secrets import masked, masked_rubbish
 from amqproxy.capture.synthetic_tcp import CLIENT as CLIENT_END
 from amqproxy.capture.synthetic_tcp import MAX_SEGMENT_BYTES, SyntheticTCP
 from amqproxy.capture.synthetic_tcp import SERVER as SERVER_END

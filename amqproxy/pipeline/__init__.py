@@ -28,6 +28,6 @@
 What happened on a connection is worked out once, by `amqproxy.taps.trace`; its events are rows of `events`, and all
 other tables are made of those by plain DataFrame operations. Needs `amqproxy[pipeline]`.
 
-What executors import (up to `source`) imports `amqproxy.capture`, `amqproxy.views` and what is below them, and the
-engine of tshark where it is needed: neither trio nor the dashboard.
+What executors import (up to `source`) imports `amqproxy.capture` and what is below it, and the engine of tshark where
+it is needed: neither trio nor the dashboard.
 """

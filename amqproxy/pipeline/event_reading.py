@@ -20,6 +20,7 @@ from amqproxy.capture.decoded import (
 )
 from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
 from amqproxy.capture.observed import Observers
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.peer import CLIENT
 from amqproxy.pipeline.chain_reading import ChainReading
 from amqproxy.pipeline.event_rows import ConnectionRows, EventRows
@@ -27,7 +28,6 @@ from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumn
 from amqproxy.pipeline.trace_state import Unreadable, dumped, loaded
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.observer import ObserverSettings, Report
-from amqproxy.views.selection import Selection
 
 MAX_ENDED = 1024
 """Connections that are remembered after their end, for findings that name them."""

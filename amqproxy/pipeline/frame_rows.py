@@ -11,9 +11,9 @@ import pyarrow as pa
 from amqproxy.capture.arrow import ROWS, record_batches, schema
 from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
 from amqproxy.capture.files import CaptureFile
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.capture.share import Share
 from amqproxy.pipeline.chain_reading import ChainReading, LostPart
-from amqproxy.views.selection import Selection
 
 _ALWAYS = ("type", "chain", "file", "row")
 _OWN = ("chain", "connection_id", "file", "row")

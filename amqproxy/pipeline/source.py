@@ -23,6 +23,9 @@ from pyspark.sql.types import StructType
 
 from amqproxy.capture.files import CaptureFile
 from amqproxy.capture.second_engine import SecondEngine
+from amqproxy.capture.selection.conversation import Conversation
+from amqproxy.capture.selection.selection import Selection
+from amqproxy.capture.selection.time_window import TimeWindow, moment
 from amqproxy.capture.share import Share
 from amqproxy.capture.warnings import CaptureError, OnWarning
 from amqproxy.pipeline import storage
@@ -31,9 +34,6 @@ from amqproxy.pipeline.chains import COMPRESSED, Chain, capture_name, chains, fi
 from amqproxy.pipeline.event_reading import EventReading
 from amqproxy.pipeline.frame_rows import frame_batches
 from amqproxy.pipeline.schema import EVENTS, FRAMES
-from amqproxy.views.conversation import Conversation
-from amqproxy.views.selection import Selection
-from amqproxy.views.time_window import TimeWindow, moment
 
 if TYPE_CHECKING:
     import pyarrow as pa

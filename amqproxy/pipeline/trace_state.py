@@ -22,22 +22,23 @@ from amqproxy.amqp010.tally import Tally as Amqp010Tally
 from amqproxy.amqp091.tally import Tally
 from amqproxy.compiled._pure import is_compiled
 
-FORMAT = 5
+FORMAT = 6
 """To be raised with each change of what is carried."""
 
 _MODULES = (
     "amqproxy.amqp010.",
     "amqproxy.amqp091.",
-    "amqproxy.capture.amqp010_resync",
-    "amqproxy.capture.boundary",
+    "amqproxy.capture.amqp010.frame_resync",
+    "amqproxy.capture.amqp091.boundary",
     "amqproxy.capture.conversation",
     "amqproxy.capture.decode",
     "amqproxy.capture.endpoints",
     "amqproxy.capture.fragments",
-    "amqproxy.capture.frame_resync",
+    "amqproxy.capture.amqp091.frame_resync",
     "amqproxy.capture.packets",
     "amqproxy.capture.reassembly",
     "amqproxy.capture.stream_events",
+    "amqproxy.capture.unreadable_bytes",
     "amqproxy.peer",
     "amqproxy.pipeline.event_rows",
     "amqproxy.pipeline.pending_rows",

@@ -9,9 +9,13 @@ from importlib.metadata import version
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import OVERHEAD, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.amqp010_frame_cuts import amqp010_segments, frame_bounds
-from amqproxy.capture.amqp010_secrets import amqp010_masked, amqp010_masked_rubbish
-from amqproxy.capture.frame_cuts import HAS_SECRET, Cuts, FrameCutter, secret_frame, segments
+from amqproxy.capture.amqp010.frame_cuts import frame_bounds
+from amqproxy.capture.amqp010.frame_cuts import segments as amqp010_segments
+from amqproxy.capture.amqp010.secrets import masked as amqp010_masked
+from amqproxy.capture.amqp010.secrets import masked_rubbish as amqp010_masked_rubbish
+from amqproxy.capture.amqp091.frame_cuts import HAS_SECRET, FrameCutter, secret_frame, segments
+from amqproxy.capture.amqp091.secrets import masked, masked_rubbish
+from amqproxy.capture.cuts import Cuts
 from amqproxy.capture.packet_comment import (
     comment_of,
     ended_comment,
@@ -29,7 +33,6 @@ from amqproxy.capture.pcapng_writer import (
     packet_options,
     section_header,
 )
-from amqproxy.capture.secrets import masked, masked_rubbish
 from amqproxy.capture.synthetic_tcp import CLIENT as CLIENT_END
 from amqproxy.capture.synthetic_tcp import MAX_SEGMENT_BYTES, SyntheticTCP
 from amqproxy.capture.synthetic_tcp import SERVER as SERVER_END

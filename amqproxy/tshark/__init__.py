@@ -7,7 +7,7 @@
       link_layers   packets of a link type that we do not read → TCP segments
     live_capture    packets of a network interface, as dumpcap writes them
     dissection      a capture as frames, as Wireshark's dissector of AMQP reads it: `dissected_frame`s of 0-9-1, and
-                    of 0-10 (`amqp010_dissection`)
+                    of 0-10 (`amqp010.dissection`)
     known_faults    what that dissector is known to get wrong
     verification    our frames and those, side by side: every difference, also in their fields (`field_comparison`,
                     `amqp010_field_comparison`)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from amqproxy.capture.warnings import CaptureError
-from amqproxy.tshark.amqp010_dissection import amqp010_frame
+from amqproxy.tshark.amqp010.dissection import amqp010_frame
 from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
 from amqproxy.tshark.engine import file_command
 

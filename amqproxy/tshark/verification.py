@@ -23,15 +23,15 @@ from amqproxy.capture.decoded import (
     SkippedBytes,
     StreamEnded,
 )
-from amqproxy.capture.frame_resync import JOINED, MISSING
 from amqproxy.capture.pcap import Packet
 from amqproxy.capture.stream_events import Closed, Data, Event
+from amqproxy.capture.unreadable_bytes import JOINED, MISSING
 from amqproxy.capture.warnings import OnWarning, ignore_warning
 from amqproxy.taps.record import TYPES
 from amqproxy.taps.text import printable
 from amqproxy.tshark import known_faults
-from amqproxy.tshark.amqp010_dissection import TYPES as AMQP010_TYPES
-from amqproxy.tshark.amqp010_field_comparison import amqp010_field_differences
+from amqproxy.tshark.amqp010.dissection import TYPES as AMQP010_TYPES
+from amqproxy.tshark.amqp010.field_comparison import amqp010_field_differences
 from amqproxy.tshark.dissected_frame import DissectedFrame
 from amqproxy.tshark.dissection import dissected
 from amqproxy.tshark.field_comparison import field_differences

@@ -3,10 +3,6 @@
     `Decoded`s of one capture after the other → a `View` → lines
 
 - `view`: `View`, what all of them are.
-- `selection`: which connection and channel are shown, and from when until when.
-  - `conversation`: the connection, and perhaps the channel, that is followed.
-  - `session_legs`: which connections of a recording belong together.
-  - `time_window`: from when, and until when.
 - `record_lines`: a line a frame, message or finding: what `decode` shows by itself.
 - `columns`: chosen parts of these: `--fields`.
 - `dialogue`: what both sides of a connection said: `--follow`.
@@ -19,6 +15,8 @@
 - `ladder_view`: who sent what to whom: `--sequence`.
   - `ladder`: the rows, with repetition folded.
   - `ladder_text`, `ladder_svg`: as lines, and as a picture.
+
+Views take what `amqproxy.capture.selection` selects.
 
 Imports: `amqproxy.capture` and below. Nothing here prints, opens a file or reads a clock, and every table has a named
 limit.

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.filtering import filtered
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.message_text import duration
 from amqproxy.taps.record import excerpt
 from amqproxy.taps.text import RESET, clock, printable, value_text
 from amqproxy.views.command_text import command_text
 from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
-from amqproxy.views.selection import Selection
 
 USUAL_BODY = 256
 """Bytes of each body that are shown by default."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.filtering import filtered
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.views.ladder import USUAL_ROWS, Ladder
 from amqproxy.views.passed_command import PassedKind, commands_of
-from amqproxy.views.selection import Selection
 
 
 class LadderView:

@@ -12,13 +12,13 @@ from amqproxy.capture.decoded import Decoded, records_of
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.capture.observed import observed
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.message_filter import message_filters_of
 from amqproxy.taps.observer import ObserverSettings, Report
 from amqproxy.taps.record import Record
 from amqproxy.views.columns import Render
-from amqproxy.views.selection import Selection
 
 
 class FrameLines:

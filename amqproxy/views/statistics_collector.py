@@ -28,6 +28,7 @@ from amqproxy.capture.decoded import (
     StreamEnded,
 )
 from amqproxy.capture.observed import observed
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
@@ -61,7 +62,6 @@ from amqproxy.taps.trace.open_tags import Span
 from amqproxy.views.connection_list import ConnectionFigures, ConnectionList
 from amqproxy.views.finding_list import FindingList
 from amqproxy.views.measurements import Measurements
-from amqproxy.views.selection import Selection
 from amqproxy.views.timeline import Timeline
 from amqproxy.views.top_table import TopTable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from amqproxy.capture.decoded import Decoded
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.views.selection import Selection
 from amqproxy.views.statistics_collector import Collector
 from amqproxy.views.statistics_report import USUAL_TOP, statistics_of
 from amqproxy.views.statistics_text import statistics_lines

@@ -8,9 +8,9 @@ import base64
 from fastapi import APIRouter, Response
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.capture.amqp010_secrets import amqp010_masked_rubbish
+from amqproxy.capture.amqp010.secrets import masked_rubbish as amqp010_masked_rubbish
+from amqproxy.capture.amqp091.secrets import masked_rubbish
 from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
-from amqproxy.capture.secrets import masked_rubbish
 from amqproxy.taps.record import encoded
 from dashboard.amqp010_dissection import amqp010_dissected
 from dashboard.api.dependencies import SeqOf, SourceOf

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Query
 
+from amqproxy.capture.selection.time_window import moment
 from amqproxy.rules.matching.tokens import TextError
-from amqproxy.views.time_window import moment
 from dashboard.api.dependencies import MAX_INTEGER, SourceOf
 from dashboard.frame_selection import FrameSelection, Place
 from dashboard.list_query import ListQuery

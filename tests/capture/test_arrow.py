@@ -25,7 +25,7 @@ from amqproxy.amqp091.methods import QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.capture import frame_columns
-from amqproxy.capture.amqp010_row import row_of
+from amqproxy.capture.amqp010.row import row_of
 from amqproxy.capture.arrow import record_batches, schema
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded, records_of

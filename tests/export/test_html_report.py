@@ -20,9 +20,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.export.html_report import OUTCOMES, _place, html_report
 from amqproxy.views.measurements import SHORT_INTERVALS, Measurements
-from amqproxy.views.selection import Selection
 from amqproxy.views.statistics import MessageTotals
 from amqproxy.views.statistics_collector import Collector
 from tests.capture import golden

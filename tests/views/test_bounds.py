@@ -12,14 +12,14 @@ from amqproxy.amqp091.methods import ChannelOpen
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
 from amqproxy.capture.filtering import filtered
+from amqproxy.capture.selection.conversation import Conversation
+from amqproxy.capture.selection.selection import Selection
+from amqproxy.capture.selection.session_legs import SessionLegs
 from amqproxy.rules.matching.filters import compiled
-from amqproxy.views.conversation import Conversation
 from amqproxy.views.dialogue import Dialogue
 from amqproxy.views.ladder import Ladder
 from amqproxy.views.ladder_view import LadderView
 from amqproxy.views.passed_command import commands_of
-from amqproxy.views.selection import Selection
-from amqproxy.views.session_legs import SessionLegs
 from amqproxy.views.statistics_collector import Collector
 
 CONNECTIONS = 200

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from amqproxy.capture.selection.selection import Selection
+from amqproxy.capture.selection.time_window import TimeWindow, moment
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps.text import RESET
 from amqproxy.views.dialogue import Dialogue
 from amqproxy.views.passed_command import PassedKind, commands_of
-from amqproxy.views.selection import Selection
-from amqproxy.views.time_window import TimeWindow, moment
 from tests.views.followed import decoded
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, ChannelOpenOk, Method, QueueDeclare
 from amqproxy.capture.decode import read_decoded
-from amqproxy.views.conversation import Conversation
+from amqproxy.capture.selection.conversation import Conversation
+from amqproxy.capture.selection.selection import Selection
+from amqproxy.capture.selection.session_legs import SessionLegs
 from amqproxy.views.ladder import BROKER_LANE, CLIENT_LANE, MAX_PERIOD, PROXY_LANE, Ladder, LadderGroup, LadderRow
 from amqproxy.views.ladder_svg import ladder_svg
 from amqproxy.views.ladder_text import LEAST_WIDTH, PLAIN, ladder_lines, row_text
 from amqproxy.views.ladder_view import LadderView
 from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
-from amqproxy.views.selection import Selection
-from amqproxy.views.session_legs import SessionLegs
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
 from tests.example_count import example_count

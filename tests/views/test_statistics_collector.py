@@ -19,6 +19,8 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, SkippedBytes
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.observed import observed
+from amqproxy.capture.selection.conversation import Conversation
+from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.rules.message_filter import message_filters_of
@@ -27,8 +29,6 @@ from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.views import statistics_collector
-from amqproxy.views.conversation import Conversation
-from amqproxy.views.selection import Selection
 from amqproxy.views.statistics import Statistics
 from amqproxy.views.statistics_collector import (
     CLIENT_BYTES,

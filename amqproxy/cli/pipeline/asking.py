@@ -290,7 +290,7 @@ def _span(
 def _time(text: str | None) -> int | None:
     if text is None:
         return None
-    from amqproxy.views.time_window import moment
+    from amqproxy.capture.selection.time_window import moment
 
     found = moment(text)
     if found.since != "1970":

@@ -32,8 +32,8 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import BasicAck
 from amqproxy.amqp091.methods import Method as Method091
-from amqproxy.capture.amqp010_frame_cuts import frame_bounds
-from amqproxy.capture.amqp010_secrets import amqp010_masked
+from amqproxy.capture.amqp010.frame_cuts import frame_bounds
+from amqproxy.capture.amqp010.secrets import masked
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.amqp010.session import PlayedSession, ids_of, remember, set_of
@@ -135,7 +135,7 @@ class Amqp010LiveConnection(BrokerLink):
             self.outbox += data
             self._sent_at = self._now
             if self._watch is not None:
-                self._watch(self.stream, CLIENT, amqp010_masked(data), self._now)
+                self._watch(self.stream, CLIENT, masked(data), self._now)
             self._wake()
 
     def _attach(self, number: int, name: bytes) -> PlayedSession:

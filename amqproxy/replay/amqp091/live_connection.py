@@ -38,7 +38,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
-from amqproxy.capture.secrets import masked
+from amqproxy.capture.amqp091.secrets import masked
 from amqproxy.replay.amqp091.login import open_method, start_ok, tune_ok
 from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel
 from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream

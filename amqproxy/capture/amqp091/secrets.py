@@ -1,0 +1,116 @@
+"""Secrets in the bytes of frames, replaced by asterisks: what SASL answers, and new secrets.
+
+Of the mechanisms PLAIN and AMQPLAIN the user's name is left as it is. Where a frame is malformed, all is replaced that
+could be of a secret.
+"""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.capture.amqp091.frame_cuts import secret_frame
+
+_MASK = b"*"
+_METHOD = 7
+_ARGUMENTS = 11
+_START_OK = ConnectionStartOk.method_id
+_SIGNATURES = (b"\0\x0a\0\x0b", b"\0\x0a\0\x15", b"\0\x0a\0\x46")
+"""Class and method of start-ok, secure-ok and update-secret."""
+
+
+def masked(data: bytes) -> bytes:
+    """Whole frames, without their secrets: `data` itself if there are none."""
+    at = secret_frame(data, 0)
+    if at < 0:
+        return data
+    copy = bytearray(data)
+    while at >= 0:
+        end = at + 8 + int.from_bytes(data[at + 3 : at + 7])
+        _mask_method(copy, at, min(end, len(data) + 1) - 1)
+        at = secret_frame(data, end)
+    return bytes(copy)
+
+
+def masked_rubbish(data: bytes) -> bytes:
+    """The same of bytes that are no whole frames: all behind what may be such a method is replaced."""
+    found = [at for at in (data.find(each) for each in _SIGNATURES) if at >= 0]
+    if not found:
+        return data
+    keep = min(found) + 4
+    return data[:keep] + _MASK * (len(data) - keep)
+
+
+def _mask_method(data: bytearray, at: int, end: int) -> None:
+    """Mask the secret of the method frame at `at`, whose payload ends before `end`."""
+    start = at + _ARGUMENTS
+    try:
+        spans = _of_start_ok(data, start, end) if data[at + 10] == _START_OK else _of_secret(data, start, end)
+    except _Malformed as malformed:
+        spans = [(malformed.start, end)]
+    for begin, stop in spans:
+        data[begin:stop] = _MASK * (stop - begin)
+
+
+class _Malformed(Exception):
+    """From `start` on, anything could be a secret."""
+
+    def __init__(self, start: int) -> None:
+        super().__init__(start)
+        self.start = start
+
+
+def _of_secret(data: bytearray, start: int, end: int) -> list[tuple[int, int]]:
+    """The secret of secure-ok, and of update-secret, after which there is a reason."""
+    stop = _long(data, start, end, start)
+    if stop != end and _short(data, stop, end, start) != end:
+        raise _Malformed(start)
+    return [(start + 4, stop)]
+
+
+def _of_start_ok(data: bytearray, start: int, end: int) -> list[tuple[int, int]]:
+    table = _long(data, start, end, start)
+    mechanism = _short(data, table, end, table)
+    response = _long(data, mechanism, end, table)
+    if _short(data, response, end, table) != end:
+        raise _Malformed(table)
+    name = bytes(data[table + 1 : mechanism])
+    begin = mechanism + 4
+    if name == b"PLAIN":
+        parts = bytes(data[begin:response]).split(b"\0", 2)
+        if len(parts) == 3:
+            return [(response - len(parts[2]), response)]
+    elif name == b"AMQPLAIN":
+        try:
+            return _of_amqplain(data, begin, response)
+        except _Malformed:
+            pass
+    return [(begin, response)]
+
+
+def _of_amqplain(data: bytearray, start: int, end: int) -> list[tuple[int, int]]:
+    """The values of a table of strings, all but the LOGIN."""
+    spans = []
+    at = start
+    while at < end:
+        value = _short(data, at, end, start)
+        if data[value : value + 1] != b"S":
+            raise _Malformed(start)
+        stop = _long(data, value + 1, end, start)
+        if data[at + 1 : value] != b"LOGIN":
+            spans.append((value + 5, stop))
+        at = stop
+    return spans
+
+
+def _long(data: bytearray, at: int, end: int, start: int) -> int:
+    """Where a long string or table at `at` ends."""
+    stop = at + 4 + int.from_bytes(data[at : at + 4])
+    if at + 4 > end or stop > end:
+        raise _Malformed(start)
+    return stop
+
+
+def _short(data: bytearray, at: int, end: int, start: int) -> int:
+    """Where a short string at `at` ends."""
+    if at >= end or at + 1 + data[at] > end:
+        raise _Malformed(start)
+    return at + 1 + data[at]

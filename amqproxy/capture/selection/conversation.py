@@ -1,0 +1,166 @@
+"""The connection, and perhaps the channel, that is followed: `--follow CONNECTION[/CHANNEL]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
+from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
+from amqproxy.amqp010.login import NAME_PROPERTIES
+from amqproxy.amqp010.wire import Map
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import METHOD
+from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.selection.session_legs import SessionLegs
+from amqproxy.taps.text import printable
+
+MAX_HELD = 16
+"""Packets of a connection that are kept until the client has said how it is called."""
+
+MAX_LISTED = 20
+"""Connections, or channels, that are named where none was the one to follow."""
+
+
+class Conversation:
+    """The connections that `text` chooses, and the channel, if it names one: NAME, NAME/CHANNEL.
+
+    The name is a connection's number, with or without #; the port of its client; a part of its name, which is the
+    addresses and ports of both ends; or a part of the name that the client gave it. Many connections may be meant.
+    """
+
+    def __init__(self, text: str) -> None:
+        name, slash, channel = text.rpartition("/")
+        if slash and channel.isascii() and channel.isdigit():
+            self.channel: int | None = int(channel)
+        else:
+            name, self.channel = text, None
+        self._text = text
+        self._name = name.casefold()
+        number = name.removeprefix("#")
+        self._number = int(number) if number.isascii() and number.isdigit() else None
+        self._connections: list[str] = []
+        self._other_connections = 0
+        self._channels: set[int] = set()
+        self._has_more_channels = False
+        self._is_found = False
+
+    def followed(self, decoded: Iterable[Decoded], legs: SessionLegs | None = None) -> Iterator[Decoded]:
+        """What passed on the connections that are meant, on all their channels, and on both their legs."""
+        wanted: dict[int, bool | None] = {}
+        held: dict[int, list[Decoded]] = {}
+        for each in decoded:
+            client_stream = None if legs is None else legs.client_stream(each.stream)
+            stream = each.stream if client_stream is None else client_stream
+            if stream not in wanted:
+                if client_stream is not None:
+                    continue  # its session is over
+                wanted[stream] = self._is_meant(stream, each.connection)
+                held[stream] = []
+            is_wanted = wanted[stream]
+            if is_wanted is None:
+                waiting = held[stream]
+                waiting.append(each)
+                given = _told(each)
+                if client_stream is not None and self._name in each.connection.casefold():
+                    given = self._name  # it is that of its connection to the upstream
+                if given is None and _may_be_told(each) and len(waiting) < MAX_HELD:
+                    continue
+                is_wanted = wanted[stream] = given is not None and self._name in given.casefold()
+                if is_wanted:
+                    yield from map(self._noted, waiting)
+                else:
+                    self._list(stream, waiting[0].connection, given)
+                held[stream] = []
+            elif is_wanted:
+                yield self._noted(each)
+            if isinstance(each, StreamEnded) and client_stream is None:
+                del wanted[stream], held[stream]
+        for stream, waiting in held.items():
+            if waiting:
+                self._list(stream, waiting[0].connection, None)
+
+    def _is_meant(self, stream: int, connection: str) -> bool | None:
+        """Is this connection to be followed? None where it depends on how its client calls it."""
+        client_port = connection.partition("-")[0].rpartition(":")[2]
+        if self._number is not None:
+            meant = self._number == stream or str(self._number) == client_port
+        elif self._name in connection.casefold():
+            meant = True
+        else:
+            return None
+        self._list(stream, connection, None)
+        return meant
+
+    def _noted(self, each: Decoded) -> Decoded:
+        """The same, once it has been seen which channels there are."""
+        if self.channel is None:
+            self._is_found = True
+        elif isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+            for frame in each.frames:
+                self._is_found = self._is_found or frame.channel == self.channel
+                if len(self._channels) < MAX_LISTED:
+                    self._channels.add(frame.channel)
+                else:
+                    self._has_more_channels = self._has_more_channels or frame.channel not in self._channels
+        return each
+
+    def _list(self, stream: int, connection: str, given: str | None) -> None:
+        if len(self._connections) < MAX_LISTED:
+            self._connections.append(f"#{stream} {connection}" + (f" ({printable(given)})" if given else ""))
+        else:
+            self._other_connections += 1
+
+    def why_nothing(self) -> str | None:
+        """Why there was nothing to follow, with what there is; None where there was something."""
+        if self._is_found:
+            return None
+        if self._channels:
+            more = " and more" if self._has_more_channels else ""
+            return f"no channel is {self._text}: there are {', '.join(map(str, sorted(self._channels)))}{more}"
+        if not self._connections:
+            return f"no connection is {self._text}: there is none at all"
+        more = f"\n  and {self._other_connections} more" if self._other_connections else ""
+        there = "".join(f"\n  {each}" for each in self._connections)
+        return f"no connection is {self._text}: there are{there}{more}"
+
+
+def given_name(method: ConnectionStartOk | Amqp010StartOk) -> str:
+    """The name that the client gives its connection; "" where it gives none."""
+    if isinstance(method, Amqp010StartOk):
+        given = method.client_properties or Map()
+        names = [given.get(name) for name in NAME_PROPERTIES]
+        return next((name for name in names if isinstance(name, str) and name), "")
+    name = method.client_properties.values_by_name.get("connection_name")
+    if isinstance(name, bytes):
+        name = name.decode(errors="replace")
+    return name if isinstance(name, str) else ""
+
+
+def _told(decoded: Decoded) -> str | None:
+    """The name that the client gives its connection in these frames, "" where it gives none; None without start-ok."""
+    if not isinstance(decoded, DecodedFrames | DecodedAmqp010Frames) or decoded.sender != CLIENT:
+        return None
+    if isinstance(decoded, DecodedAmqp010Frames):
+        for each in decoded.frames:
+            if each.index == Amqp010StartOk.index and each.is_whole_segment:
+                try:
+                    return given_name(each.method)
+                except Amqp010Error:
+                    return ""
+        return None
+    for frame in decoded.frames:
+        if frame.kind == METHOD and frame.index == ConnectionStartOk.index:
+            try:
+                return given_name(frame.method)
+            except ProtocolError:
+                return ""
+    return None
+
+
+def _may_be_told(each: Decoded) -> bool:
+    """Can the client still say how it is called, after this? It does so before any channel is used."""
+    if isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+        return all(frame.channel == 0 for frame in each.frames)
+    return not isinstance(each, SkippedBytes | StreamEnded)

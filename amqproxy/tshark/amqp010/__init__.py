@@ -1,0 +1,1 @@
+"""Frames of AMQP 0-10, as tshark shows them and as they are decoded here."""
