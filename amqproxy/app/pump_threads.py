@@ -10,7 +10,8 @@ from typing import Any
 from amqproxy.app.cpu_quota import cpu_quota
 from amqproxy.configuration.config import Config
 from amqproxy.process.log import logger
-from amqproxy.proxy.stateful import AMQP010_KEPT, STATEFUL
+from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
+from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.pump.pumps import Pumps, are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics
 

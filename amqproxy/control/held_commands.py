@@ -8,8 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.amqp010_interception.path import WaitingCommand as Amqp010WaitingCommand
-from amqproxy.proxy.interception.channel_direction import WaitingCommand
+from amqproxy.proxy.amqp010.interception.path import WaitingCommand as Amqp010WaitingCommand
+from amqproxy.proxy.amqp091.interception.channel_direction import WaitingCommand
 from amqproxy.taps.record import arguments, json_mapping
 
 

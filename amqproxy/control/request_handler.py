@@ -56,11 +56,11 @@ from amqproxy.control.rule_control import RuleControl, RuleOwner
 from amqproxy.control.rule_reader import RuleReader
 from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
-from amqproxy.proxy.amqp010_interception.interceptor import Amqp010Interceptor
-from amqproxy.proxy.amqp010_interception.path import Path
-from amqproxy.proxy.amqp010_interception.path import WaitingCommand as Amqp010WaitingCommand
-from amqproxy.proxy.interception.channel_direction import ChannelDirection, WaitingCommand
-from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
+from amqproxy.proxy.amqp010.interception.path import Path
+from amqproxy.proxy.amqp010.interception.path import WaitingCommand as Amqp010WaitingCommand
+from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection, WaitingCommand
+from amqproxy.proxy.amqp091.interception.interceptor import Interceptor
 from amqproxy.proxy.session.session import Session
 from amqproxy.rules.access.refuse import WAYS, Refuse, Way
 from amqproxy.rules.context import CommandContext

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from amqproxy.peer import CLIENT, SERVER, Peer
 
+LEGS = {CLIENT: "client", SERVER: "upstream"}
+"""Names of the leg to each peer, as taps are told them."""
+
 
 class Note(NamedTuple):
     """The `rules` that acted on a command, the `tags` that it was given, and its `verdict`, which is an `Outcome`.

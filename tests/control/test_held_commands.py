@@ -8,7 +8,7 @@ from amqproxy.amqp091.methods import BasicPublish, ConnectionUpdateSecret, Queue
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control.held_commands import held_command, shown_body
-from amqproxy.proxy.interception.channel_direction import WaitingCommand
+from amqproxy.proxy.amqp091.interception.channel_direction import WaitingCommand
 from amqproxy.rules.verdict import HoldAction, Verdict
 
 PUBLISH = Command(3, BasicPublish(exchange="orders", routing_key="new"), Properties(priority=1), b"0123456789")

@@ -21,7 +21,7 @@ from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.proxy.amqp091.interception.interceptor import Interceptor
 from amqproxy.proxy.interception.session_rules import CachedPassing, SessionRules
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext

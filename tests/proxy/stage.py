@@ -21,12 +21,13 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.configuration.config import Limits
+from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
+from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.tap_budget import TapBudget
-from amqproxy.proxy.stateful import AMQP010_KEPT, STATEFUL
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.engine.evaluator import RuleSet

@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from amqproxy.amqp091.errors import UnexpectedFrame
 from amqproxy.amqp091.frame import HEADER, METHOD, encode_frame
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.proxy.interception.channel_interceptor import ChannelInterceptor
+from amqproxy.proxy.amqp091.interception.channel_interceptor import ChannelInterceptor
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import HANDSHAKE, OPEN, Stage, staged

@@ -9,7 +9,7 @@ from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.tally import Tally
-from amqproxy.proxy.stateful import AMQP010_KEPT
+from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
 from amqproxy.pump.amqp010_pumped_connection import Amqp010PumpedConnection
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumped_connection import PumpedConnection

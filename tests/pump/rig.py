@@ -12,7 +12,7 @@ from threading import Thread
 from amqproxy.amqp091.frame_reader import MAX_HEADER, FrameReader
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.proxy.stateful import STATEFUL
+from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.proxy.stateful import STATEFUL
+from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.pump import pumps as pumps_module
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumps import Pumps, are_available
@@ -192,7 +192,7 @@ async def test_where_a_pump_cannot_be_made_there_are_fewer(error: Exception, mon
 LIMITED = """
 import os, resource
 from structlog.testing import capture_logs
-from amqproxy.proxy.stateful import STATEFUL
+from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.pump.pumps import Pumps
 from amqproxy.taps.metrics import Metrics
 metrics = Metrics()

@@ -19,7 +19,7 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.controls import SessionCompleted
 from amqproxy.amqp010.domains import CreditUnit
 from amqproxy.amqp010.sequence import SequenceSet
-from tests.proxy.amqp010_interception.amqp010_stage import transfer
+from tests.proxy.amqp010.interception.amqp010_stage import transfer
 from tests.qpid.apache_suite import MODULES, run_client, run_suite
 from tests.qpid.broker_j import run_scenarios
 from tests.qpid.raw_client import RawClient

@@ -8,7 +8,7 @@ import pytest
 
 from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, QueueDeclare, QueueDelete, QueueQuery
 from amqproxy.amqp010.controls import ConnectionClose, ConnectionCloseOk
-from tests.proxy.amqp010_interception.amqp010_stage import transfer
+from tests.proxy.amqp010.interception.amqp010_stage import transfer
 from tests.qpid.broker_j import BrokerJ, run_scenarios
 from tests.qpid.raw_client import RawClient
 from tests.real.proxy import Proxy

@@ -10,9 +10,9 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.peer import CLIENT, Peer
+from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
-from amqproxy.proxy.amqp010_interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.leg import QUANTUM_FRAMES
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.relay import Pacing

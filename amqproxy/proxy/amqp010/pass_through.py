@@ -14,8 +14,8 @@ from amqproxy.amqp010.frame_reader import EVERY_METHOD
 from amqproxy.amqp010.methods import Method
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
+from amqproxy.proxy.amqp010.stateful import STATEFUL
 from amqproxy.proxy.session.passage import NothingWaits
-from amqproxy.proxy.stateful import AMQP010_STATEFUL
 from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.taps.amqp010_chunk import Amqp010Chunk
@@ -73,7 +73,7 @@ class Amqp010PassThrough(NothingWaits):
         """Subscribe the readers to the frames that are looked at: for taps and a gate, all."""
         wants_all = all_of_them or self.is_tapped or self.gate is not None
         for leg in self._legs.values():
-            leg.reader.want(EVERY_METHOD if wants_all else AMQP010_STATEFUL, content=wants_all)
+            leg.reader.want(EVERY_METHOD if wants_all else STATEFUL, content=wants_all)
 
     @property
     def is_followed(self) -> bool:
@@ -95,7 +95,7 @@ class Amqp010PassThrough(NothingWaits):
             ids = self.numberings[sender].numbers(frames)
         else:
             self.numberings[sender].pass_over(data)
-        for frame in chosen(frames, AMQP010_STATEFUL):
+        for frame in chosen(frames, STATEFUL):
             self._note(sender, frame)
         self._saw(sender, data)
         self._output[sender.other] = data
@@ -162,7 +162,7 @@ class Amqp010PassThrough(NothingWaits):
 
 def _counts(frame: Frame) -> bool:
     """Does a control's or a command's frame change what the legs know?"""
-    return bool(AMQP010_STATEFUL[frame.index]) if frame.index >= 0 else frame.kind == CONTROL
+    return bool(STATEFUL[frame.index]) if frame.index >= 0 else frame.kind == CONTROL
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

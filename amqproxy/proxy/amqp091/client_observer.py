@@ -10,9 +10,9 @@ from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import Peer
+from amqproxy.proxy.amqp091.watched_connection import WatchedConnection
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.session_report import SessionReport
-from amqproxy.proxy.watched_connection import WatchedConnection
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 from amqproxy.taps.topology.observed_objects import Actor, Observation
 from amqproxy.taps.topology.observed_topology import ObservedTopology

@@ -13,10 +13,10 @@ from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk, Method
 from amqproxy.amqp091.transitions import ConnectionState
 from amqproxy.configuration.config import Limits
 from amqproxy.peer import Peer
+from amqproxy.proxy.amqp091.watched_connection import WatchedConnection
 from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.leg import QUANTUM_FRAMES, Leg
 from amqproxy.proxy.turns import TurnQueue
-from amqproxy.proxy.watched_connection import WatchedConnection
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport
 from amqproxy.taps.metrics import Metrics

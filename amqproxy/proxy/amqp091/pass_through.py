@@ -13,8 +13,8 @@ from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp091.leg import Amqp091Leg
+from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.proxy.session.passage import NothingWaits
-from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
 from amqproxy.taps.frame_chunk import FrameChunk

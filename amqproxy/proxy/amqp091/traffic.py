@@ -22,10 +22,10 @@ from amqproxy.proxy.amqp091.client_observer import ClientObserver
 from amqproxy.proxy.amqp091.direction import Amqp091Direction
 from amqproxy.proxy.amqp091.drain import Drain
 from amqproxy.proxy.amqp091.handshake import PacedHandshake
+from amqproxy.proxy.amqp091.interception.interceptor import Interceptor
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.proxy.amqp091.session_meter import SessionMeter
-from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.closing import Closing

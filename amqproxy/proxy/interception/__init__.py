@@ -1,16 +1,9 @@
-"""What stands between the legs of a session with rules. No trio, sockets or clock: frames and times go in.
+"""The engine of a passage with rules, for every protocol. No trio, sockets or clock: frames and times go in.
 
-- `interceptor` goes through the frames of a chunk in order (`chunk_frames`), keeps the state of both legs
-  (`leg_states`), and asks the rules by its `evaluation`; `session_rules` is the interface to them.
-  `repeated_publishes` remembers which need not be evaluated again.
-- `channel_table` has a `ChannelInterceptor` (`channel_interceptor`) for each channel whose legs may differ, with a
-  `ChannelDirection` (`channel_direction`) for each direction: queued commands and the state of the content in
-  progress.
-- A channel interceptor yields `actions`, which the `ActionExecutor` (`action_executor`) of its owner
-  (`channel_owner`) carries out; its `channel_output` sends commands on, `answers` replies to the sender of what is
-  not sent on, and `channel_closing` closes it on both legs.
-- Delivery tags and confirms that differ between the legs are translated by its `channel_tags`, in the tables of
-  `tag_translation`; changed commands are encoded by `encoding`.
-- What waits is kept in `delayed_commands`; what each peer is to be sent is collected in `leg_output`; what else is to
-  be done is handed to the session as `effects`.
+- `session_rules` is the interface to the rules of a session; `effects` are what they want besides sending.
+- `delayed_commands` keeps what waits: for its time, for an operator, for its turn. `queued_bytes` charges it to the
+  session.
+
+The commands that rules see are 0-9-1's in every protocol (`amqproxy.conversion`). What differs between protocols is in
+the folders `interception` of the dialects.
 """

@@ -15,7 +15,7 @@ from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.session.session import Session
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.amqp010.transcript import steps_of
-from tests.proxy.amqp010_interception.amqp010_stage import ATTACHING, OPENING
+from tests.proxy.amqp010.interception.amqp010_stage import ATTACHING, OPENING
 from tests.proxy.amqp010_script import ATTACH, LOGIN, MESSAGES, method, transfer
 from tests.proxy.amqp010_stage import play
 from tests.proxy.recording_tap import Audience

@@ -14,7 +14,7 @@ from amqproxy.amqp010.controls import ConnectionCloseOk, SessionDetach, SessionD
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.configuration.config import Limits
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.proxy.amqp010_interception.interceptor import Amqp010Interceptor
+from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.interception.delayed_commands import TURN
 from amqproxy.proxy.leg import QUANTUM_FRAMES, Leg
 from amqproxy.proxy.session.traffic import Traffic

@@ -17,7 +17,7 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.delayed_commands import TURN
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.verdict import Close
-from tests.proxy.amqp010_interception.amqp010_stage import Amqp010Stage, transfer
+from tests.proxy.amqp010.interception.amqp010_stage import Amqp010Stage, transfer
 
 MATCH = 'match.method = "basic.publish"\n'
 SENT = "=> 1 message.transfer destination=orders accept_mode=1 acquire_mode=0 body=hello"
@@ -239,7 +239,7 @@ def test_a_channel_that_is_paused_again_while_its_queue_goes_on() -> None:
 def test_the_client_is_not_read_from_while_too_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = paused()
     stage.interceptor.resume_channel(1, stage.now)
-    monkeypatch.setattr("amqproxy.proxy.amqp010_interception.interceptor.MAX_HELD", 1000)
+    monkeypatch.setattr("amqproxy.proxy.amqp010.interception.interceptor.MAX_HELD", 1000)
     assert stage.interceptor.is_full(CLIENT)
     turns(stage)
     assert not stage.interceptor.is_full(CLIENT)

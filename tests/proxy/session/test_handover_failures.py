@@ -18,11 +18,11 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import SERVER
+from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.proxy.session.ownership import Ownership
 from amqproxy.proxy.session.parked_session import ParkedSession
 from amqproxy.proxy.session.relay import Relay
 from amqproxy.proxy.session.session import Session
-from amqproxy.proxy.stateful import STATEFUL
 from amqproxy.pump.pumps import Pumps, are_available
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.recording_tap import Audience

@@ -1,0 +1,297 @@
+"""Takes the frames of each channel of one connection, up to where rules can decide about a control or a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import ExecutionResult, MessageTransfer
+from amqproxy.amqp010.controls import ConnectionClose, SessionCompleted, SessionTimeout
+from amqproxy.amqp010.domains import Track
+from amqproxy.amqp010.errors import (
+    FramingError,
+    IllegalArgument,
+    PreconditionFailed,
+    ProtocolError,
+    ResourceLimitExceeded,
+    Scope,
+)
+from amqproxy.amqp010.frame import BODY, HEADER, Frame
+from amqproxy.amqp010.methods import BY_INDEX
+from amqproxy.amqp091.commands import Command as View
+from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.amqp091.errors import Scope as Scope091
+from amqproxy.conversion.command_view import command_view
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010.interception.evaluation import Evaluation
+from amqproxy.proxy.amqp010.interception.id_translation import HAS_IDS
+from amqproxy.proxy.amqp010.interception.known_exchanges import SHOWS_EXCHANGES, KnownExchanges
+from amqproxy.proxy.amqp010.interception.legs import Legs
+from amqproxy.proxy.amqp010.interception.path import ChannelPaths, Path, Pending, Rest
+from amqproxy.proxy.amqp010.interception.session_memory import SessionMemory
+from amqproxy.proxy.amqp010.interception.verdict_executor import WITH_DESTINATION, VerdictExecutor
+from amqproxy.rules.verdict import Close, Stage
+from amqproxy.taps.note import NOTHING
+
+_UNREAD = frozenset(cls.index for cls in BY_INDEX if cls.name.partition(".")[0] in ("file", "stream"))
+"""Commands that move messages, and that rules do not know: no known peer has them."""
+
+_ALWAYS = frozenset(
+    cls.index
+    for cls in BY_INDEX
+    if cls.name
+    in (
+        "connection.start-ok",
+        "connection.secure-ok",
+        "connection.open",
+        "connection.tune",
+        "connection.tune-ok",
+        "session.attach",
+        "session.detach",
+        "session.detached",
+    )
+)
+"""What makes the client known, agrees on limits, or begins or ends a session."""
+
+_OF_CONNECTION = frozenset(cls.index for cls in BY_INDEX if cls.name.startswith("connection."))
+
+_CUTTING = frozenset(
+    cls.index for cls in BY_INDEX if cls.name in ("session.detach", "session.detached", "connection.close")
+)
+"""The controls after which their sender sends nothing more of a command that is not whole yet."""
+
+
+class GatheringOwner(Protocol):
+    """Ends sessions, and lets go on what waits."""
+
+    def close_session(
+        self,
+        channel: ChannelPaths,
+        close: Close,
+        position: int | None = None,
+        index: int = -1,
+        name: bytes | None = None,
+    ) -> None:
+        """Close the session on a channel for both peers."""
+
+    def resume(self, channel: ChannelPaths, path: Path) -> None:
+        """Have the queue of a path go on, unless a command still waits before it."""
+
+    def answers_crossing(self, channel: ChannelPaths, frame: Frame) -> bool:
+        """Is this the client's answer to our session.detach, which its own has crossed? It goes no further."""
+
+
+class CommandGathering:
+    """Passes on what no rule is about, and hands the rest to the `executor`, as soon as enough of it has come."""
+
+    def __init__(
+        self,
+        owner: GatheringOwner,
+        legs: Legs,
+        evaluation: Evaluation,
+        exchanges: KnownExchanges,
+        executor: VerdictExecutor,
+        memory: SessionMemory,
+    ) -> None:
+        self._owner = owner
+        self._legs = legs
+        self._evaluation = evaluation
+        self._exchanges = exchanges
+        self._executor = executor
+        self._memory = memory
+
+    def is_of_connection(self, channel: ChannelPaths, path: Path, frame: Frame) -> bool:
+        """Is it no matter of the session that may be on channel 0, too, whatever of that waits or is being closed?
+
+        What a rule may delay is, while that session goes on; and a connection.close, before which all goes on.
+        """
+        if frame.channel or frame.index not in _OF_CONNECTION or not (frame.begins_assembly and frame.ends_assembly):
+            return False
+        if channel.closing is not None:
+            return True
+        return frame.index != ConnectionClose.index and not self._evaluation.wants(path.sender, frame.index)
+
+    def process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+        """Do with the next frame of a peer what is to be done with it."""
+        try:
+            self._process_frame(channel, path, frame, position)
+        except ProtocolError as error:
+            if error.scope is Scope.CONNECTION:
+                raise
+            path.take_gathered()
+            path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
+            self._owner.close_session(
+                channel, Close(Scope091.CHANNEL, int(error.code), error.reply_text), path.position
+            )
+
+    def _process_frame(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+        try:
+            if frame.track == Track.COMMAND:
+                self._process_command(channel, path, frame, position)
+            elif path.rest is Rest.IS_GATHERED and not self.is_of_connection(channel, path, frame):
+                self._process_behind_gathered(channel, path, frame)
+            else:
+                self._process_control(channel, path, frame)
+        except ProtocolError091 as error:  # such as a name that is not UTF-8
+            kind = IllegalArgument if frame.track == Track.COMMAND else FramingError
+            raise kind(f"rules cannot read it: {error.text}") from None
+
+    def _process_behind_gathered(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+        """Let a control wait for the command that is gathered, unless it cuts that short."""
+        path.put_behind(frame)
+        if frame.index in _CUTTING:  # the rest will not come; and nothing of it has gone on
+            path.take_gathered()
+            path.rest = Rest.BEGINS
+            self._resume_behind(channel, path)
+        elif self._memory.share.is_over:
+            raise FramingError("there is no memory now for the controls behind a command that is not whole")
+
+    def _resume_behind(self, channel: ChannelPaths, path: Path) -> None:
+        """Have the controls go on that came while a command was gathered."""
+        if path.behind:
+            path.queue_behind()
+            self._owner.resume(channel, path)
+
+    def _concerns(self, channel: ChannelPaths, sender: Peer, index: int) -> bool:
+        """Is something to be done about a control or command but to send it on?"""
+        if index < 0:
+            return True  # it does not show in its first frame what it is
+        if self._evaluation.wants(sender, index) or index in _ALWAYS or index in _UNREAD:
+            return True
+        if index in HAS_IDS and (channel.insertions[CLIENT] or channel.insertions[SERVER]):
+            return True
+        if index in SHOWS_EXCHANGES if sender is CLIENT else index == ExecutionResult.index:
+            return sender is CLIENT or self._exchanges.is_awaited
+        if index == SessionTimeout.index and channel.own_timeouts:
+            return True
+        if index == SessionCompleted.index and channel.awaited_deletes:
+            return True
+        return index in WITH_DESTINATION and bool(channel.destinations)
+
+    def _process_control(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+        sender = path.sender
+        if sender is CLIENT and self._owner.answers_crossing(channel, frame):
+            return
+        if path.passes_control:
+            path.passes_control = not frame.ends_assembly and not frame.begins_assembly
+            if not frame.begins_assembly:
+                self._legs.send(channel, sender, [frame])
+                return
+        if frame.begins_assembly and frame.ends_assembly and not self._concerns(channel, sender, frame.index):
+            self._legs.send(channel, sender, [frame])
+            return
+        path.controls.append(frame)
+        if not frame.ends_assembly:
+            return
+        frames, path.controls = path.controls, []
+        assembly = Assembly.received(frames)
+        if channel.own_timeouts and sender is SERVER and isinstance(assembly.method, SessionTimeout):
+            channel.own_timeouts -= 1  # it answers us
+            return
+        view = command_view(sender, assembly)
+        if view is None:
+            self._executor.forward(channel, path, frames, assembly)
+        else:
+            self._executor.judge(channel, path, Pending(sender, frames, assembly, 0, view))
+
+    def _process_command(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+        if frame.begins_assembly:
+            path.take_gathered()  # a detach may have cut the one before short
+            path.position, path.note, path.left = position, NOTHING, None
+            concerns = self._concerns(channel, path.sender, frame.index)
+            path.rest = Rest.IS_GATHERED if concerns else Rest.PASSES
+        elif path.rest is Rest.BEGINS:  # its first part came on another channel, or to a session that has ended
+            text = "the rest of a command, whose begin rules have not seen here"
+            self._owner.close_session(channel, Close(Scope091.CHANNEL, 540, text))
+            return
+        if path.rest is Rest.IS_GATHERED:
+            path.gather(frame)
+            self._gather(channel, path, frame)
+            return
+        if path.rest is not Rest.IS_SWALLOWED:
+            self._pass_rest(channel, path, frame)
+        if frame.ends_assembly:
+            path.rest = Rest.BEGINS
+
+    def _pass_rest(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+        if path.left is not None and frame.kind == BODY:
+            path.left -= frame.size
+            if path.left < 0:
+                raise FramingError(
+                    "a body longer than its content-length, by which rules judged it",
+                    channel=frame.channel,
+                    offset=frame.offset,
+                    section="10.2 message.message-properties, content-length",
+                )
+        self._legs.send(channel, path.sender, [frame], path.note)
+
+    def _gather(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+        """Evaluate a command once as much of it has come as rules need."""
+        frames = path.gathered
+        excess = self._excess(path)
+        if excess is not None:
+            path.take_gathered()
+            path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
+            self._owner.close_session(channel, excess, path.position, frames[0].index)
+        elif frame.ends_assembly:
+            self._consider(channel, path, Assembly.received(list(frames)), None)
+        elif frames[0].index == MessageTransfer.index and _ends_header(frames):
+            self._consider_early(channel, path, Assembly.received(list(frames)))
+
+    def _excess(self, path: Path) -> Close | None:
+        """What is too much about a command that is gathered: 406 where it is, 506 where it may fit another time."""
+        limit = self._memory.body_limit
+        if len(path.gathered) > 1 and path.gathered_size > limit:
+            text = f"a message of more than the {limit} bytes that rules can look at"
+            error: ProtocolError = PreconditionFailed(text)
+        elif self._memory.share.is_over:
+            error = ResourceLimitExceeded("there is no memory now for all messages that rules are to look at")
+        else:
+            return None
+        return Close(Scope091.CHANNEL, int(error.code), error.reply_text)
+
+    def _consider_early(self, channel: ChannelPaths, path: Path, assembly: Assembly) -> None:
+        """Evaluate a message whose header has come, unless its body is needed."""
+        message = None if assembly.header is None else assembly.header.message
+        size = None if message is None else message.content_length
+        view = self._view(path.sender, assembly, path.position, size or 0)
+        assert view is not None
+        stage = self._evaluation.stage(path.sender, view, assembly)
+        if stage is Stage.BODY or (stage is Stage.HEADER and size is None):
+            return
+        if stage is Stage.HEADER:
+            path.left = size
+        self._consider(channel, path, assembly, size or 0, stage)
+
+    def _consider(
+        self, channel: ChannelPaths, path: Path, assembly: Assembly, body_size: int | None, stage: Stage | None = None
+    ) -> None:
+        """Evaluate a command; `body_size` is that of a body that is not all there."""
+        frames = path.take_gathered()
+        is_complete = body_size is None
+        path.rest = Rest.BEGINS if is_complete else Rest.IS_SWALLOWED
+        sender = path.sender
+        if frames[0].index in _UNREAD:
+            text = f"{assembly.method.name} is not known to rules"
+            self._owner.close_session(channel, Close(Scope091.CHANNEL, 540, text), path.position, frames[0].index)
+        else:
+            view = self._view(sender, assembly, path.position, body_size)
+            if view is None:
+                self._executor.forward(channel, path, frames, assembly)
+            else:
+                self._executor.judge(channel, path, Pending(sender, frames, assembly, path.position, view), stage)
+        self._resume_behind(channel, path)
+
+    def _view(self, sender: Peer, assembly: Assembly, position: int, body_size: int | None) -> View | None:
+        """What a command is in 0-9-1."""
+        falls_back = sender is CLIENT and self._exchanges.falls_back(assembly.channel, assembly.method)
+        return command_view(sender, assembly, position, body_size, falls_back=falls_back)
+
+
+def _ends_header(frames: Sequence[Frame]) -> bool:
+    """Has the header of a message just come to its end, or its body begun without one?"""
+    last = frames[-1]
+    if last.kind == HEADER:
+        return last.is_last_frame
+    return last.kind == BODY and frames[-2].kind not in (BODY, HEADER)

@@ -1,0 +1,49 @@
+"""What taps are to know of a command, and to see of one that does not go on as it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp091.commands import Command as View
+from amqproxy.conversion.command_view import changed_assembly
+from amqproxy.peer import Peer
+from amqproxy.proxy.amqp010.interception.encoding import altered
+from amqproxy.proxy.amqp010.interception.evaluation import Evaluation
+from amqproxy.proxy.amqp010.interception.legs import Legs
+from amqproxy.proxy.amqp010.interception.path import Pending
+from amqproxy.rules.engine.outcome import Outcome, outcome
+from amqproxy.rules.verdict import Verdict
+from amqproxy.taps.note import LEGS, NOTHING, Note
+
+
+def note_for(legs: Legs, evaluation: Evaluation, sender: Peer, pending: Pending, verdict: Verdict) -> Note:
+    """What taps are to know of a command; they are shown it here, where it does not go on as it came."""
+    if not legs.is_tapped:
+        return NOTHING
+    note, view = NOTHING, pending.view
+    if verdict.marks or verdict.tags:
+        is_shadow = bool(verdict.marks) and all(mark.endswith("(shadow)") for mark in verdict.marks)
+        note = Note(verdict.marks, verdict.tags, Outcome.SHADOW if is_shadow else outcome(verdict, view))
+    if verdict.command is not view or verdict.damage or verdict.close is not None:
+        if not note.verdict and verdict.close is None:  # names are restored, which has no marks
+            note = note._replace(verdict=Outcome.CHANGED)
+        covered = evaluation.covered(sender, view)
+        legs.show(sender, shown_frames(sender, pending, covered), note._replace(leg=LEGS[sender]), pending.position)
+        return note._replace(leg=LEGS[sender.other])
+    if verdict.shown is not None:
+        legs.show(sender, shown_frames(sender, pending, verdict.shown), note, pending.position)
+    return note
+
+
+def shown_frames(sender: Peer, pending: Pending, covered: View | None) -> Sequence[Frame]:
+    """The frames of a command as taps are to see it; none of one that cannot be encoded."""
+    if covered is None:
+        return ()
+    if covered is pending.view:
+        return pending.frames
+    with suppress(Exception):
+        assembly = changed_assembly(sender, pending.assembly, pending.view, covered)
+        return altered(pending.assembly, assembly, pending.frames, 0)
+    return ()

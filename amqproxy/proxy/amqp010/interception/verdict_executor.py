@@ -1,0 +1,329 @@
+"""Carries out what rules decide about the controls and commands of one connection of AMQP 0-10."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import ExecutionResult, MessageCancel, MessageSubscribe, MessageTransfer, QueueDelete
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionTune,
+    ConnectionTuneOk,
+    SessionAttach,
+    SessionCompleted,
+    SessionDetach,
+    SessionDetached,
+)
+from amqproxy.amqp010.domains import AcceptMode
+from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.methods import BY_INDEX, Command, Method
+from amqproxy.amqp091.commands import Command as View
+from amqproxy.amqp091.errors import Scope as Scope091
+from amqproxy.amqp091.errors import reply_text
+from amqproxy.conversion.awaited_deletes import delete_answer
+from amqproxy.conversion.command_view import changed_assembly, command_view, view_channel
+from amqproxy.conversion.error_codes import connection_code
+from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010.interception.answers import answer_to, inserted
+from amqproxy.proxy.amqp010.interception.encoding import altered, encoded, placeholder
+from amqproxy.proxy.amqp010.interception.evaluation import Evaluation
+from amqproxy.proxy.amqp010.interception.id_translation import HAS_IDS, translated
+from amqproxy.proxy.amqp010.interception.known_exchanges import SHOWS_EXCHANGES, KnownExchanges
+from amqproxy.proxy.amqp010.interception.legs import Legs
+from amqproxy.proxy.amqp010.interception.own_commands import OwnCommands
+from amqproxy.proxy.amqp010.interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand
+from amqproxy.proxy.amqp010.interception.refusal import Amqp010Refusal
+from amqproxy.proxy.amqp010.interception.tap_notes import note_for
+from amqproxy.proxy.interception.delayed_commands import DelayedCommands
+from amqproxy.proxy.interception.effects import InterceptorEffects
+from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
+from amqproxy.taps.note import NOTHING, Note
+
+Delayed010 = DelayedCommands[ChannelPaths, Path]
+
+INTERNAL_ERROR = 541
+
+REFUSED = "closed by a rule of the proxy"
+"""The text for the broker where a rule closes the connection."""
+
+WITH_DESTINATION = frozenset(
+    cls.index
+    for cls in BY_INDEX
+    if cls.name in {f"message.{name}" for name in ("set-flow-mode", "flow", "flush", "stop", "resume", "cancel")}
+)
+"""The commands that name a subscription, besides the one that begins it."""
+
+
+class ConnectionOwner(Protocol):
+    """What ends the connection, and the sessions on it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Has the connection been closed here?"""
+
+    def close_both(self, close: ConnectionClose, farewell: str) -> None:
+        """Send the client this, and the broker one with `farewell`."""
+
+    def close_session(
+        self,
+        channel: ChannelPaths,
+        close: Close,
+        position: int | None = None,
+        index: int = -1,
+        name: bytes | None = None,
+    ) -> None:
+        """Close the session on a channel for both peers."""
+
+    def forget(self, channel: ChannelPaths, ended_by: Peer | None = None) -> None:
+        """A session has ended, by the session.detached of a peer; what the client has sent behind it goes on."""
+
+
+class VerdictExecutor:
+    """Has the rules decide (`evaluation`), and sends what goes on by the `legs`.
+
+    What waits is put among the `delayed`; `own` sends commands of our own. `effects` are what rules want besides,
+    `refusal` is set when one wants the connection closed.
+    """
+
+    def __init__(
+        self,
+        owner: ConnectionOwner,
+        legs: Legs,
+        evaluation: Evaluation,
+        exchanges: KnownExchanges,
+        delayed: Delayed010,
+        own: OwnCommands,
+    ) -> None:
+        self.refusal: Amqp010Refusal | None = None
+        self.effects = InterceptorEffects()
+        self.connections = legs.connections
+        self._owner = owner
+        self._legs = legs
+        self._evaluation = evaluation
+        self._exchanges = exchanges
+        self._delayed = delayed
+        self._own = own
+        self._tune: ConnectionTune | None = None
+
+    def take_effects(self) -> InterceptorEffects:
+        """What rules want besides."""
+        effects, self.effects = self.effects, InterceptorEffects()
+        effects.failed, self._evaluation.failed = self._evaluation.failed, []
+        return effects
+
+    def judge(self, channel: ChannelPaths, path: Path, pending: Pending, stage: Stage | None = None) -> None:
+        """Have the rules decide about a command, and carry that out."""
+        sender, assembly, view = path.sender, pending.assembly, pending.view
+        if isinstance(assembly.method, ConnectionTuneOk) and self._tune is not None:
+            pending = self._with_offered_limits(pending, assembly.method, self._tune)
+            assembly, view = pending.assembly, pending.view
+        if view.frames[0].channel == 0 and view.index >= 0 and sender is CLIENT:
+            self._evaluation.learn(assembly.method)
+        if not self._evaluation.wants(sender, assembly.index):
+            stage = Stage.NOTHING
+        if stage is None:
+            stage = self._evaluation.stage(sender, view, assembly)
+        if stage is Stage.NOTHING:
+            self._note_command(channel, pending)
+            self.forward(channel, path, pending.frames, assembly)
+            if not pending.is_complete:
+                path.rest = Rest.PASSES
+            return
+        self.carry_out(channel, path, pending, self._evaluation.verdict(sender, view, assembly))
+
+    def _with_offered_limits(self, pending: Pending, answer: ConnectionTuneOk, tune: ConnectionTune) -> Pending:
+        """The client's tune-ok, with what it leaves out and so takes as offered: the broker may have offered more."""
+        full = replace(
+            answer,
+            channel_max=tune.channel_max if answer.channel_max is None else answer.channel_max,
+            max_frame_size=tune.max_frame_size if answer.max_frame_size is None else answer.max_frame_size,
+        )
+        if full == answer:
+            return pending
+        assembly = pending.assembly.altered(full)
+        view = command_view(CLIENT, assembly)
+        assert view is not None
+        return Pending(CLIENT, encoded(assembly, 0), assembly, 0, view)
+
+    def carry_out(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
+        """Carry out a verdict on a command."""
+        self.effects.add(path.sender, pending.view, verdict)
+        for insertion in verdict.insertions:
+            if insertion.is_ahead or insertion.after > 0:
+                self._send_insertion(channel, path, pending, insertion)
+        if verdict.delay > 0 or verdict.hold is not None:
+            self._delayed.wait(channel, path, WaitingCommand(pending, verdict))
+        else:
+            self.settle(channel, path, pending, verdict)
+
+    def settle(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
+        """Carry out a verdict whose time has come."""
+        is_of_session = pending.view.channel != 0
+        if (channel.closing is not None and is_of_session) or self._owner.is_over:
+            return
+        note = note_for(self._legs, self._evaluation, path.sender, pending, verdict)
+        if not pending.is_complete:
+            path.rest = Rest.IS_SWALLOWED
+        if verdict.close is not None:
+            self._refuse(channel, pending, verdict.close)
+            return
+        if verdict.command is None:
+            self._drop(channel, path, pending, verdict, note)
+        else:
+            try:
+                frames, assembly = self._changed(channel, path.sender, pending, verdict)
+            except Exception as error:  # noqa: BLE001 - a rule may have put anything there
+                self._refuse_made(channel, pending, verdict, error)
+                return
+            if not pending.is_complete and len(frames) and not frames[-1].ends_assembly:
+                path.rest, path.note = Rest.PASSES, note
+            self._note_command(channel, pending)
+            self.forward(channel, path, frames, assembly, note, verdict)
+        for insertion in verdict.insertions:
+            if not insertion.is_ahead and insertion.after <= 0:
+                self._send_insertion(channel, path, pending, insertion)
+
+    def _changed(
+        self, channel: ChannelPaths, sender: Peer, pending: Pending, verdict: Verdict
+    ) -> tuple[list[Frame], Assembly]:
+        """The frames of what goes on, and what they are."""
+        if verdict.behind:
+            raise Inexpressible("commands of AMQP 0-10 cannot be reordered")
+        command, original = verdict.command, pending.assembly
+        assert command is not None
+        if command is pending.view:
+            return pending.frames, original
+        assembly = changed_assembly(sender, original, pending.view, command)
+        if assembly.method is original.method and assembly.header is original.header and not _has_other_body(command):
+            return pending.frames, original
+        self._note_destination(channel, sender, original.method, assembly)
+        frame_max = self.connections[sender.other].frame_max
+        return altered(original, assembly, pending.frames, frame_max), assembly
+
+    def _note_command(self, channel: ChannelPaths, pending: Pending) -> None:
+        """Note what the client does to an exchange, or asks of it, by its own name for it; and deletes of queues."""
+        if pending.sender is not CLIENT:
+            return
+        if pending.assembly.index in SHOWS_EXCHANGES:
+            self._exchanges.note_command(channel.number, pending.position, pending.assembly.method)
+        elif pending.assembly.index == QueueDelete.index and self._evaluation.wants(CLIENT, QueueDelete.index):
+            channel.awaited_deletes.note(pending.assembly.method, pending.position)
+
+    def _note_destination(self, channel: ChannelPaths, sender: Peer, before: Method, after: Assembly) -> None:
+        """Remember under which name the broker has a subscription, until it is cancelled."""
+        if isinstance(before, MessageSubscribe) and sender is CLIENT:
+            channel.destinations.add(before.destination or "", after.method.destination or "")
+        elif isinstance(before, MessageCancel) and sender is CLIENT:
+            channel.destinations.remove(before.destination or "")
+
+    def _refuse_made(self, channel: ChannelPaths, pending: Pending, verdict: Verdict, error: Exception) -> None:
+        """Refuse a command of which rules have made what cannot be sent."""
+        by = f" by rule '{verdict.marks[-1]}'" if verdict.marks else ""
+        what = str(error) if isinstance(error, Inexpressible) else f"it cannot be encoded ({type(error).__name__})"
+        self.effects.logged.append(("error", f"refused what was made{by}: {what}"))
+        text = reply_text(INTERNAL_ERROR, f"rules made what cannot be sent: {what}")
+        self._refuse(channel, pending, Close(Scope091.CHANNEL, INTERNAL_ERROR, text))
+
+    def _refuse(self, channel: ChannelPaths, pending: Pending, close: Close) -> None:
+        """Close the session of a command, or the connection."""
+        index = pending.assembly.index
+        if pending.view.channel == 0 or close.scope is Scope091.CONNECTION:
+            self.refusal = Amqp010Refusal(close)
+            self._owner.close_both(ConnectionClose(connection_code(close.code), close.text), REFUSED)
+            return
+        method = pending.assembly.method
+        name = method.name_ or b"" if isinstance(method, SessionAttach) else None
+        is_of_client = isinstance(method, Command) and pending.sender is CLIENT
+        self._owner.close_session(channel, close, pending.position if is_of_client else None, index, name)
+
+    def _drop(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict, note: Note) -> None:
+        """Send an empty command in place of one, and its answer to the sender."""
+        sender, method = path.sender, pending.assembly.method
+        if not isinstance(method, Command):
+            return
+        is_unanswerable = isinstance(method, MessageTransfer) and method.accept_mode == AcceptMode.NONE
+        if is_unanswerable and verdict.answer is Answer.NACK and sender is CLIENT:
+            text = "ACCESS_REFUSED - refused by a rule of the proxy"
+            self._owner.close_session(channel, Close(Scope091.CHANNEL, 403, text), pending.position, method.index)
+            return
+        empty = Assembly(channel.number, placeholder(sender, is_sync=method.sync))
+        self._legs.send(channel, sender, encoded(empty, 0), note, is_shown=False)
+        if isinstance(method, MessageTransfer):
+            answer = answer_to(sender, method, pending.position, verdict)
+            if answer is not None:
+                self._own.insert(channel, sender, Assembly(channel.number, answer))
+
+    def forward(
+        self,
+        channel: ChannelPaths,
+        path: Path,
+        frames: list[Frame],
+        assembly: Assembly,
+        note: Note = NOTHING,
+        verdict: Verdict | None = None,
+    ) -> None:
+        """Send a control or command on, under the names and ids that its receiver knows."""
+        sender, index = path.sender, assembly.index
+        method = renamed = assembly.method
+        if isinstance(method, ConnectionTune) and assembly.frames is not frames:
+            self._tune = method
+        if index in HAS_IDS and (channel.insertions[CLIENT] or channel.insertions[SERVER]):
+            near = {peer: self._legs.near(sender, peer, channel.number) for peer in Peer}
+            own, partners = channel.insertions[sender], channel.insertions[sender.other]
+            renamed = translated(method, own, partners, near[sender], near[sender.other])
+            if renamed is None:
+                return
+        if sender is CLIENT and index in WITH_DESTINATION:
+            destination = channel.destinations.get(method.destination or "")
+            if destination is not None:
+                renamed = replace(method, destination=destination)
+            if isinstance(method, MessageCancel):
+                channel.destinations.remove(method.destination or "")
+        if renamed is not method:
+            frames = encoded(assembly.altered(renamed), self.connections[sender.other].frame_max)
+        damage = () if verdict is None else verdict.damage
+        self._legs.send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
+        if isinstance(method, SessionDetach):
+            path.has_detached = True
+        if isinstance(method, SessionDetached):
+            self._owner.forget(channel, sender)
+        if isinstance(method, (SessionAttach, SessionDetach, SessionDetached)):
+            if sender is CLIENT:
+                self._exchanges.leave(channel.number)
+            else:
+                self._exchanges.forget(channel.number)
+            channel.awaited_deletes.clear()
+        elif sender is SERVER and index == ExecutionResult.index:
+            self._exchanges.note_result(channel.number, renamed)
+        elif sender is SERVER and index == SessionCompleted.index:
+            for _ in range(channel.awaited_deletes.completed_by(renamed)):
+                self._evaluation.note_answer(delete_answer(view_channel(channel.number)))
+
+    def _send_insertion(self, channel: ChannelPaths, path: Path, pending: Pending, insertion: Insertion) -> None:
+        """Send what a rule wants sent; it refuses the command where 0-10 cannot say it."""
+        to = insertion.to
+        session = self._legs.session(CLIENT, channel.number)
+        try:
+            method = insertion.command.method
+            if to is path.sender.other and type(method) is type(pending.view.method) and pending.is_complete:
+                copy = changed_assembly(path.sender, pending.assembly, pending.view, insertion.command)
+                assembly = Assembly(channel.number, copy.method, copy.header, copy.body if copy.has_body else None)
+            else:
+                assembly = inserted(insertion, session)
+            _ = encoded(assembly, 0)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse_made(channel, pending, Verdict(command=None), error)
+            return
+        if insertion.after > 0:
+            when, caused_by = self._evaluation.now + insertion.after, to.other
+            self._delayed.at(when, caused_by, lambda: self._own.insert(channel, to, assembly))
+        else:
+            self._own.insert(channel, to, assembly)
+
+
+def _has_other_body(command: View) -> bool:
+    return not command.frames

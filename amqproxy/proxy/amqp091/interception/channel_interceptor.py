@@ -1,0 +1,465 @@
+"""One channel between the legs: both directions of it, and its end. It yields what is to be done.
+
+Somewhat long, since a command's life on the channel, from its first frame to its last, is in one place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
+from amqproxy.amqp091.errors import (
+    ContentTooLarge,
+    PreconditionFailed,
+    ProtocolError,
+    Scope,
+)
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
+from amqproxy.amqp091.methods import (
+    BY_INDEX,
+    BasicDeliver,
+    BasicGetOk,
+    ChannelClose,
+    ChannelCloseOk,
+    ConnectionClose,
+)
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp091.interception.actions import (
+    CloseConnection,
+    Decide,
+    Drop,
+    Forget,
+    Insert,
+    Reply,
+    Send,
+    ShowToTaps,
+    Wait,
+    Watch,
+)
+from amqproxy.proxy.amqp091.interception.answers import answer
+from amqproxy.proxy.amqp091.interception.channel_closing import CLOSED_BY_BOTH, close_both, is_unanswered, takes_close
+from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection, ContentRest, WaitingCommand, cost
+from amqproxy.proxy.amqp091.interception.channel_output import ChannelOutput, frames_shown
+from amqproxy.proxy.amqp091.interception.channel_owner import Actions, ChannelOwner
+from amqproxy.proxy.amqp091.interception.channel_tags import ChannelTags
+from amqproxy.proxy.amqp091.interception.encoding import check
+from amqproxy.rules.engine.outcome import Outcome, outcome
+from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
+from amqproxy.taps.note import LEGS, NOTHING, Note
+
+DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
+"""What a client may have to acknowledge."""
+
+CHANNEL_ENDS = frozenset({ChannelClose.index, ChannelCloseOk.index})
+
+_CLOSES = frozenset({ChannelClose.index, ConnectionClose.index})
+
+
+class ChannelInterceptor:
+    """What a channel needs whose legs may differ. It takes frames and verdicts, and yields actions.
+
+    `tags` translates what the legs number differently. `closing` is why we close it; `is_closed` is true once both
+    peers have been sent a close. `is_gone_upstream` is true once the broker has closed it, though its close may have to
+    wait. `reopening` holds the client's frames for the next channel of this number, sent before the broker has let go
+    of this one.
+    """
+
+    __slots__ = (
+        "_around",
+        "class_and_method",
+        "closing",
+        "directions",
+        "is_closed",
+        "is_gone_upstream",
+        "is_watched",
+        "number",
+        "output",
+        "reopening",
+        "tags",
+    )
+
+    def __init__(self, number: int, around: ChannelOwner) -> None:
+        self.number = number
+        self._around = around
+        self.directions = {peer: ChannelDirection(peer, around.loads, around.gathering) for peer in (CLIENT, SERVER)}
+        self.is_watched = False
+        self.tags = ChannelTags(number, around.connections, self.directions)
+        self.output = ChannelOutput(number, around, self.directions, self.tags)
+        self.closing: Close | None = None
+        self.class_and_method = (0, 0)
+        self.is_closed = False
+        self.is_gone_upstream = False
+        self.reopening: deque[Frame] = deque()
+
+    def is_idle(self, direction: ChannelDirection) -> bool:
+        """Do the legs not differ, is nothing before what comes now, and no content under way?"""
+        if self.is_watched or self.closing is not None or self.reopening or direction.is_mid:
+            return False
+        return direction.rest is ContentRest.PASSES and not (
+            direction.gathered or direction.insertions or direction.is_held_up
+        )
+
+    def leaves_rest(self, direction: ChannelDirection) -> bool:
+        """Is nothing to be done about the rest of a content under way but to pass it, or to swallow it?"""
+        if self.closing is not None or direction.insertions or direction.is_held_up or direction.gathered:
+            return False
+        return direction.is_mid or direction.rest is ContentRest.IS_SWALLOWED
+
+    def pass_by(self, direction: ChannelDirection, frames: Sequence[Frame]) -> None:
+        """A message has gone on as it lay there, or its begin."""
+        direction.start(frames[0], None)
+        direction.settled = direction.ordinal
+        direction.begin(ContentRest.PASSES)
+        if direction.skip(frames[1:]):
+            direction.end()
+
+    def is_reopening(self) -> bool:
+        """Do the client's frames belong to the number's next channel, which has to wait for the end of this one?"""
+        if self.reopening:
+            return True
+        legs = self._around.connections
+        return self.number not in legs[CLIENT].channels and self.number in legs[SERVER].channels
+
+    # --- frames
+
+    def take(self, sender: Peer, frame: Frame, *, is_live: bool) -> Actions:
+        """Take a frame that has come just now; it is live unless what it belongs to is closing on its leg."""
+        direction = self.directions[sender]
+        if self.closing is not None:
+            return self._take_while_closing(direction, frame, is_live)
+        if self.is_gone_upstream and sender is CLIENT and frame.index not in CHANNEL_ENDS:
+            is_live = False  # the client may not know it yet, but the broker would not take it any more
+        if not is_live:
+            return self._take_late(direction, frame)
+        if frame.index in _CLOSES:
+            return self._take_close(direction, frame)
+        return self._admit(direction, frame)
+
+    def _take_late(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        """Take a frame on a channel that is closing: what begins does not go on, and so nothing of its content."""
+        if direction.keeps_rest:
+            direction.add_to_rest(frame)
+        elif frame.kind == METHOD:
+            direction.end()
+            if BY_INDEX[frame.index].carries_content:
+                direction.begin(ContentRest.IS_SWALLOWED)
+        elif frame.kind in (HEADER, BODY):
+            if direction.is_mid:
+                return self._take_rest(direction, frame)
+            if direction.advance(frame):
+                direction.end()
+        return ()
+
+    def _take_rest(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        """Take a header or body on a channel that is closing: a receiver that has had the beginning gets the rest.
+
+        RabbitMQ closes the connection with 505 for channel.close-ok in the middle of a content.
+        """
+        if direction.advance(frame):
+            direction.end()
+        return (Send(direction.sender, (frame,), direction.note, is_rest=True),)
+
+    def keep_for_next(self, frame: Frame) -> Actions:
+        """Take a frame that the client sends on the number's next channel, before the broker has let go of this one."""
+        check(frame)
+        self.reopening.append(frame)
+        self._around.loads[CLIENT].add(cost([frame]))
+        yield Watch()
+
+    def _take_close(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        """Take channel.close or connection.close."""
+        if frame.index == ConnectionClose.index and self._around.holds_up(direction.sender):
+            direction.enqueue(frame, None)  # earlier frames must be sent first
+            return
+        if frame.index == ChannelClose.index and direction.sender is SERVER:
+            self.is_gone_upstream = True
+            if is_unanswered(self._around.connections, self.number, CLIENT):
+                yield from self._answer_both()
+                return
+            yield Drop(self.directions[CLIENT])  # the broker would not take it any more
+        yield from self._admit(direction, frame)
+
+    def _admit(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        if direction.is_held_up or (direction.is_paused and frame.kind == METHOD):
+            return self._hold_up(direction, frame)
+        return self._process(direction, frame, None)
+
+    def _hold_up(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        check(frame)
+        is_acked = self.tags.needs_ack(frame.method) if frame.index in DELIVERIES else None
+        direction.enqueue(frame, is_acked)
+        return ()
+
+    def next_held_up(self, direction: ChannelDirection) -> Actions:
+        """Go on with the first that waited behind something else, which does so no longer."""
+        return self._process(direction, *direction.dequeue())
+
+    def _process(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
+        """Do with the next frame of a direction what is to be done with it."""
+        if frame.kind in (METHOD, HEARTBEAT):
+            return self._begin(direction, frame, is_acked)
+        if direction.gathered:
+            return self._gather(direction, frame)
+        return self._pass_content(direction, frame)
+
+    def _pass_content(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        """Send a header or body on, or not, as its content does."""
+        is_complete = direction.advance(frame)
+        if direction.rest is not ContentRest.PASSES:
+            return self.complete(direction) if is_complete else ()
+        passes = Send(direction.sender, (frame,), direction.note)
+        if is_complete:
+            if direction.insertions or self.closing is not None:
+                return self._end_with(direction, passes)
+            direction.end()
+        return (passes,)
+
+    def _end_with(self, direction: ChannelDirection, last: Send) -> Actions:
+        """Send the end of a content on."""
+        yield last
+        yield from self.complete(direction)
+
+    def _begin(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
+        if direction.gathered:
+            direction.take_gathered()  # a method cuts a content short
+            direction.decided = None
+        if direction.is_mid or direction.insertions or self.tags.own_requests or self._around.counts_unacked:
+            return self._begin_behind(direction, frame, is_acked)
+        direction.start(frame, is_acked)
+        return self._stage(direction, frame)
+
+    def _begin_behind(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
+        """The same, where something is to be done before."""
+        if direction.is_mid:
+            yield from self.complete(direction)
+        direction.start(frame, is_acked)
+        yield from self.output.insert_waiting(direction)
+        if direction.sender is SERVER and frame.kind == METHOD and self.tags.takes_own_reply(frame):
+            return
+        if self._around.counts_unacked and frame.index in DELIVERIES:
+            yield from self.tags.number_deliveries(frame.method.delivery_tag - 1)
+        yield from self._stage(direction, frame)
+
+    def _stage(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        """Evaluate a command of which the first frame is there, or gather more of it; or let it pass."""
+        stage = self._around.stage(direction.sender, frame)
+        carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
+        if stage is Stage.NOTHING:
+            return self._let_pass(direction, frame, carries_content)
+        if stage is Stage.METHOD or not carries_content:
+            return (Decide(direction, Command.received([frame])),)
+        direction.gather([frame], stage)
+        return ()
+
+    def _let_pass(self, direction: ChannelDirection, frame: Frame, carries_content: bool) -> Actions:
+        direction.settled = direction.ordinal
+        yield from self.output.send_frames(direction.sender, [frame])
+        if carries_content and not self.closing:
+            direction.begin(ContentRest.PASSES)
+
+    def _gather(self, direction: ChannelDirection, frame: Frame) -> Actions:
+        is_complete = direction.gather_more(frame)
+        excess = self._excess(direction, frame)
+        if excess is not None:
+            return self._refuse_excess(direction, excess)
+        if is_complete or (frame.kind == HEADER and direction.stage is Stage.HEADER):
+            command = Command.received(direction.take_gathered())
+            decided, direction.decided = direction.decided, None
+            return (Decide(direction, command),) if decided is None else self._settle(direction, command, decided)
+        return ()
+
+    def _refuse_excess(self, direction: ChannelDirection, excess: ProtocolError) -> Actions:
+        command = Command.received(direction.take_gathered())
+        direction.decided = None
+        yield from self.close(command, Close(Scope.CHANNEL, excess.code, excess.reply_text))
+        yield from self._begin_rest(direction, command.frames, ContentRest.IS_SWALLOWED)
+
+    def _excess(self, direction: ChannelDirection, frame: Frame) -> ProtocolError | None:
+        """What is too much about a command that is gathered: 406 where it is, 311 where it may fit another time."""
+        share = self._around.share
+        limit = min(share.memory.share_limit, MAX_BODY)
+        if frame.kind == HEADER and frame.body_size > limit and direction.stage is Stage.BODY:
+            text = f"message size {frame.body_size} is larger than the {limit} bytes that rules can look at"
+            return PreconditionFailed(text)
+        if len(direction.gathered) > MAX_FRAMES:
+            return ContentTooLarge(f"a message in more than {MAX_FRAMES} frames")
+        if share.is_over:
+            return ContentTooLarge("there is no memory now for all messages that rules are to look at")
+        return None
+
+    def stage_again(self, direction: ChannelDirection) -> None:
+        """Wait for as much of what is gathered as the rules that there are now must see."""
+        if direction.gathered and direction.decided is None:
+            direction.stage = max(direction.stage, self._around.stage(direction.sender, direction.gathered[0]))
+
+    # --- verdicts
+
+    def carry_out(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
+        """Carry out a verdict on a command."""
+        yield from self.tags.anticipate(command, verdict)
+        for insertion in verdict.insertions:
+            if insertion.is_ahead or insertion.after > 0:
+                yield Insert(insertion)
+        if verdict.delay > 0 or verdict.hold is not None:
+            yield from self._wait(direction, command, verdict)
+        else:
+            yield from self._settle(direction, command, verdict)
+
+    def _wait(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
+        for frame in command.frames:
+            check(frame)
+        if direction.is_acked is None and command.index in DELIVERIES:
+            direction.is_acked = self.tags.is_acked()
+        yield Wait(direction, WaitingCommand(command, verdict))
+        yield Watch()
+
+    def resume(self, direction: ChannelDirection, waiting: WaitingCommand) -> Actions:
+        """Go on with a command that has waited."""
+        return self._settle(direction, waiting.original, waiting.verdict)
+
+    def _settle(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
+        """Carry out a verdict whose time has come."""
+        if verdict.close is None and (verdict.answer is Answer.RETURN or verdict.behind) and not command.is_complete:
+            direction.gather(command.frames, Stage.BODY)
+            direction.decided = verdict
+            return
+        note = NOTHING
+        if self._is_noted(verdict):
+            sender = direction.sender
+            direction.note = note = _note(verdict, command)
+            if verdict.command is not command or verdict.damage:
+                covered = self._around.covered(sender, command)
+                yield ShowToTaps(sender, frames_shown(command, covered), note._replace(leg=LEGS[sender]))
+                note = note._replace(leg=LEGS[sender.other])
+        if verdict.close is not None:
+            yield from self.close(command, verdict.close, note)
+            yield from self._begin_rest(direction, command.frames, ContentRest.IS_SWALLOWED, note)
+            return
+        direction.settled = direction.ordinal
+        rest, overtakes = ContentRest.IS_SWALLOWED, False
+        if verdict.command is None:
+            if command.index >= 0:
+                yield from answer(self.tags, direction, command, verdict, note)
+        elif verdict.behind and isinstance(command.method, BasicDeliver):
+            yield from self.output.postpone(direction, verdict.command, command.method.delivery_tag, verdict.behind)
+        else:
+            rest = yield from self.output.pass_on(direction, command, verdict.command, verdict, note)
+            overtakes = True
+        yield from self._begin_rest(direction, command.frames, rest, note)
+        if overtakes:
+            yield from self.output.overtake(direction, command, note)
+        for insertion in verdict.insertions:
+            if not insertion.is_ahead and insertion.after <= 0:
+                yield Insert(insertion, None, note)
+
+    def _is_noted(self, verdict: Verdict) -> bool:
+        """Are taps to know what becomes of a command?"""
+        return self._around.is_tapped and bool(verdict.marks or verdict.tags)
+
+    def _begin_rest(
+        self, direction: ChannelDirection, frames: Sequence[Frame], rest: ContentRest, note: Note = NOTHING
+    ) -> Actions:
+        """Note what becomes of the frames that are still to come of a content that was evaluated."""
+        if frames[0].kind != METHOD or not BY_INDEX[frames[0].index].carries_content:
+            return ()
+        direction.begin(rest)
+        if not direction.skip(frames[1:]):
+            return ()
+        if not direction.insertions and self.closing is None:
+            direction.end()
+            return ()
+        return self.complete(direction, note)
+
+    def complete(self, direction: ChannelDirection, note: Note = NOTHING) -> Actions:
+        """A content has come to its end."""
+        direction.end()
+        yield from self.output.insert_waiting(direction, note)
+        if self.closing is not None:
+            yield from self._try_to_close(note)
+
+    def is_mid(self, direction: ChannelDirection) -> bool:
+        """Has the target of the direction had a part of a content, and not all of it?"""
+        if self.number == 0:
+            return False
+        content_state = self._around.readers[direction.sender].content_states.get(self.number)
+        if self.is_watched or content_state is None or self._around.current == (direction.sender, self.number):
+            return direction.is_mid
+        if content_state.expects == METHOD:
+            return False
+        return direction.is_mid if content_state.is_shown else True
+
+    def insert(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
+        """Send a command of our own as soon as no content is under way; of one that came, `tag` is the broker's."""
+        if self.closing is not None:
+            return
+        direction = self.directions[to.other]
+        if self.is_mid(direction):
+            yield Watch()
+            direction.put_off(command, tag)
+        else:
+            yield from self.output.send_own(to, command, tag, note)
+
+    # --- the end
+
+    def close(self, command: Command | None, close: Close, note: Note = NOTHING) -> Actions:
+        """Close a channel on both legs, as soon as neither peer is in the middle of a content on it.
+
+        `command` is the one that it is closed for, if there is one.
+        """
+        cls = BY_INDEX[command.index] if command is not None and command.index >= 0 else None
+        place = (cls.class_id, cls.method_id) if cls is not None else (0, 0)
+        if self.number == 0 or close.scope is Scope.CONNECTION:
+            yield CloseConnection(close, place)
+            return
+        if self.closing is not None or not takes_close(self._around.connections, self.number):
+            return
+        self.closing = close
+        self.class_and_method = place
+        yield Watch()
+        for direction in self.directions.values():
+            yield Drop(direction)
+        yield from self._try_to_close(note)
+
+    def _answer_both(self) -> Actions:
+        """Answer both peers, who have closed the channel, once each content that has begun to go on has ended."""
+        self.closing = CLOSED_BY_BOTH
+        yield Watch()
+        for direction in self.directions.values():
+            yield Drop(direction)
+            if not direction.keeps_rest:
+                direction.end()
+        yield from self._try_to_close()
+
+    def _try_to_close(self, note: Note = NOTHING) -> Actions:
+        if self.is_closed or any(self.is_mid(direction) for direction in self.directions.values()):
+            return
+        assert self.closing is not None
+        self.is_closed = True
+        yield from close_both(self._around.connections, self.number, self.closing, self.class_and_method, note)
+
+    def _take_while_closing(self, direction: ChannelDirection, frame: Frame, is_live: bool) -> Actions:
+        """Take a frame on a channel that we are closing: nothing of it goes on."""
+        sender = direction.sender
+        if not self.is_closed:
+            if frame.index in CHANNEL_ENDS and is_live:
+                self.closing = None  # a peer was quicker: it closes for both
+                self.is_gone_upstream |= sender is SERVER
+                if is_unanswered(self._around.connections, self.number, sender.other):
+                    yield from self._answer_both()
+                else:
+                    yield from self._admit(direction, frame)
+            elif direction.keeps_rest:
+                direction.add_to_rest(frame)
+            elif frame.kind != METHOD and direction.is_mid:
+                yield from self._process(direction, frame, None)
+            return
+        if is_live and frame.kind == METHOD and frame.index == ChannelClose.index:
+            yield Reply(sender, ChannelCloseOk())
+        yield Forget()
+
+
+def _note(verdict: Verdict, command: Command) -> Note:
+    is_shadow = all(mark.endswith("(shadow)") for mark in verdict.marks)
+    what = Outcome.SHADOW if verdict.marks and is_shadow else outcome(verdict, command)
+    return Note(verdict.marks, verdict.tags, what)

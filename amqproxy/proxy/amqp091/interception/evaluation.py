@@ -1,0 +1,128 @@
+"""The questions that an interceptor asks the rules of its session, and the answers that it remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from amqproxy.amqp091.channel import Channel, ChannelMode
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.transitions import Peer
+from amqproxy.proxy.amqp091.interception.channel_interceptor import ChannelInterceptor
+from amqproxy.proxy.amqp091.interception.repeated_publishes import RepeatedPublishes
+from amqproxy.proxy.interception.session_rules import SessionRules
+from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.verdict import Stage, Verdict
+
+_NOT_STAGED = (None, Stage.NOTHING, ChannelInfo())
+
+
+class Evaluation:
+    """Has the frames and commands of one session evaluated, by the `evaluator` that the session has now.
+
+    `agreed` are the channels as the client's leg knows them, `interceptors` those that have a `ChannelInterceptor`.
+    `failed` collects the names of rules that have failed. Rules look into bodies of `body_limit` bytes at most.
+    """
+
+    def __init__(
+        self,
+        evaluator: SessionRules,
+        client: Client,
+        *,
+        agreed: Mapping[int, Channel],
+        interceptors: Mapping[int, ChannelInterceptor],
+        readers: Iterable[FrameReader],
+        random: Callable[[], float],
+        time: Callable[[], float],
+        body_limit: int,
+    ) -> None:
+        self.evaluator = evaluator
+        self.client = client
+        self.failed: list[str] = []
+        self.repeated = RepeatedPublishes(readers)
+        self.random = random
+        self.time = time
+        self.body_limit = body_limit
+        self._agreed = agreed
+        self._interceptors = interceptors
+        self.now = 0.0
+        self._staged: tuple[Frame | None, Stage, ChannelInfo] = _NOT_STAGED
+        self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
+
+    def begin_turn(self, now: float) -> None:
+        self.now = now
+        self._staged = _NOT_STAGED  # a command may be evaluated later than it was staged, and its channel changed since
+
+    def forget(self) -> None:
+        """Have everything evaluated again: the evaluator, or what it knows, has changed."""
+        self.repeated.forget()
+        self._staged = _NOT_STAGED
+
+    def learn(self, method: Method) -> bool:
+        """Update what is known of the client from the handshake; True if that has changed."""
+        known = updated_client(self.client, method)
+        if known is self.client:
+            return False
+        self.client = known
+        self.evaluator.know(known)
+        return True
+
+    def stage(self, sender: Peer, frame: Frame) -> Stage:
+        """How much of a command is needed to evaluate it. The evaluator is asked once for each frame: it counts."""
+        staged, stage, _ = self._staged
+        if staged is not frame:
+            facts = self.facts(frame.channel)
+            stage = self.evaluator.stage(sender, frame, facts)
+            self._staged = (frame, stage, facts)
+        return stage
+
+    def verdict(self, sender: Peer, command: Command) -> Verdict:
+        """The verdict on a command of which all that its stage needs is there."""
+        staged, _, facts = self._staged
+        verdict = self.evaluator.evaluate(
+            CommandContext(
+                sender=sender,
+                command=command,
+                client=self.client,
+                channel=facts if staged is command.frames[0] else self.facts(command.channel),
+                now=self.now,
+                time=self.time(),
+                random=self.random,
+                body_limit=self.body_limit,
+            )
+        )
+        if verdict.failures:
+            self.failed += [rule for rule, _ in verdict.failures]
+        return verdict
+
+    def cache_passing(self, sender: Peer, reader: FrameReader, frame: Frame) -> None:
+        """Have the reader pass publishes like this one without handing them over, if that is what becomes of all."""
+        if not self.repeated.is_known(reader, frame):
+            passing = self.evaluator.passing(sender, frame, self.facts(frame.channel), self.now)
+            self.repeated.learn(reader, frame, passing)
+
+    def covered(self, sender: Peer, command: Command) -> Command | None:
+        """A command as taps may see it; None: not at all."""
+        return self.evaluator.covered(sender, command, self.body_limit)
+
+    def facts(self, number: int) -> ChannelInfo:
+        """What rules may know of a channel."""
+        state = self._agreed.get(number)
+        if state is None:
+            return ChannelInfo(number=number)
+        channel = self._interceptors.get(number)
+        unacked = 0 if channel is None or channel.tags.deliveries is None else channel.tags.deliveries.open
+        key = number, state.mode, len(state.consumers), unacked
+        if self._last_facts[0] != key:
+            facts = ChannelInfo(
+                number=number,
+                is_confirming=state.mode is ChannelMode.CONFIRM,
+                is_transactional=state.mode is ChannelMode.TX,
+                consumers=len(state.consumers),
+                unacked=unacked,
+            )
+            self._last_facts = key, facts
+        return self._last_facts[1]

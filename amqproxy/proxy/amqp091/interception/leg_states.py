@@ -1,0 +1,127 @@
+"""The connection state of both legs, which is kept true, and what is sent on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ProtocolError, Scope
+from amqproxy.amqp091.frame import BODY, METHOD, OVERHEAD, Frame, encode_frame
+from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
+from amqproxy.proxy.amqp091.interception.encoding import method_frame
+from amqproxy.proxy.amqp091.interception.leg_output import LegOutput
+from amqproxy.proxy.amqp091.stateful import STATEFUL
+from amqproxy.taps.note import LEGS, Note
+
+
+class LegStates:
+    """Both legs of a session: each `Connection` is shown what really passes on it, so that neither peer gets what it
+    may not.
+
+    `connections` are the legs', by the peer at their other end; `outputs` hold what each peer is to be sent, `passed`
+    the frames of each sender as taps are to see them, if it `is_tapped`. `met` is called with each method that has
+    passed and counts for the session itself. Once it `is_draining`, channels are no longer shown to the legs.
+    """
+
+    def __init__(
+        self, connections: Mapping[Peer, Connection], met: Callable[[Peer, Method], None], *, is_tapped: bool
+    ) -> None:
+        self.connections = connections
+        self.readers = {peer: connections[peer].readers[peer] for peer in Peer}
+        self.outputs = {peer: LegOutput() for peer in Peer}
+        self.passed: dict[Peer, list[tuple[Note, list[Frame]]]] = {CLIENT: [], SERVER: []}
+        self.is_tapped = is_tapped
+        self.is_draining = False
+        self.current: tuple[Peer, int] | None = None
+        """Whose frame is under way, and on which channel; its reader may be further."""
+        self._met = met
+
+    # --- what passes
+
+    def count(self, sender: Peer, frame: Frame) -> bool:
+        """Do the legs have to see the frame?"""
+        if self.is_draining and frame.channel:
+            return False
+        return not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
+
+    def receive(self, sender: Peer, frame: Frame) -> bool:
+        """Show a frame to the leg that it came from; False when it belongs to what is closing there."""
+        try:
+            return self.connections[sender].receive(sender, frame)
+        except ProtocolError as error:
+            if error.scope is Scope.CONNECTION:
+                raise
+        return True  # an error of its channel only is for the broker to answer
+
+    def show(self, sender: Peer, frame: Frame) -> bool:
+        """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
+        is_live = True
+        if self.count(sender, frame):
+            try:
+                is_live = self.connections[sender.other].receive(sender, frame)
+            except ProtocolError as error:
+                if error.scope is Scope.CONNECTION:
+                    raise
+        if is_live and frame.kind == METHOD and STATEFUL[sender][frame.index]:
+            self._met(sender, frame.method)
+        return is_live
+
+    def has_channel(self, peer: Peer, number: int) -> bool:
+        return number in self.connections[peer].channels
+
+    def takes_frames(self, peer: Peer, number: int) -> bool:
+        """Does what is sent to a peer on that channel, or on the connection itself, still count?"""
+        connection = self.connections[peer]
+        if number == 0:
+            return connection.state is ConnectionState.OPEN
+        channel = connection.channels.get(number)
+        return channel is not None and channel.takes_frames
+
+    # --- what is sent
+
+    def is_void(self, to: Peer, frame: Frame) -> bool:
+        """Is a frame not to be sent any more, since the connection is closing?"""
+        state = self.connections[to].state
+        if state is ConnectionState.OPEN or state not in CONNECTION_CLOSING:
+            return False
+        return frame.channel != 0 or state is ConnectionState.CLOSED
+
+    def send(self, to: Peer, frame: Frame) -> None:
+        """Send a frame on, a body in as many frames as its receiver's limit needs."""
+        frame_max, output = self.connections[to].frame_max, self.outputs[to]
+        if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
+            payload, step = frame.payload, frame_max - OVERHEAD
+            for start in range(0, len(payload), step):
+                output.append(encode_frame(BODY, frame.channel, payload[start : start + step]))
+        else:
+            output.send(frame)
+
+    def reply(self, to: Peer, number: int, method: Method, note: Note) -> None:
+        """Send a method of our own at once, unless the connection is closing: its peer waits for one answer only."""
+        frame = method_frame(number, method)
+        if self.is_void(to, frame):
+            return
+        self.connections[to].receive(to.other, frame)
+        self.outputs[to].append(frame.raw)
+        if self.is_tapped:
+            self.pass_to_taps(to.other, frame, note._replace(leg=LEGS[to]))
+
+    def take_output(self, to: Peer) -> bytes | memoryview:
+        """All that is to be sent to a peer now."""
+        return self.outputs[to].take()
+
+    # --- what taps see
+
+    def pass_to_taps(self, sender: Peer, frame: Frame, note: Note) -> None:
+        """Let taps see a frame of `sender`, as one of the command that the note is about."""
+        passed = self.passed[sender]
+        if passed and passed[-1][0] is note:
+            passed[-1][1].append(frame)
+        else:
+            passed.append((note, [frame]))
+
+    def take_passed(self, sender: Peer) -> list[tuple[Note, list[Frame]]]:
+        """What taps are to see of `sender`, and what they are to know of it."""
+        frames, self.passed[sender] = self.passed[sender], []
+        return frames
