@@ -1,8 +1,8 @@
 """A whole AMQP broker in one process: of 0-9-1, as RabbitMQ is one on the wire, and of 0-10. Its rooms, top down:
 
 - `server`: the broker in trio: sockets, tasks, timers, persistence.
-- `amqp010`: the same for a client of AMQP 0-10, and its sessions.
-- `connection`: one client's connection and its channels: bytes in, bytes out.
+- `amqp091` and `amqp010`: a client's connection and its channels or sessions, in either protocol: bytes in, bytes out.
+- `connections`: the parts of a connection that both share.
 - `definitions`: definitions.json, and the definitions that a restart recovers.
 - `broker`: the broker as a whole. `clients`: what it knows of connections. `vhost`: one virtual host;
   `router`: where a message goes in it; `dead_letter_publisher`: where its dead letters go.
@@ -19,10 +19,10 @@
 The model, which is all but `server`, opens no socket and reads no clock: times are passed in, in seconds.
 
 What every message goes through is compiled, where there is a compiler. The client's connection passes its frames to a
-channel's `Publisher` (`connection.publisher`), which puts messages together, checks and routes them; queues keep them
+channel's `Publisher` (`amqp091.publisher`), which puts messages together, checks and routes them; queues keep them
 in a `Backlog` (`queues.backlog`) and hand them, in `RoundRobin` (`queues.round_robin`), to the `Deliveries`
-(`connection.deliveries`) of their consumers' channels, which write them to the connection's `OutputBuffer`
-(`connection.output`) and know what is unacknowledged (`connection.unacked`). A `.pxd` beside a module declares its C
+(`amqp091.deliveries`) of their consumers' channels, which write them to the connection's `OutputBuffer`
+(`connections.output`) and know what is unacknowledged (`connections.unacked`). A `.pxd` beside a module declares its C
 attributes: its attributes have a type and a place there, and the source stays plain Python.
 
 The model records durable changes in a `Journal` (`storage.journal`); `storage.store` writes them in batches to SQLite,

@@ -46,7 +46,7 @@ class ClientChannel(Protocol):
 
 
 class ConnectedClient(Protocol):
-    """One client's connection; `connection.client_connection` has what its methods do."""
+    """One client's connection; `amqp091.connection` has what its methods do."""
 
     @property
     def name(self) -> str: ...

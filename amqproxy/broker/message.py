@@ -14,6 +14,9 @@ except ImportError:  # a plain run does not need Cython
 
 PERSISTENT = 2
 
+MAX_EXPIRATION = 315_360_000_000
+"""The longest time to live of a message, in milliseconds: ten years."""
+
 # Property flags, as C sees them: those of the delivery mode, and of what may be before it.
 _CONTENT_TYPE = cython.declare(cython.int, 0x8000)
 _CONTENT_ENCODING = cython.declare(cython.int, 0x4000)

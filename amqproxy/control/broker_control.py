@@ -9,8 +9,8 @@ from typing import Any
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import Queue
@@ -68,7 +68,7 @@ class BrokerControl:
     def _connections(self) -> Iterator[Entry | None]:
         for each in list(self._broker.connections):
             is_open = each.vhost is not None and not each.is_over
-            if is_open and isinstance(each, ClientConnection):
+            if is_open and isinstance(each, Amqp091Connection):
                 yield connection_entry(each)
             else:
                 yield session_connection_entry(each) if is_open and isinstance(each, Amqp010Connection) else None
@@ -114,7 +114,7 @@ def queue_entry(vhost: VirtualHost, queue: Queue) -> Entry:
     }
 
 
-def connection_entry(connection: ClientConnection) -> Entry:
+def connection_entry(connection: Amqp091Connection) -> Entry:
     """A client of the broker; behind a proxy, it is one of the proxy's connections."""
     properties = connection.client_properties
     channels = list(connection.channels.values())

@@ -8,8 +8,8 @@ from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.broker.amqp091.channel import BrokerChannel
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.channel import BrokerChannel
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
 from amqproxy.broker.queues.consumer import UNLIMITED, Consumer
 from amqproxy.broker.queues.queue import Queue

@@ -1,4 +1,4 @@
-"""A client of a `ClientConnection`, in memory: methods in, what the broker answers out, and a clock that stands still.
+"""A client of a `Amqp091Connection`, in memory: methods in, what the broker answers out, and a clock that stands still.
 
 Answers come as `Received`; a close is shown in one line, as in `channel 404 queue.bind NOT_FOUND - no queue …`.
 """
@@ -27,8 +27,8 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.client_connection import ClientConnection
 
 CAPABILITIES = {"authentication_failure_close": True, "consumer_cancel_notify": True, "connection.blocked": True}
 
@@ -47,7 +47,7 @@ class Client:
         self.broker = broker
         self.now = 1000.0
         self.heartbeats = 0
-        self.connection = ClientConnection(
+        self.connection = Amqp091Connection(
             broker,
             is_loopback=is_loopback,
             wake=lambda: None,

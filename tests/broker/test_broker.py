@@ -13,8 +13,8 @@ from amqproxy.amqp091.methods import BasicAck, BasicConsume, BasicGet, BasicPubl
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import CHANNEL_COST, CONNECTION_COST, Broker
-from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.queues.backlog import NEVER
 from amqproxy.broker.queues.consumer import CONSUMER_COST, QueueEntry
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
@@ -28,7 +28,7 @@ def fails(*arguments: object, **options: object) -> Any:
     raise RuntimeError("on purpose")
 
 
-class FailingConnection(ClientConnection):
+class FailingConnection(Amqp091Connection):
     """Whatever the broker wants of it, it fails."""
 
     tick = close = alarms_changed = fails

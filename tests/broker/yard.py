@@ -6,7 +6,7 @@ from typing import Any
 
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.connection.deliveries import Deliveries
+from amqproxy.broker.amqp091.deliveries import Deliveries
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.at_least_once import DeadLetter
 from amqproxy.broker.queues.consumer import UNLIMITED, Consumer, QueueEntry

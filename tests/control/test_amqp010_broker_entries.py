@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from amqproxy.amqp010.commands import DtxSelect, MessageSubscribe, QueueDeclare, TxSelect
 from amqproxy.amqp010.frame import encode_method
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.control.broker_entries import served_channels, served_consumers, served_entry, session_entry
@@ -21,7 +21,7 @@ class Served010:
     def __init__(self) -> None:
         self.broker = Broker()
         self.client = Client010(self.broker)
-        first = ClientConnection(self.broker, is_loopback=True, wake=lambda: None, name=self.client.connection.name)
+        first = Amqp091Connection(self.broker, is_loopback=True, wake=lambda: None, name=self.client.connection.name)
         first.step_aside()
         self.tap = ConnectionTap(None, 1, "c", is_tls=False, metrics=Metrics())
         self.one = ServedConnection(1, first, 1.5, None, self.tap, lambda: self.client.connection)

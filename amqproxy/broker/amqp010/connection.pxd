@@ -7,7 +7,7 @@ from amqproxy.amqp010.frame cimport Frame
 from amqproxy.amqp010.frame_reader cimport FrameReader
 from amqproxy.broker.amqp010.session cimport BrokerSession
 from amqproxy.broker.amqp010.settlement_run cimport SettlementRun
-from amqproxy.broker.connection.output cimport OutputBuffer
+from amqproxy.broker.connections.output cimport OutputBuffer
 from amqproxy.broker.work cimport Quantum
 
 cdef object _OPEN

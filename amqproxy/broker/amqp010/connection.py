@@ -56,9 +56,9 @@ from amqproxy.broker.amqp010.owners import SessionOfJob
 from amqproxy.broker.amqp010.session import BrokerSession
 from amqproxy.broker.amqp010.settlement_run import SettlementRun
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
-from amqproxy.broker.connection.handshake import Handshake
-from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.connections.closing import CLOSING_TIME, PENALTY, SocketClosing, closing_time
+from amqproxy.broker.connections.login import Login
+from amqproxy.broker.connections.output import OutputBuffer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, Steps
@@ -107,7 +107,7 @@ _FIRST, _LAST = FIRST_SEGMENT | WHOLE_SEGMENT, LAST_SEGMENT | WHOLE_SEGMENT
 
 
 class Amqp010Connection:
-    """Plays SERVER to one client. What its owner does with it is as for `connection.client_connection`."""
+    """Plays SERVER to one client. What its owner does with it is as for `amqp091.connection`."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Amqp010Connection:
         self.is_paused = False
         self.is_awaiting = False
         self._user: User | None = None
-        self._handshake = Handshake(broker, is_loopback=is_loopback, certificate_name=certificate_name)
+        self._login = Login(broker, is_loopback=is_loopback, certificate_name=certificate_name)
         self._stage = Stage.HEADER
         self._header = b""
         self._is_lost = False
@@ -231,7 +231,7 @@ class Amqp010Connection:
         self._stage = Stage.LOGIN
         self._reader.skip(SIZE)
         self.output.put(HEADER)
-        mechanisms = [each for each in self._handshake.mechanisms if each in MECHANISMS]
+        mechanisms = [each for each in self._login.mechanisms.decode().split() if each in MECHANISMS]
         properties = Map([*map_of(self.broker.properties).entries, *FEATURES.entries])
         self.send_method(0, ConnectionStart(properties, Array("str16", mechanisms), Array("str16", ["en_US"])))
         return self._header[SIZE:]
@@ -516,13 +516,13 @@ class Amqp010Connection:
         reason = "" if mechanism in MECHANISMS else "the mechanism is not offered"
         if not reason:
             try:
-                self._user = self._handshake.log_in(mechanism, start_ok.response or b"")
+                self._user = self._login.log_in(mechanism, start_ok.response or b"")
             except LoginRefused as error:
                 reason = str(error)
             except ProtocolError091 as error:
                 reason = error.text
         if reason:
-            user = self._handshake.user_name or None
+            user = self._login.user_name or None
             self.log("warning", "login refused", mechanism=mechanism, user=user, reason=reason)
             self._closing_line = "debug", {"by": "broker", "reason": "login refused"}
             self.broker.refused.add(self, self.address)
@@ -550,7 +550,7 @@ class Amqp010Connection:
 
     def _enter(self, name: str, now: float) -> None:
         try:
-            self.vhost = self._handshake.enter(name, self.user)
+            self.vhost = self._login.enter(name, self.user)
         except ProtocolError091 as error:
             if name not in self.broker.vhosts:
                 raise InvalidPath(error.text) from None

@@ -14,7 +14,7 @@ from amqproxy.broker.access.users import User
 from amqproxy.broker.amqp010.owners import OwningConnection, SessionOfJob
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.clients import ClientChannel
-from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.connections.output import OutputBuffer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job

@@ -14,7 +14,7 @@ from amqproxy.broker.amqp010.completions import Completions
 from amqproxy.broker.amqp010.session_sender import SessionSender
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.clients import ConnectedClient
-from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.connections.output import OutputBuffer
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost

@@ -3,7 +3,7 @@
 from amqproxy.broker.amqp010.session_sender cimport SessionSender
 from amqproxy.broker.amqp010.subscription cimport Subscription
 from amqproxy.broker.amqp010.transfer_headers cimport TransferHeaders
-from amqproxy.broker.connection.unacked cimport UnackedDeliveries
+from amqproxy.broker.connections.unacked cimport UnackedDeliveries
 from amqproxy.broker.events cimport EventDispatcher
 from amqproxy.broker.queues.consumer cimport Consumer, QueueEntry, Receiver
 from amqproxy.broker.vhost cimport VirtualHost

@@ -20,8 +20,7 @@ from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.amqp010.transfer_headers import TransferHeaders
-from amqproxy.broker.connection.deliveries import by_queue
-from amqproxy.broker.connection.unacked import UnackedDeliveries
+from amqproxy.broker.connections.unacked import UnackedDeliveries, by_queue
 from amqproxy.broker.queues.consumer import (
     ACK,
     CONSUMER_COST,

@@ -33,9 +33,8 @@ from amqproxy.broker.amqp010.header_shape import HeaderShape, learnt
 from amqproxy.broker.amqp010.message_conversion import properties_of
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.queue_ownership import is_local
-from amqproxy.broker.connection.publish_checks import MAX_EXPIRATION
 from amqproxy.broker.exchanges.exchange import Exchange
-from amqproxy.broker.message import Message, published
+from amqproxy.broker.message import MAX_EXPIRATION, Message, published
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.batch import DurabilityTicket
 

@@ -1,7 +1,7 @@
 # What C sees of `session_sender`. The rest is in `__dict__`.
 
 from amqproxy.broker.amqp010.subscription cimport Subscription
-from amqproxy.broker.connection.output cimport OutputBuffer
+from amqproxy.broker.connections.output cimport OutputBuffer
 
 cdef Py_ssize_t _OVERHEAD
 

@@ -26,7 +26,7 @@ from amqproxy.amqp010.frame import (
 from amqproxy.amqp010.methods import Command, Control
 from amqproxy.broker.amqp010.replay import ReplayBuffer, SentCommand
 from amqproxy.broker.amqp010.subscription import Subscription
-from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.connections.output import OutputBuffer
 from amqproxy.broker.work import Quantum
 
 try:

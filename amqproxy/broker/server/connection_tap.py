@@ -10,9 +10,9 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, recognise
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.broker.server.amqp010_connection_meter import Amqp010ConnectionMeter
-from amqproxy.broker.server.amqp010_reading import Amqp010Reading
-from amqproxy.broker.server.connection_meter import ConnectionMeter
+from amqproxy.broker.server.amqp010.connection_meter import Amqp010ConnectionMeter
+from amqproxy.broker.server.amqp010.reading import Amqp010Reading
+from amqproxy.broker.server.amqp091.connection_meter import ConnectionMeter
 from amqproxy.process.supervision import contained
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap

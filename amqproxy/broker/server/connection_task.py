@@ -10,9 +10,9 @@ import trio
 
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.broker.amqp010.connection import Amqp010Connection
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.client_connection import ClientConnection
-from amqproxy.broker.connection.closing import SocketClosing
+from amqproxy.broker.connections.closing import SocketClosing
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.send_scheduler import SendScheduler
@@ -110,7 +110,7 @@ class ConnectionTask:
             "certificate_name": certificate_name,
             "now": current_time(),
         }
-        self.first = first = ClientConnection(broker, **described)
+        self.first = first = Amqp091Connection(broker, **described)
         self.connection: ServedClient = first
         self._choice: ProtocolChoice | None = ProtocolChoice(first, lambda: Amqp010Connection(broker, **described))
 

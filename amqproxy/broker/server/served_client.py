@@ -9,9 +9,9 @@ from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp091.protocol_header import recognise
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.broker.amqp010.connection import Amqp010Connection
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.clients import ConnectedClient
-from amqproxy.broker.connection.client_connection import ClientConnection
-from amqproxy.broker.connection.closing import SocketClosing
+from amqproxy.broker.connections.closing import SocketClosing
 
 
 class Liveness(Protocol):
@@ -30,7 +30,7 @@ class Output(Protocol):
 
 
 class ServedClient(ConnectedClient, Protocol):
-    """One client's connection; `connection.client_connection` has what its methods do."""
+    """One client's connection; `amqp091.connection` has what its methods do."""
 
     is_paused: bool
 
@@ -76,7 +76,7 @@ class ProtocolChoice:
 
     __slots__ = ("_first", "_received", "_replacement", "found", "is_made")
 
-    def __init__(self, first: ClientConnection, replacement: Callable[[], Amqp010Connection]) -> None:
+    def __init__(self, first: Amqp091Connection, replacement: Callable[[], Amqp010Connection]) -> None:
         self.found: ServedClient = first
         self.is_made = False
         self._first = first

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from amqproxy.broker.amqp010.connection import Amqp010Connection
-from amqproxy.broker.connection.client_connection import ClientConnection
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.served_client import ServedClient
 
@@ -20,7 +20,7 @@ class ServedConnection(NamedTuple):
     """
 
     number: int
-    connection: ClientConnection
+    connection: Amqp091Connection
     since: float
     certificate_name: str | None
     tap: ConnectionTap | None

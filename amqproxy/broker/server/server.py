@@ -129,7 +129,7 @@ class BrokerServer:
     async def serve(
         self, transport: Transport, *, is_loopback: bool = True, name: str = "", certificate_name: str | None = None
     ) -> None:
-        """Serve the client at the other end of `transport` until either side closes it; see `ClientConnection`."""
+        """Serve the client at the other end of `transport` until either side closes it; see `Amqp091Connection`."""
         assert self._nursery is not None
         number, is_tls = next(self._numbers), certificate_name is not None
         tap = None

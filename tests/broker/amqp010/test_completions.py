@@ -11,7 +11,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.sequence import MAX_RANGES, SequenceSet
 from amqproxy.broker.amqp010.completions import MANY_RANGES, Completions
 from amqproxy.broker.amqp010.session_sender import SessionSender
-from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.connections.output import OutputBuffer
 
 
 class Reported:

@@ -33,7 +33,7 @@ from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.closing import SocketClosing
+from amqproxy.broker.connections.closing import SocketClosing
 from tests.broker.amqp010.client import Client010
 
 

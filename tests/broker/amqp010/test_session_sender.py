@@ -13,7 +13,7 @@ from amqproxy.amqp010.properties import DeliveryProperties
 from amqproxy.broker.amqp010.replay import MOST_COMMANDS
 from amqproxy.broker.amqp010.session_sender import SessionSender
 from amqproxy.broker.amqp010.subscription import Subscription
-from amqproxy.broker.connection.output import OutputBuffer
+from amqproxy.broker.connections.output import OutputBuffer
 from amqproxy.broker.work import Quantum
 from tests.broker.yard import Yard
 

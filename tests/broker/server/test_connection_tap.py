@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import BasicGet, QueueDeclare
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.server.amqp010_reading import Amqp010Reading
+from amqproxy.broker.server.amqp010.reading import Amqp010Reading
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.taps.metrics import Metrics

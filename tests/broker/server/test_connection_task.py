@@ -26,13 +26,13 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.broker.amqp091.channel import BrokerChannel
+from amqproxy.broker.amqp091.connection import Amqp091Connection
+from amqproxy.broker.amqp091.deliveries import Deliveries
+from amqproxy.broker.amqp091.publisher import Publisher
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.channel import BrokerChannel
-from amqproxy.broker.connection.client_connection import ClientConnection
-from amqproxy.broker.connection.closing import CLOSING_TIME, PENALTY
-from amqproxy.broker.connection.deliveries import Deliveries
-from amqproxy.broker.connection.output import HIGH_WATER, OutputBuffer
-from amqproxy.broker.connection.publisher import Publisher
+from amqproxy.broker.connections.closing import CLOSING_TIME, PENALTY
+from amqproxy.broker.connections.output import HIGH_WATER, OutputBuffer
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.server import connection_task as attendant_module
 from amqproxy.broker.server.connection_task import BLOCKED_LOOK, STALLED_TIME, ConnectionTask
@@ -277,13 +277,13 @@ async def test_a_client_that_goes_without_a_word(autojump_clock: Clock) -> None:
 async def test_what_goes_wrong_with_one_is_no_trouble_to_others(
     autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing(ClientConnection):
+    class Failing(Amqp091Connection):
         def feed(self, data: bytes, now: float) -> None:
             if b"trip" in data:
                 raise RuntimeError("on purpose")
             super().feed(data, now)
 
-    monkeypatch.setattr(attendant_module, "ClientConnection", Failing)
+    monkeypatch.setattr(attendant_module, "Amqp091Connection", Failing)
     async with house() as home:
         one, _ = await home.client()
         other, _ = await home.client()
@@ -438,7 +438,7 @@ async def test_a_blocked_publisher_that_hangs_up_is_gone(autojump_clock: Clock) 
 async def test_nothing_of_a_connection_outlives_it(autojump_clock: Clock) -> None:
     """However it ends, and without the garbage collector."""
     kinds = (
-        ClientConnection,
+        Amqp091Connection,
         BrokerChannel,
         Publisher,
         Deliveries,

@@ -7,13 +7,13 @@ import pytest
 from amqproxy.amqp010.protocol_header import HEADER as HEADER_010
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker.amqp010.connection import Amqp010Connection
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.client_connection import ClientConnection
 from amqproxy.broker.server.served_client import ProtocolChoice
 
 
 def choice(broker: Broker) -> ProtocolChoice:
-    first = ClientConnection(broker, is_loopback=True, wake=lambda: None)
+    first = Amqp091Connection(broker, is_loopback=True, wake=lambda: None)
     return ProtocolChoice(first, lambda: Amqp010Connection(broker, is_loopback=True, wake=lambda: None))
 
 
@@ -21,10 +21,10 @@ def choice(broker: Broker) -> ProtocolChoice:
 @pytest.mark.parametrize(
     ("header", "kind", "answer"),
     [
-        (HEADER, ClientConnection, b"\x01\x00\x00"),
+        (HEADER, Amqp091Connection, b"\x01\x00\x00"),
         (HEADER_010, Amqp010Connection, HEADER_010),
-        (b"AMQP\x00\x01\x00\x00", ClientConnection, HEADER),
-        (b"GET / HTTP/1.1\r\n", ClientConnection, HEADER),
+        (b"AMQP\x00\x01\x00\x00", Amqp091Connection, HEADER),
+        (b"GET / HTTP/1.1\r\n", Amqp091Connection, HEADER),
     ],
 )
 def test_the_protocol_header_decides(header: bytes, kind: type, answer: bytes, step: int) -> None:

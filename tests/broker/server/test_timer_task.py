@@ -11,8 +11,8 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.amqp091.connection import HANDSHAKE_TIME, Amqp091Connection
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.connection.client_connection import HANDSHAKE_TIME, ClientConnection
 from amqproxy.broker.message import Message
 from amqproxy.broker.server import machine_resources
 from amqproxy.broker.server.clock import current_time
@@ -54,7 +54,7 @@ async def test_it_wakes_when_something_is_due(autojump_clock: trio.testing.MockC
     async with kept_in_time(broker):
         await trio.sleep(0.1)
         now = current_time()
-        connection = ClientConnection(broker, is_loopback=True, wake=lambda: None, now=now)
+        connection = Amqp091Connection(broker, is_loopback=True, wake=lambda: None, now=now)
         for when in (now + 0.7, now + 0.3):  # it sleeps already, and has to get up sooner
             broker.timed_connections.set(connection, when)
         await trio.sleep(HANDSHAKE_TIME + 1)
@@ -65,7 +65,7 @@ async def test_it_wakes_when_something_is_due(autojump_clock: trio.testing.MockC
 async def test_what_is_due_at_once_does_not_keep_it_busy(autojump_clock: trio.testing.MockClock) -> None:
     broker = Ticked()
     async with kept_in_time(broker):
-        connections = [ClientConnection(broker, is_loopback=True, wake=lambda: None) for _ in range(100)]
+        connections = [Amqp091Connection(broker, is_loopback=True, wake=lambda: None) for _ in range(100)]
         for number, connection in enumerate(connections):
             broker.timed_connections.set(connection, current_time() + number * LEAST_SLEEP / 10)
         await trio.sleep(0.9)

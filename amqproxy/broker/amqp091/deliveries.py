@@ -1,0 +1,376 @@
+"""What one channel is sent, and has not settled. On the way of every delivery and of every ack."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicReject
+from amqproxy.broker import firehose
+from amqproxy.broker.connections.output import OutputBuffer, short_string
+from amqproxy.broker.connections.unacked import UnackedDeliveries, by_queue
+from amqproxy.broker.queues.consumer import (
+    ACK,
+    CONSUMER_COST,
+    GIVE_BACK,
+    REJECT,
+    REQUEUE,
+    UNLIMITED,
+    ConsumedQueue,
+    Consumer,
+    QueueEntry,
+    Receiver,
+)
+
+if TYPE_CHECKING:
+    from amqproxy.broker.amqp091.owners import OwningChannel
+    from amqproxy.broker.queues.queue import Queue
+    from amqproxy.broker.vhost import VirtualHost
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy.compiled import _cython as cython
+
+AT_ONCE = 64
+"""Messages up to which settling them is not worth steps."""
+
+TAKEN = 1024
+"""Messages that are taken between two looks whether the turn is over."""
+
+TAKING = 32
+"""Messages that are taken for what one operation costs."""
+
+EVERY_TAG = 1 << 62
+
+LOOKING = 16
+"""Consumers that are looked at for what one operation costs."""
+
+ENDING = 4
+"""What it costs of a turn to end a consumer."""
+
+_UNLIMITED = UNLIMITED  # these as C sees them
+_AT_ONCE = AT_ONCE
+_ACK = BasicAck.index
+_SETTLEMENT = 21
+_MULTIPLE, _REQUEUE = 1, 2
+
+
+class Deliveries(Receiver):
+    """Of one channel: its consumers by their tags, and what they, and basic.get, were handed and have not settled.
+
+    A `ProtocolError` closes the channel or its connection.
+    """
+
+    def __init__(self, channel: OwningChannel, vhost: VirtualHost, output: OutputBuffer) -> None:
+        super().__init__()
+        self.channel = channel
+        self.number = channel.number
+        self.vhost = vhost
+        self.events = vhost.events
+        self.output = output
+        self.consumers: dict[str, Consumer] = {}
+        self.unacked = UnackedDeliveries()
+        self.is_transactional = False
+        self._last_tag = 0
+        self._quantum = vhost.work.quantum
+        self._pending: list[tuple[list[QueueEntry], str]] = []
+
+    @property
+    def last_tag(self) -> int:
+        """The delivery tag that was given last."""
+        return self._last_tag
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """About how many bytes of memory all of it takes."""
+        return CONSUMER_COST * len(self.consumers) + self.unacked.bytes_in_memory
+
+    # --- what goes out
+
+    def takes(self, consumer: Consumer) -> bool:
+        """May the channel be sent one more message?"""
+        return self.output.has_room and self.held < self.global_prefetch
+
+    def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
+        """Send a message to a consumer of this channel."""
+        self._last_tag += 1
+        if not consumer.no_ack:
+            self.unacked.add(self._last_tag, entry)
+            if self.global_prefetch != _UNLIMITED:
+                self._has_had_its_turn(consumer)
+        message = entry.message
+        try:
+            self.output.deliver(
+                self.number,
+                consumer.head,
+                self._last_tag,
+                entry.is_redelivered,
+                message.exchange,
+                message.routing_key,
+                entry.header,
+                message.body,
+            )
+        except Exception as error:  # noqa: BLE001
+            self._cannot_deliver(entry, error)
+            return
+        if self.events.observers or self.vhost.is_traced:
+            self._delivered(entry, now)
+
+    def _cannot_deliver(self, entry: QueueEntry, error: Exception) -> None:
+        """A delivery cannot be written, as with a routing key that a dead letter got and no short string holds.
+
+        That costs its receiver's connection, as with RabbitMQ, and not the client that published it or gave it back. It
+        ends by itself, and not in the middle of this: then what it holds is requeued.
+        """
+        connection = self.channel.connection
+        self.events.fail("delivery failed", error, queue=str(entry.queue), client=connection.name)
+        self.global_prefetch = 0
+        connection.fail_soon()
+
+    def _has_had_its_turn(self, consumer: Consumer) -> None:
+        """Where all consumers share one prefetch, the one that was sent a message stands behind the others."""
+        consumers = self.consumers
+        if len(consumers) > 1 and consumers.get(consumer.tag) is consumer:
+            del consumers[consumer.tag]
+            consumers[consumer.tag] = consumer
+
+    def answer(self, queue: Queue, entry: QueueEntry, now: float, *, no_ack: bool) -> None:
+        """Send the message that a basic.get took out of a queue."""
+        self._last_tag += 1
+        if no_ack:
+            queue.forget(entry)
+        else:
+            queue.hold(entry, None)
+            self.unacked.add(self._last_tag, entry)
+        message = entry.message
+        got = BasicGetOk(
+            self._last_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
+        )
+        try:
+            self.channel.connection.send_method(self.number, got)
+        except Exception as error:  # noqa: BLE001
+            self._cannot_deliver(entry, error)
+            return
+        self.output.content(self.number, entry.header, message.body)
+        if self.events.observers or self.vhost.is_traced:
+            self._delivered(entry, now)
+
+    def reply(self, consumer_tag: str, name: str, message: Any) -> None:
+        """Send an answer that came to a name of this channel's, by direct reply-to."""
+        tag = short_string(consumer_tag)
+        self.output.deliver(
+            self.number, tag, self._last_tag + 1, False, message.exchange, name, message.header, message.body
+        )
+
+    def _delivered(self, entry: QueueEntry, now: float) -> None:
+        """Report it to observers. Of what the firehose brings nothing is traced."""
+        vhost, message, queue = self.vhost, entry.message, entry.queue
+        if vhost.is_traced and message.exchange != firehose.EXCHANGE:
+            with vhost.events.contained("tracing failed", vhost=vhost.name):
+                trace = firehose.traced_delivery(message, self.channel.place, queue.name, entry.is_redelivered)
+                vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
+        if vhost.events.observers:
+            details = {"queue": queue, "channel": self.channel, "tag": self._last_tag}
+            vhost.events.report("message.delivered", vhost.name, message, **details)
+
+    def queue_deleted(self, consumer: Consumer) -> None:
+        """The queue of a consumer is gone: send basic.cancel, if the client supports that."""
+        self.consumers.pop(consumer.tag, None)
+        if self.events.observers:
+            self.events.report("consumer.deleted", self.vhost.name, consumer)
+        self.channel.connection.notify_cancelled(self.number, consumer.tag)
+
+    # --- what is settled
+
+    def settle(self, frame: Frame, now: float) -> None:
+        """Take a basic.ack, nack or reject."""
+        if frame.index == _ACK and frame.length() == _SETTLEMENT:
+            # The one that comes as often as messages do is not worth a method.
+            self._take(frame.long_long_at(11), frame.byte_at(19) & _MULTIPLE != 0, ACK, now)
+            return
+        method: BasicAck | BasicNack | BasicReject = frame.method
+        multiple = not isinstance(method, BasicReject) and method.multiple
+        outcome = ACK if isinstance(method, BasicAck) else REQUEUE if method.requeue else REJECT
+        self._take(method.delivery_tag, multiple, outcome, now)
+
+    def _take(self, tag: cython.ulonglong, multiple: cython.bint, outcome: str, now: float) -> None:
+        if multiple and self.unacked.most_up_to(tag) > min(_AT_ONCE, self._quantum.step):
+            self.channel.connection.do(self._taking(tag, outcome, now), now)
+            return
+        entries = self.unacked.settle(tag, multiple)
+        if self.is_transactional:
+            self._pending.append((entries, outcome))
+        else:
+            self.apply(entries, outcome, now)
+
+    def _taking(self, tag: int, outcome: str, now: float) -> Generator[None, float, float]:
+        """The same in steps, for what may be very many."""
+        if tag:
+            self.unacked.find(tag)
+        if not self.is_transactional:
+            return (yield from self._settling(self._parts(tag or self._last_tag), outcome, now))
+        entries: list[QueueEntry] = []
+        self._pending.append((entries, outcome))
+        for some in self._parts(tag or self._last_tag):
+            entries += some
+            if self._quantum.spend(1 + len(some) // TAKING):
+                now = yield
+        return now
+
+    def _parts(self, tag: int) -> Iterable[list[QueueEntry]]:
+        """Take out what there is up to a tag, a part at a time."""
+        return self.unacked.parts(tag, min(TAKEN, self._quantum.step))
+
+    def apply(self, entries: list[QueueEntry], outcome: str, now: float) -> None:
+        """Let an outcome be that of these few."""
+        if self.events.observers:
+            self._settled(entries, outcome)
+        self._quantum.left -= len(entries)
+        if len(entries) == 1:
+            self._apply_in(entries[0].queue, entries, outcome, now)
+        else:
+            for queue, mine in by_queue(entries):
+                self._apply_in(queue, mine, outcome, now)
+        if self.global_prefetch != _UNLIMITED:
+            self.pump(now)
+
+    def _settling(self, parts: Iterable[list[QueueEntry]], outcome: str, now: float) -> Generator[None, float, float]:
+        """Let an outcome be that of any number, in steps: all of one queue's, then all of the next one's.
+
+        What comes back to a queue is waited for from the moment it is known of. A queue that cannot settle so does not
+        keep the others from it.
+        """
+        comes_back = outcome is REQUEUE or outcome is GIVE_BACK
+        quantum = self._quantum
+        queues: dict[ConsumedQueue, list[QueueEntry]] = {}
+        refusal: ProtocolError | None = None
+        try:
+            for some in parts:
+                for entry in some:
+                    mine = queues.get(entry.queue)
+                    if mine is None:
+                        mine = queues[entry.queue] = []
+                        if comes_back:
+                            entry.queue.hold_back()
+                    mine.append(entry)
+                if self.events.observers and outcome is not GIVE_BACK:
+                    self._settled(some, outcome)
+                if quantum.spend(1 + len(some) // TAKING):
+                    now = yield
+            while queues:
+                queue = next(iter(queues))
+                with self._contained(outcome, queue):
+                    try:
+                        now = yield from queue.settling(queues.pop(queue), outcome, now)
+                    except ProtocolError as error:
+                        refusal = error
+        finally:
+            for queue in queues:
+                if comes_back:
+                    queue.hold_no_more(now)
+        if refusal is not None:
+            raise refusal
+        if self.global_prefetch != _UNLIMITED:
+            self.pump(now)
+        return now
+
+    def _contained(self, outcome: str, queue: ConsumedQueue) -> AbstractContextManager[None]:
+        """A queue that fails while a channel ends is not to keep the others from getting back what is theirs."""
+        if outcome is GIVE_BACK:
+            return self.events.contained("requeueing failed", queue=str(queue))
+        return nullcontext()
+
+    def _settled(self, entries: list[QueueEntry], outcome: str) -> None:
+        """Report it to observers."""
+        for entry in entries:
+            details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
+            self.events.report("message.settled", self.vhost.name, entry.message, **details)
+
+    def _apply_in(self, queue: ConsumedQueue, entries: list[QueueEntry], outcome: str, now: float) -> None:
+        if outcome is ACK:
+            queue.ack(entries, now)
+        elif outcome is REQUEUE:
+            queue.requeue(entries, now)
+        else:
+            queue.reject(entries, now)
+
+    def recover(self, now: float) -> None:
+        """Put everything back, to be delivered again."""
+        self.channel.connection.do(self._recovering(now), now)
+
+    def _recovering(self, now: float) -> Generator[None, float, float]:
+        return (yield from self._settling(self._parts(self._last_tag), REQUEUE, now))
+
+    def pump(self, now: float) -> None:
+        """Let the consumers be sent what waits for them, those first that were sent something longest ago."""
+        self._quantum.left -= len(self.consumers) // LOOKING
+        queues: dict[ConsumedQueue, None] = {}
+        for consumer in list(self.consumers.values()):
+            if consumer.is_blocked and consumer.queue.rejoin(consumer):
+                queues[consumer.queue] = None
+        for queue in queues:
+            queue.pump(now)
+
+    # --- transactions
+
+    def committing(self, now: float) -> Generator[None, float, float]:
+        """Let everything be settled, in steps."""
+        pending, self._pending = self._pending, []
+        pending.reverse()
+        while pending:
+            entries, outcome = pending.pop()
+            parts = (entries[start : start + TAKEN] for start in range(0, len(entries), TAKEN))
+            now = yield from self._settling(parts, outcome, now)
+        return now
+
+    def rolling_back(self, now: float) -> Generator[None, float, float]:
+        """Let what was settled be out again, in steps."""
+        pending, self._pending = self._pending, []
+        pending.reverse()
+        quantum = self._quantum
+        entries = (entry for _ in range(len(pending)) for entry in pending.pop()[0])
+        for count in self.unacked.putting_back(entries, min(TAKEN, quantum.step)):
+            if quantum.spend(count):
+                now = yield
+        return now
+
+    # --- the end
+
+    def end(self, consumer: Consumer, now: float) -> None:
+        """Nothing more is for a consumer, which this channel has released."""
+        consumer.queue.unsubscribe(consumer, now)
+        if self.events.observers:
+            self.events.report("consumer.deleted", self.vhost.name, consumer)
+
+    def closing(self, now: float) -> Generator[None, float, float]:
+        """What was not settled goes back, before anything that came later is delivered, and all consumers end; in
+        steps.
+
+        A queue that goes with them gets nothing back.
+        """
+        self.global_prefetch = 0  # its own consumers get nothing more
+        now = yield from self.rolling_back(now)
+        ending: dict[ConsumedQueue, list[Consumer]] = {}
+        for consumer in self.consumers.values():
+            ending.setdefault(consumer.queue, []).append(consumer)
+        self.consumers = {}
+        last = [each for each, mine in ending.items() if each.auto_delete and len(mine) == len(each.consumers)]
+        for queue in last:
+            now = yield from self._ending(ending.pop(queue), now)
+        now = yield from self._settling(self._parts(EVERY_TAG), GIVE_BACK, now)
+        for consumers in ending.values():
+            now = yield from self._ending(consumers, now)
+        return now
+
+    def _ending(self, consumers: list[Consumer], now: float) -> Generator[None, float, float]:
+        quantum = self._quantum
+        for consumer in consumers:
+            with self.events.contained("a consumer's end failed", queue=str(consumer.queue)):
+                self.end(consumer, now)
+            if quantum.spend(ENDING):
+                now = yield
+        return now

@@ -1,0 +1,80 @@
+"""What a publish must be like to be taken, and what becomes of its properties on the way in."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from amqproxy.amqp091.errors import InternalError, PreconditionFailed, ProtocolError
+from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Array, Table
+from amqproxy.broker.amqp091 import argument_checks
+from amqproxy.broker.arguments import TYPE_NAMES, field
+from amqproxy.broker.message import MAX_EXPIRATION
+
+if TYPE_CHECKING:
+    from amqproxy.broker.access.users import User
+
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+def properties_of(header: Frame) -> Properties:
+    """The properties of a content header; 541, as in RabbitMQ, when they are malformed."""
+    try:
+        properties: Properties = header.header.properties
+        if properties.headers is not None:
+            argument_checks.check_arguments(properties.headers)
+    except ProtocolError as error:
+        raise InternalError("", offset=error.offset) from None
+    return properties
+
+
+def check(properties: Properties, user: User) -> None:
+    """406 for a user-id that is not the sender's own, an expiration that is no time, or an unknown delivery mode."""
+    if properties.user_id is not None and properties.user_id != user.name and "impersonator" not in user.tags:
+        raise PreconditionFailed(
+            f"user_id property set to '{properties.user_id}' but authenticated user was '{user.name}'"
+        )
+    if properties.expiration is not None:
+        fault = _fault_of_expiration(properties.expiration)
+        if fault:
+            raise PreconditionFailed(f"invalid expiration '{properties.expiration}': {fault}")
+    if properties.delivery_mode not in (None, 1, 2):
+        raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
+
+
+def _fault_of_expiration(text: str) -> str:
+    number = _INTEGER.match(text)
+    if number is None:
+        return "no_integer"
+    rest = text[number.end() :]
+    value = int(number[0])
+    if rest:
+        return f'{{leftover_string,"{rest}"}}'
+    if value < 0:
+        return f"{{value_negative,{value}}}"
+    return f"{{value_too_large,{value}}}" if value > MAX_EXPIRATION else ""
+
+
+def more_keys(headers: Table) -> tuple[str, ...]:
+    """The routing keys that the CC and BCC headers add; 406 when they are not arrays."""
+    keys: list[str] = []
+    for name in ("CC", "BCC"):
+        found = field(headers, name)
+        if found is None:
+            continue
+        if not isinstance(found.value, Array):
+            kind = TYPE_NAMES[found.type]
+            raise PreconditionFailed(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
+        keys += [item.value for item in found.value.items if item.type == "S"]
+    return tuple(keys)
+
+
+def without_bcc(properties: Properties) -> Properties:
+    """The properties as receivers see them."""
+    assert properties.headers is not None
+    kept = Table([each for each in properties.headers.fields if each.name != "BCC"])
+    return msgspec.structs.replace(properties, headers=kept)

@@ -1,0 +1,57 @@
+"""What a client must get right before its connection is open, in either protocol: its login and its virtual host."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.errors import NotAllowed
+from amqproxy.broker.access import sasl
+from amqproxy.broker.access.limits import limit
+from amqproxy.broker.access.users import User
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.vhost import VirtualHost
+
+
+class Login:
+    """The login of one connection: checks what the client sends, and changes nothing but itself.
+
+    `user_name` is the user that the client last tried to log in as, "" where it named none.
+    """
+
+    __slots__ = ("_broker", "_certificate_name", "_is_loopback", "user_name")
+
+    def __init__(self, broker: Broker, *, is_loopback: bool, certificate_name: str | None) -> None:
+        self._broker = broker
+        self._is_loopback = is_loopback
+        self._certificate_name = certificate_name
+        self.user_name = ""
+
+    @property
+    def mechanisms(self) -> bytes:
+        """The SASL mechanisms that the client may choose from, separated by spaces."""
+        return sasl.offered(self._broker.mechanisms, self._certificate_name)
+
+    def log_in(self, mechanism: str, response: bytes) -> User:
+        """Return the user that logs in. `LoginRefused`; a `ProtocolError` where the mechanism is not offered."""
+        broker = self._broker
+        sasl.check(mechanism, broker.mechanisms, self._certificate_name)
+        if mechanism == sasl.EXTERNAL:
+            self.user_name = self._certificate_name or ""
+            return broker.log_in_by_certificate(self.user_name, is_loopback=self._is_loopback)
+        self.user_name, password = sasl.credentials(mechanism, response)
+        return broker.log_in(self.user_name, password, is_loopback=self._is_loopback)
+
+    def enter(self, name: str, user: User) -> VirtualHost:
+        """Return the virtual host, if the user may use it and there is room for a further connection; else 530."""
+        connections = self._broker.connections
+        vhost = self._broker.vhosts.get(name)
+        if vhost is None:
+            raise NotAllowed(f"vhost {name} not found")
+        refused = f"access to vhost '{name}' refused for user '{user.name}'"
+        most = limit(vhost.limits, "max-connections")
+        if most is not None and sum(each.vhost is vhost for each in connections) >= most:
+            raise NotAllowed(f"{refused}: connection limit ({most}) is reached")
+        most = limit(user.limits, "max-connections")
+        if most is not None and sum(each.is_of(user) and each.vhost is not None for each in connections) >= most:
+            raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({most}) is reached")
+        if name not in user.permissions:
+            raise NotAllowed(refused)
+        return vhost
