@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import trio
 
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.configuration.config import Config, ConfigError, NamedUpstream
 from amqproxy.configuration.resources import ConfigResources
+from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import NotReloaded
+from amqproxy.control.rule_reader import RuleReader
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import describe
 from amqproxy.proxy.listener import ProxyServer
@@ -25,6 +26,9 @@ from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.sockets.tls import files_of, renew
+
+RELOAD_SECONDS = 25.0
+"""Seconds in which the config must be read again: `amqproxy control reload` waits 30 s for its answer."""
 
 APPLIED = frozenset({"rules", "upstreams"})
 """The keys of the config that are taken over."""
@@ -55,7 +59,7 @@ class Reloader:
         self._upstreams = dict(upstreams)
         self._contexts = tuple(contexts)
         self._dialers = tuple(dialers)
-        self._readers = trio.CapacityLimiter(1)
+        self._reader = RuleReader(RELOAD_SECONDS)
 
     @property
     def upstreams(self) -> dict[str, NamedUpstream]:
@@ -66,15 +70,15 @@ class Reloader:
     async def reload(self) -> tuple[str, ...]:
         """Take over what can be: the keys of what else has changed, which needs a restart.
 
-        The config, which may be long or on a disk that hangs, is read in a thread, one reload after another.
-        `NotReloaded` when it is wrong: then all stays as it is, but for certificates, which are read again where they
+        The config, which may be long, on a disk that hangs, or have a script that never ends, is read in a thread with
+        a deadline, one reload after another. `NotReloaded` when it is wrong: then all stays as it is, but for certificates, which are read again where they
         are fine.
         """
         log = logger()
         self.renew_certificates()
         try:
             restart = self._take_over(await self._read())
-        except (ConfigError, ValueError) as error:
+        except (ConfigError, RequestError, ValueError) as error:
             fault = str(error)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the rules there are still hold
             fault = describe(error)
@@ -98,7 +102,7 @@ class Reloader:
     async def _read(self) -> Config:
         if self._reread is None:
             raise ValueError("there is no config file to read again")
-        return await trio.to_thread.run_sync(self._reread, limiter=self._readers, abandon_on_cancel=True)
+        return await self._reader.read(self._reread)
 
     def _take_over(self, config: Config) -> tuple[str, ...]:
         dialers, logins = mirror_upstreams(config, self._upstreams)

@@ -25,9 +25,13 @@ class ReadingStopped(BaseException):
 
 
 class RuleReader:
-    """Sequential readings in the order of their requests; one that takes too long does not block the next."""
+    """Sequential readings in the order of their requests; one that takes too long does not block the next.
 
-    def __init__(self) -> None:
+    Each may take `seconds`, `READ_SECONDS` by default.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = READ_SECONDS if seconds is None else seconds
         self._turn = trio.Lock()
         self._stuck = trio.CapacityLimiter(MAX_STUCK)
 
@@ -38,12 +42,12 @@ class RuleReader:
                 raise RequestError("busy", f"{MAX_STUCK} readings of rules cannot be stopped: restart the proxy")
             reading = _Reading(read)
             try:
-                with trio.move_on_after(READ_SECONDS):
+                with trio.move_on_after(self._seconds):
                     return await trio.to_thread.run_sync(reading, limiter=self._stuck, abandon_on_cancel=True)
             finally:
                 reading.stop()
         raise RequestError(
-            "too-slow", f"the rules take more than {READ_SECONDS:g} s to read: shorten them or their scripts"
+            "too-slow", f"the rules take more than {self._seconds:g} s to read: shorten them or their scripts"
         )
 
 

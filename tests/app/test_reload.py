@@ -128,6 +128,30 @@ async def test_what_is_wrong_changes_nothing(fault: Exception, log: list[Any], u
     assert [line["event"] for line in log] == ["rules not reloaded"] * 2
 
 
+async def test_a_script_that_never_ends_is_given_up_and_the_next_reload_is_done(
+    log: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqproxy.app.reload.RELOAD_SECONDS", 0.2)
+    place = Place(Config())
+    is_stopped = threading.Event()
+
+    def endless() -> Config:
+        try:
+            while True:
+                pass
+        finally:
+            is_stopped.set()
+
+    place.reloader._reread = endless
+    with trio.fail_after(20):
+        with pytest.raises(NotReloaded, match="take more than 0.2 s to read"):
+            await place.reloader.reload()
+        place.reloader._reread = lambda: Config(rules=(Allow(name="a"),))
+        assert await place.reloader.reload() == ()
+    assert is_stopped.wait(20)
+    assert [line["event"] for line in log] == ["rules not reloaded", "rules reloaded"]
+
+
 async def test_a_disk_that_hangs_stops_no_traffic(log: list[Any]) -> None:
     """The file is read beside the loop, and what asked for it can be given up."""
     place = Place(Config())
