@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.methods import BY_NAME as AMQP010_BY_NAME
@@ -25,7 +27,9 @@ from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.matching.operations import operations
 from amqproxy.rules.matching.patterns import Patterns
+from amqproxy.rules.rewriting.rewrite import Rewrite
 from amqproxy.rules.rule import Rule
+from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.suggestions import did_you_mean
 from amqproxy.rules.verdict import Stage
 
@@ -40,6 +44,8 @@ _CLIENT_FIELDS = {"user": "user", "vhost": "vhost", "client.address": "address",
 _CLIENT_FIELDS |= {"tls.subject": "tls_subject", "listener": "listener", "upstream": "upstream"}
 CONNECTION_NAME = "connection_name"
 _METHOD_FIELDS = ("exchange", "queue", "routing_key", "consumer_tag", "destination")
+_ANY_NAME = "any-other-name"
+"""The value of unknown names in a second evaluation: what differs then depends on them."""
 
 
 class ExplainedCommand:
@@ -116,6 +122,40 @@ class ExplainedCommand:
         words = describe_verdict(verdict, self.context.command, is_amqp010=self.is_amqp010)
         return verdict.command is None or verdict.close is not None, "; ".join(words)
 
+    def begun(self) -> ExplainedCommand:
+        """Return a copy that `follow` may change."""
+        begun = copy(self)
+        begun.known = set(self.known)
+        return begun
+
+    def follow(self, case: CompiledRule, *, does_hold: bool) -> None:
+        """Continue with the command as a rule that holds, or may hold, leaves it for the rules after it.
+
+        A changed name is known if the rule holds and sets it to the same whatever the unknown names are.
+        """
+        before = self.context.command.method
+        fields = {path: field for path in _METHOD_FIELDS if (field := _field(path, before.__struct_fields__))}
+        if isinstance(case.rule, Script):
+            self.known -= set(fields)
+        if not isinstance(case.rule, Rewrite):
+            return
+        others = {field: _ANY_NAME for path, field in fields.items() if path not in self.known}
+        clients = {field: _ANY_NAME for path, field in _CLIENT_FIELDS.items() if path not in self.known}
+        another = replace(
+            self.context,
+            command=Command(1, replace(before, **others)),
+            client=replace(self.context.client, **clients),
+        )
+        after, other = _rewritten(case, self.context), _rewritten(case, another)
+        for path, field in fields.items():
+            results = {getattr(after, field), getattr(other, field)}
+            if does_hold and len(results) == 1:
+                self.known.add(path)
+            elif does_hold or results != {getattr(before, field)}:
+                self.known.discard(path)
+        if does_hold:
+            self.context = replace(self.context, command=Command(1, after))
+
     def _is_about(self, case: CompiledRule) -> bool:
         if case.at_start:
             return self.method is None
@@ -178,9 +218,19 @@ def _holds(condition: Condition, context: CommandContext) -> bool:
         return True
 
 
+def _rewritten(case: CompiledRule, context: CommandContext) -> Any:
+    """Return the method as a rule changes it; as it was if the rule fails."""
+    try:
+        command = case.rule.decide(context, case.begin_session()).command
+    except Exception:  # noqa: BLE001 - a rule may raise anything, and then refuses the command
+        command = None
+    return (command or context.command).method
+
+
 def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]:
     """The rules in the order in which they are asked, a few lines each; and, of a command, what becomes of it."""
     ruleset = RuleSet(rules)
+    inquiry = inquiry.begun()
     parts: dict[str, list[CompiledRule]] = {}
     for case in ruleset.cases:
         parts.setdefault(case.rule.name, []).append(case)
@@ -236,9 +286,14 @@ class _VerdictSummary:
     def add(self, name: str, cases: Sequence[CompiledRule], why: str, *, does_hold: bool) -> None:
         """Count a rule, or a line of an access list, that holds or may hold."""
         case = next((each for each in cases if self._inquiry.answer([each])[0] is not False), cases[0])
-        is_allow = isinstance(case.rule, Allow)
         if case.is_shadow:
             return
+        self._count(name, case, why, does_hold=does_hold)
+        if self._inquiry.method is not None:
+            self._inquiry.follow(case, does_hold=does_hold)
+
+    def _count(self, name: str, case: CompiledRule, why: str, *, does_hold: bool) -> None:
+        is_allow = isinstance(case.rule, Allow)
         if is_allow and not does_hold:
             if case.last_place < 0:
                 self._allowing.append(f"`{name}` (allow) holds: that {why}")

@@ -16,6 +16,7 @@ from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.observing.tag import Tag
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.scripting.script import Script
+from tests.rules.scene import Shelf, rule
 
 RULES: list[Rule] = [
     AccessList(
@@ -260,3 +261,41 @@ def test_what_does_not_go_together(given: dict[str, str], method: str | None, wh
     with pytest.raises(ValueError, match=r".") as raised:
         ExplainedCommand(given, method)
     assert str(raised.value) == what
+
+
+RENAMES = rule('action="rewrite"\nname="to-b"\nmatch.method="basic.publish"\nmatch.routing_key="a"\nrouting_key="b"')
+NO_A, NO_B = (rule(f'action="refuse"\nname="no-{name}"\nmatch.routing_key="{name}"') for name in "ab")
+PREFIXES = rule('action="rewrite"\nname="tenant"\nmatch.method="basic.publish"\nexchange={prefix="{user}."}')
+NO_X = rule('action="refuse"\nname="no-x"\nmatch.exchange="guest.x"')
+
+
+@pytest.mark.parametrize(
+    ("rules", "given", "here"),
+    [
+        (
+            [RENAMES, NO_A, NO_B],
+            {"routing_key": "a", "exchange": "x"},
+            ["holds", "does not hold: routing_key is another", "holds"],
+        ),
+        ([NO_A, RENAMES, NO_B], {"routing_key": "c"}, 3 * ["does not hold: routing_key is another"]),
+        ([RENAMES, NO_B], {}, ["may hold: depends on routing_key", "may hold: depends on routing_key"]),
+        ([PREFIXES, NO_X], {"exchange": "x", "user": "guest"}, ["holds", "holds"]),
+        ([PREFIXES, NO_X], {"exchange": "guest.x", "user": "guest"}, ["holds", "does not hold: exchange is another"]),
+        ([PREFIXES, NO_X], {"exchange": "x"}, ["holds", "may hold: depends on exchange"]),
+    ],
+)
+def test_a_rule_is_asked_about_the_names_that_those_before_it_leave(
+    rules: list[Rule], given: dict[str, str], here: list[str]
+) -> None:
+    inquiry = ExplainedCommand(given, "basic.publish")
+    for _ in range(2):  # an explanation leaves the inquiry as it was
+        lines = [line.strip() for line in explained(rules, inquiry)]
+        answers = [line.removeprefix("here:  ") for line in lines if line.startswith("here:")]
+        assert answers[: len(here)] == here
+
+
+def test_what_a_script_leaves_is_not_known() -> None:
+    shelf = Shelf({"rules.py": "def publish(command, context):\n    return command\n"})
+    script = rule('action = "script"\nname = "s"\nfile = "rules.py"', shelf)
+    lines = list(explained([script, NO_A], ExplainedCommand({"routing_key": "a"}, "basic.publish")))
+    assert "   here:  may hold: depends on routing_key" in lines
