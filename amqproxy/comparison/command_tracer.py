@@ -73,6 +73,7 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     Settlement,
     TraceEvent,
+    closer,
 )
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.transfers import TransferDelivery
@@ -129,12 +130,14 @@ class CommandTracer:
         self._requests = RequestPlaces()
         self._counts = self._requests.counts
         self._traced: list[Traced] = []
+        self._tags: tuple[str, ...] = ()
 
     def feed(self, decoded: Decoded) -> list[Traced]:
         """Take what was decoded next."""
         match decoded:
             case DecodedFrames() | DecodedAmqp010Frames():
-                self._trace.feed_noted(Peer(decoded.sender), decoded.frames, decoded.ts_ns)
+                self._tags = decoded.note.tags
+                self._trace.feed_noted(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:
                     self._trace.feed_protocol_header(decoded.ts_ns)
@@ -223,7 +226,7 @@ class CommandTracer:
         body: bytes = b"",
     ) -> bool:
         return self._selector is None or self._selector.selects(
-            sender, event.channel, method, properties, size, body, ts_ns=event.ts_ns, tags=()
+            sender, event.channel, method, properties, size, body, ts_ns=event.ts_ns, tags=self._tags
         )
 
     def _normalised(self, event: TraceEvent, method: CommandMethod) -> dict[str, Any]:
@@ -404,7 +407,7 @@ class CommandTracer:
             return
         fields: dict[str, Any] = {"outcome": "closed", "reason": self._reason(event.text)}
         if event.by is not None:
-            fields |= {"by": str(event.by), "code": event.code}
+            fields |= {"by": closer(event), "code": event.code}
         if event.cause is not None:
             fields["arguments"] = self._normalised(event, event.cause)
         name = _CLIENT if event.by is CLIENT else _SERVER

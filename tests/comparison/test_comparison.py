@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.amqp010.controls import SessionDetach
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame, encode_method
-from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.amqp091.methods import BasicPublish, ChannelClose
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
@@ -31,6 +32,8 @@ from amqproxy.comparison.comparison import (
 from amqproxy.comparison.difference import Change, Difference, DifferenceKind
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.message_filter import message_filters_of
+from amqproxy.taps.note import Note
+from amqproxy.taps.trace.events import Method
 from tests.amqp010 import recorded
 from tests.capture import golden
 from tests.example_count import example_count
@@ -343,6 +346,24 @@ def _another(match: re.Match[bytes]) -> bytes:
 
 def _raw(decoded: Decoded) -> bytes:
     return b"".join(frame.raw for frame in decoded.frames) if isinstance(decoded, DecodedAmqp010Frames) else b""
+
+
+def by_proxy(decoded: list[Decoded], method: type[Method]) -> list[Decoded]:
+    """With this method of the server marked as the proxy's own, as its recordings have it."""
+    result: list[Decoded] = []
+    for each in decoded:
+        if isinstance(each, DecodedFrames | DecodedAmqp010Frames) and each.sender == "server":
+            if any(frame.index == method.index for frame in each.frames):
+                each = msgspec.structs.replace(each, note=Note(verdict="refused", leg="client"))
+        result.append(each)
+    return result
+
+
+@pytest.mark.parametrize(("name", "method"), [("channel-error", ChannelClose), (recorded.QPIDD, SessionDetach)])
+def test_a_close_by_the_proxy_is_not_one_by_the_server(name: str, method: type[Method]) -> None:
+    decoded = list(read(capture(name)))
+    (found, *_) = differences(decoded, by_proxy(decoded, method))
+    assert Change(field="by", before="server", after="proxy") in found.changes
 
 
 def test_a_reset_in_the_place_of_a_close_is_a_difference() -> None:
