@@ -15,8 +15,8 @@ from amqproxy.cli.target_url import credentials_of
 
 if TYPE_CHECKING:
     from amqproxy.capture.decoded import Decoded
+    from amqproxy.replay.mocking.dialects import AnyScript
     from amqproxy.replay.mocking.mock_report import MockedConnection
-    from amqproxy.replay.mocking.scripts import AnyScript
 
 MAX_BYTES = 512 << 20
 """Bytes of frames that a recording may have: all of it is in memory."""
@@ -114,7 +114,7 @@ class _Printer:
 
 def _scripts(files: CaptureFiles) -> list[AnyScript]:
     from amqproxy.replay.dialogue import dialogues
-    from amqproxy.replay.mocking.scripts import scripts_of
+    from amqproxy.replay.mocking.dialects import scripts_of
 
     with files as captures:
         try:

@@ -7,6 +7,7 @@ from itertools import count
 from typing import TypeAlias
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
+from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.capture.decoded import (
     Decoded,
     DecodedAmqp010Frames,
@@ -25,13 +26,14 @@ MAX_STEPS = 1_000_000
 class ConnectionSteps:
     """One recorded connection: its steps in order, and what the trace says happened in it.
 
-    `is_from_start` is whether the capture has its beginning; `number` is that of its stream.
+    `is_from_start` is whether the capture has its beginning; `number` is that of its stream, `protocol` the name of its
+    protocol.
     """
 
-    def __init__(self, number: int, connection: str, *, is_amqp010: bool = False) -> None:
+    def __init__(self, number: int, connection: str, protocol: str) -> None:
         self.number = number
         self.connection = connection
-        self.is_amqp010 = is_amqp010
+        self.protocol = protocol
         self.is_from_start = False
         self.steps: list[Step] = []
         self.events: list[TraceEvent] = []
@@ -80,8 +82,8 @@ def dialogues(decoded: Iterable[Decoded], limit: int = MAX_STEPS) -> list[Connec
             if isinstance(each, StreamEnded):
                 continue
             reader = readers[each.stream] = _reader_of(each, numbers)
-            is_amqp010 = isinstance(reader, Amqp010StepReader)
-            dialogue = found[each.stream] = ConnectionSteps(each.stream, each.connection, is_amqp010=is_amqp010)
+            protocol = AMQP010 if isinstance(reader, Amqp010StepReader) else AMQP091
+            dialogue = found[each.stream] = ConnectionSteps(each.stream, each.connection, protocol)
             dialogue.is_from_start = isinstance(each, DecodedProtocolHeader)
         else:
             dialogue = found[each.stream]

@@ -352,9 +352,9 @@ def by_proxy(decoded: list[Decoded], method: type[Method]) -> list[Decoded]:
     """With this method of the server marked as the proxy's own, as its recordings have it."""
     result: list[Decoded] = []
     for each in decoded:
-        if isinstance(each, DecodedFrames | DecodedAmqp010Frames) and each.sender == "server":
-            if any(frame.index == method.index for frame in each.frames):
-                each = msgspec.structs.replace(each, note=Note(verdict="refused", leg="client"))
+        has_frames = isinstance(each, DecodedFrames | DecodedAmqp010Frames) and each.sender == "server"
+        if has_frames and any(frame.index == method.index for frame in each.frames):
+            each = msgspec.structs.replace(each, note=Note(verdict="refused", leg="client"))
         result.append(each)
     return result
 

@@ -1,10 +1,12 @@
 """Mocking: the server's side of recorded connections, played to live clients.
 
-    `ConnectionSteps` → a server script (what the server answered to what) → a mock connection ↔ a client's bytes
+    `ConnectionSteps` → `ServerScript` (the server's answers to each command) → `MockConnection` ↔ a client's bytes
 
-- `amqp091`, `amqp010`: the server script, which has each command of the recorded client with what the server answered,
-  and how long after, and what consumers got; the mock connection, which is one live client: sans-IO, bytes and the time
-  in, bytes out. `scripts` has the scripts of either protocol.
+- `server_script`: each recorded client command with the server's answers, their delays, and the messages that consumers
+  got; `script_reading` reads it from steps.
+- `mock_connection`: one live client: sans-IO, bytes and the time in, bytes out; `mock_channel` is each of its channels or
+  sessions.
+- `dialect`: what a protocol has to add; `amqp091` and `amqp010` do, and `dialects` lists them.
 - `cast`: which recorded connection a live one plays.
 - `waiting_commands`: which recorded command a live one is, by its `command_key`; which one comes nearest.
 - `mock_settings`: how a recording is played, and limits.

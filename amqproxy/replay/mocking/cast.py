@@ -3,73 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic
 
 from amqproxy.replay.mocking.command_key import Key
+from amqproxy.replay.mocking.server_script import C, ServerScript
 
 
-class ScriptedChannel(Protocol):
-    """A channel of a recorded connection, or a session of 0-10."""
-
-    @property
-    def number(self) -> int:
-        """Its channel."""
-
-    @property
-    def commands(self) -> Sequence[Any]:
-        """What the client did on it, each with its `key` and the `command`."""
-
-
-class Script(Protocol):
-    """One recorded connection, of either protocol: as `Amqp091ServerScript` has it."""
-
-    stream: int
-    client_name: str
-    user: str
-    mechanism: str
-    virtual_host: str | None
-
-    @property
-    def tune(self) -> Any:
-        """What the server proposed; None where that is not in the recording."""
-
-    @property
-    def refused(self) -> Any:
-        """The close with which it answered before the connection was open."""
-
-    @property
-    def channels(self) -> Sequence[ScriptedChannel]:
-        """Its channels, or sessions."""
-
-
-S = TypeVar("S", bound=Script)
-
-
-class Cast(Generic[S]):
+class Cast(Generic[C]):
     """The scripts, and which of them are played or were. With `is_loop`, they are played any number of times."""
 
-    def __init__(self, scripts: Sequence[S], *, is_loop: bool = False) -> None:
+    def __init__(self, scripts: Sequence[ServerScript[C]], *, is_loop: bool = False) -> None:
         self.scripts = scripts
         self._is_loop = is_loop
         self._played: dict[int, int] = {}
 
-    def take(self, script: S) -> None:
+    def take(self, script: ServerScript[C]) -> None:
         """A live connection plays a script from now on."""
         self._played[script.stream] = self._played.get(script.stream, 0) + 1
 
-    def refused(self, user: str) -> S | None:
+    def refused(self, user: str) -> ServerScript[C] | None:
         """The script to play to a client that logs in, if the recorded server refused the next one of that user."""
         script = next((each for each in self._left() if each.user == user), None)
         return script if script is not None and script.refused is not None and script.virtual_host is None else None
 
-    def first(self, user: str = "", mechanism: str = "") -> S | None:
+    def first(self, user: str = "", mechanism: str = "") -> ServerScript[C] | None:
         """The script whose handshake is played before it is known which connection it is."""
         left = self._left()
         tuned = [each for each in left if each.tune]
         same = [each for each in tuned if each.user == user]
         return next(iter([*(each for each in same if each.mechanism == mechanism), *same, *tuned, *left]), None)
 
-    def candidates(self, name: str, user: str, virtual_host: str) -> list[S]:
+    def candidates(self, name: str, user: str, virtual_host: str) -> list[ServerScript[C]]:
         """The scripts that a live connection may play: of the same client, or else user, or else virtual host.
 
         Those played least often come first.
@@ -89,19 +53,21 @@ class Cast(Generic[S]):
                 return found
         return []
 
-    def _left(self) -> list[S]:
+    def _left(self) -> list[ServerScript[C]]:
         if not self._is_loop:
             return [each for each in self.scripts if each.stream not in self._played]
         return sorted(self.scripts, key=lambda each: self._played.get(each.stream, 0))
 
 
-def chosen(candidates: Sequence[S], number: int, key: Key, is_like: Callable[[Any], bool]) -> S:
+def chosen(
+    candidates: Sequence[ServerScript[C]], number: int, key: Key, is_like: Callable[[C], bool]
+) -> ServerScript[C]:
     """The script among these that begins most like a live connection.
 
     Its first command is known by `key`, on channel `number`, and `is_like` a recorded one.
     """
 
-    def score(script: S) -> int:
+    def score(script: ServerScript[C]) -> int:
         channel = next((each for each in script.channels if each.number == number), None)
         if channel is None or not channel.commands:
             return 0

@@ -13,7 +13,7 @@ Task_contra = TypeVar("Task_contra", contravariant=True)
 
 
 class Performer(Protocol[Task_contra]):
-    """A channel of a mock, or a session of 0-10."""
+    """A channel or session of a mock."""
 
     is_over: bool
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.properties import Properties
-
 MAX_KEPT = 64 << 20
 """Bytes of contents of one connection that are kept, as they differ from the recorded ones; the oldest goes first."""
 
@@ -15,11 +12,11 @@ CONTENT_COST = 1024
 """Bytes that a content is counted as, besides its body."""
 
 Content = tuple[Any, bytes]
-"""A message's properties, or its header of 0-10, and its body."""
+"""A message's properties, or its header, as the protocol has them, and its body."""
 
 
 class ScriptedPublish(Protocol):
-    """A recorded publish, of either protocol."""
+    """A recorded publish."""
 
     @property
     def number(self) -> int:
@@ -42,13 +39,8 @@ class LiveContents:
         self._size = 0
         self._waiting: dict[int, list[Callable[[float], None]]] = {}
 
-    def add(self, scripted: ScriptedPublish, live: Command, now: float) -> None:
-        """The live client has sent `live`, which stands for a recorded publish."""
-        recorded = scripted.command
-        self.add_content(scripted, (live.properties, live.body), (recorded.properties, recorded.body), now)
-
-    def add_content(self, scripted: ScriptedPublish, live: Content, recorded: Content, now: float) -> None:
-        """The same, with the contents of both."""
+    def add(self, scripted: ScriptedPublish, live: Content, recorded: Content, now: float) -> None:
+        """Note that the live client has sent a recorded publish, with the contents of both."""
         self._keep(scripted.number, live, recorded)
         self.note(scripted, now)
 
@@ -81,17 +73,3 @@ class LiveContents:
     def when(self, scripted: ScriptedPublish) -> float | None:
         """When the live client has sent a recorded publish; None if it has not."""
         return self._times.get(scripted.number)
-
-    def with_live_content(self, command: Command, source: ScriptedPublish) -> Command:
-        """A recorded message that came from the recorded publish `source`, with what was published live instead."""
-        live = self._contents.get(source.number)
-        if live is None:
-            return command
-        properties, body = live
-        published, delivered = source.command.properties, command.properties
-        fields: dict[str, Any] = {}
-        for name in Properties.__struct_fields__:
-            value = getattr(delivered, name)
-            fields[name] = getattr(properties, name) if value == getattr(published, name) else value
-        is_same_body = command.body == source.command.body
-        return Command(command.channel, command.method, Properties(**fields), body if is_same_body else command.body)

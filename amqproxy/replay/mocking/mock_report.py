@@ -9,8 +9,7 @@ import msgspec
 
 from amqproxy.comparison.comparison_text import difference_lines
 from amqproxy.comparison.difference import Difference
-from amqproxy.replay.mocking.amqp010.mock_connection import Amqp010MockConnection
-from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection
+from amqproxy.replay.mocking.mock_connection import MockConnection
 from amqproxy.taps.record import encoded
 from amqproxy.taps.text import printable, value_text
 
@@ -32,7 +31,7 @@ class MockedConnection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
     unanswered: list[str] = []
 
     @staticmethod
-    def of(client: str, connection: Amqp091MockConnection | Amqp010MockConnection) -> MockedConnection:
+    def of(client: str, connection: MockConnection[Any, Any, Any]) -> MockedConnection:
         """The report on a connection that is over."""
         script = connection.script
         return MockedConnection(

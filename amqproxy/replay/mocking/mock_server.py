@@ -5,24 +5,18 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import trio
 
-from amqproxy.amqp010.protocol_header import HEADER
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.configuration.config import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, supervised
-from amqproxy.replay.mocking.amqp010.mock_connection import Amqp010MockConnection
-from amqproxy.replay.mocking.amqp010.server_script import Amqp010ServerScript
-from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection
-from amqproxy.replay.mocking.amqp091.server_script import Amqp091ServerScript
 from amqproxy.replay.mocking.cast import Cast
+from amqproxy.replay.mocking.dialects import DIALECTS, AnyScript
+from amqproxy.replay.mocking.mock_connection import MockConnection
 from amqproxy.replay.mocking.mock_report import MockedConnection
 from amqproxy.replay.mocking.mock_settings import MockSettings
-from amqproxy.replay.mocking.scripts import AnyScript
 from amqproxy.replay.names import SharedNames
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket
 
@@ -45,7 +39,7 @@ BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 
-AnyMock: TypeAlias = Amqp091MockConnection | Amqp010MockConnection
+AnyMock: TypeAlias = MockConnection[Any, Any, Any]
 
 
 class MockServer:
@@ -66,9 +60,11 @@ class MockServer:
         is_loop: bool = False,
         is_once: bool = False,
     ) -> None:
-        self._cast = Cast([each for each in scripts if isinstance(each, Amqp091ServerScript)], is_loop=is_loop)
-        self._amqp010_cast = Cast([each for each in scripts if isinstance(each, Amqp010ServerScript)], is_loop=is_loop)
-        self.protocols = {AMQP010 if isinstance(each, Amqp010ServerScript) else AMQP091 for each in scripts}
+        self._casts: dict[str, Cast[Any]] = {
+            name: Cast(recorded, is_loop=is_loop)
+            for name in DIALECTS
+            if (recorded := [each for each in scripts if each.protocol == name])
+        }
         self._settings = settings
         self._report = report
         self._is_once = is_once
@@ -125,11 +121,17 @@ class MockServer:
         finally:
             self._clients -= 1
 
+    @property
+    def protocols(self) -> list[str]:
+        """Names of the recorded protocols."""
+        return list(self._casts)
+
     def new_connection(self, header: bytes = b"") -> AnyMock:
         """The server's side for a client that has come, and then sent a protocol header."""
-        if AMQP010 in self.protocols and (header.startswith(HEADER) or AMQP091 not in self.protocols):
-            return Amqp010MockConnection(self._amqp010_cast, self._names, self._settings, trio.current_time())
-        return Amqp091MockConnection(self._cast, self._names, self._settings, trio.current_time())
+        found = next((name for name in self._casts if header.startswith(DIALECTS[name].header)), None)
+        name = found or next(iter(self._casts), next(iter(DIALECTS)))
+        cast = self._casts.get(name) or Cast([])
+        return DIALECTS[name].connection(cast, self._names, self._settings, trio.current_time())
 
     def ended(self, client: str, connection: AnyMock) -> None:
         """A client has gone."""
@@ -191,7 +193,8 @@ class _Client:
         """Take the protocol header, and what follows: what is to be read now; None while it is not whole."""
         assert self._header is not None
         self._header += data
-        if data and len(self._header) < len(HEADER) and HEADER.startswith(self._header):
+        headers = [dialect.header for dialect in DIALECTS.values()]
+        if data and any(each.startswith(self._header) and each != self._header for each in headers):
             return None
         header, self._header = self._header, None
         self._connection = self._server.new_connection(header)

@@ -18,7 +18,7 @@ MAX_NEAREST = 500
 
 
 class Scripted(Protocol):
-    """A command of the recorded client, of either protocol."""
+    """A command of the recorded client."""
 
     @property
     def number(self) -> int:

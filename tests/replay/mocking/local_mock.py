@@ -13,10 +13,10 @@ import trio
 from amqproxy.capture.decode import read_decoded
 from amqproxy.process.trio_thread import TrioThread
 from amqproxy.replay.dialogue import dialogues
+from amqproxy.replay.mocking.dialects import AnyScript, scripts_of
 from amqproxy.replay.mocking.mock_report import MockedConnection
 from amqproxy.replay.mocking.mock_server import MockServer
 from amqproxy.replay.mocking.mock_settings import MockSettings
-from amqproxy.replay.mocking.scripts import AnyScript, scripts_of
 
 
 class LocalMock(NamedTuple):

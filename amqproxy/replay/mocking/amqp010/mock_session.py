@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -26,112 +25,67 @@ from amqproxy.amqp010.commands import (
 )
 from amqproxy.amqp010.credit import Credit
 from amqproxy.amqp010.domains import FlowMode
+from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.results import Acquired, RecoverResult, Xid
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array
-from amqproxy.peer import SERVER
-from amqproxy.replay.amqp010.names import with_live_names
+from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.replay.amqp010.names import with_live_names, with_recorded_names
 from amqproxy.replay.amqp010.session import ids_of, remember, set_of
-from amqproxy.replay.mocking.amqp010.server_script import (
-    COMMITS,
-    RETURNS,
-    SETTLEMENTS,
-    Answer,
-    AnswerKind,
-    ScriptedAssembly,
-    SessionScript,
-)
-from amqproxy.replay.mocking.live_contents import LiveContents
-from amqproxy.replay.mocking.waiting_commands import WaitingCommands
+from amqproxy.replay.mocking.amqp010.server_script import COMMITS, RETURNS, SETTLEMENTS
+from amqproxy.replay.mocking.mock_channel import ChannelOwner, MockChannel, MockConsumer, Task
+from amqproxy.replay.mocking.server_script import Answer, AnswerKind, ScriptedCommand
 from amqproxy.replay.names import ConnectionNames
 from amqproxy.rules.rewriting.name_fields import NameKind
 
-AGAIN = frozenset({AnswerKind.COMPLETION, AnswerKind.SETTLEMENT, AnswerKind.COMMAND})
-"""What a command gets that is sent once more."""
+AGAIN = frozenset({AnswerKind.CONFIRM, AnswerKind.SETTLEMENT, AnswerKind.COMMAND})
+"""Answers that a command gets that is sent once more."""
 
 
-class SessionOwner(Protocol):
-    """The connection, to which a session says what is to be sent, and when."""
+class _Subscription(MockConsumer):
+    """A live subscription, with its credit."""
 
-    names: ConnectionNames
-    contents: LiveContents
-    xids: dict[Xid, Xid]
-    """Of recorded branches, the live ones."""
+    __slots__ = ("credit",)
 
-    def send(self, assembly: Assembly) -> None:
-        """Send a control or command of the server."""
-
-    def close_connection(self, close: controls.ConnectionClose) -> None:
-        """Close the connection as the recorded server did."""
-
-    def hang_up(self) -> None:
-        """Close the socket without a word."""
-
-    def later(self, when: float, order: int, session: Amqp010MockSession, task: Task) -> None:
-        """Have `session` perform a task at that time, in the order of the recording."""
-
-
-class Task(NamedTuple):
-    """What is to be done later: an answer to a live command, or, without one, the next message of a subscription."""
-
-    answer: Answer | None = None
-    live_id: int = 0
-    subscription: MockSubscription | None = None
-
-
-class MockSubscription:
-    """A live subscription, and what the recorded one got."""
-
-    __slots__ = ("credit", "deliveries", "destination", "due", "is_on", "place", "since", "waits_for")
-
-    def __init__(self, destination: str, deliveries: list[Answer], now: float) -> None:
-        self.destination = destination
-        self.deliveries = deliveries
+    def __init__(self, destination: str, deliveries: list[Answer[Assembly]], now: float) -> None:
+        super().__init__(destination, deliveries)
         self.credit = Credit()
-        self.place = 0
         self.is_on = True
         self.since = now
-        """When the latest of what leads to the next message happened."""
-        self.due: float | None = None
-        """When it is next to be looked whether there is something to send."""
-        self.waits_for: ScriptedAssembly | None = None
-        """The command without which nothing more comes."""
 
     def has_credit(self, size: int) -> bool:
-        """May a message of so many bytes be sent?"""
+        """Return whether a message of this size in bytes may be sent."""
         messages, left = self.credit.messages, self.credit.size
         return (messages is None or messages > 0) and (left is None or left >= size)
 
 
-class Amqp010MockSession:
-    """Plays the server's side of a recorded session; `speed` is how many times as fast, 0 without any delay.
+class Amqp010SessionOwner(ChannelOwner[Assembly], Protocol):
+    """The connection of a session."""
 
-    `script` is None until the live client has done what shows which session it is. It `has_news` where commands are
-    completed that the client does not know of.
-    """
+    xids: dict[Xid, Xid]
+    """Live transaction branches, by the recorded ones."""
 
-    def __init__(self, number: int, name: bytes, owner: SessionOwner, speed: float) -> None:
-        self.number = number
+
+class Amqp010MockSession(MockChannel[Assembly]):
+    """Plays the server's side of a recorded session. It `has_news` when the client does not know of a completion."""
+
+    _owner: Amqp010SessionOwner
+
+    def __init__(self, number: int, name: bytes, owner: Amqp010SessionOwner, speed: float) -> None:
+        super().__init__(number, owner, speed)
         self.name = name
-        self.script: SessionScript | None = None
-        self.waiting: WaitingCommands[ScriptedAssembly] = WaitingCommands([])
-        self.is_over = self.has_news = False
-        self._owner = owner
-        self._speed = speed
         self._next_live = self._next_own = 0
+        self._live_id = 0
+        """The id of the client's latest command."""
         self._has_point = False
         self._done = CommandIds()
-        self._subscriptions: dict[str, MockSubscription] = {}
         self._delivered: OrderedDict[int, int] = OrderedDict()
         """Of recorded messages, the ids of the live ones."""
-
-    def bind(self, script: SessionScript) -> None:
-        """Play this one."""
-        self.script = script
-        self.waiting = WaitingCommands(script.commands)
 
     # --- what the client sends
 
@@ -146,7 +100,7 @@ class Amqp010MockSession:
                 self._answer_flush(control)
             case controls.SessionCompleted():
                 for ids in ids_of(control.commands):
-                    for each in self._subscriptions.values():
+                    for each in self._consumers.values():
                         each.credit.completed(ids)
                 if control.timely_reply:
                     self._send(controls.SessionKnownCompleted(control.commands))
@@ -167,17 +121,22 @@ class Amqp010MockSession:
         if flush.completed:
             self.announce()
 
-    def number_command(self) -> int:
-        """The id of a command that the client sends now."""
-        number = self._next_live
-        self._next_live = (number + 1) & 0xFFFF_FFFF
-        return number
+    def receive(self, live: Assembly) -> Assembly:
+        self._live_id = self._next_live
+        self._next_live = (self._live_id + 1) & 0xFFFF_FFFF
+        return recorded_names(self._owner.names, live)
 
-    def note(self, live: Assembly, scripted: ScriptedAssembly | None, now: float) -> None:
-        """Take what the client has sent, before it is answered: what it changes in this session."""
+    def note(
+        self,
+        live: Assembly,
+        scripted: ScriptedCommand[Assembly] | None,
+        used: ScriptedCommand[Assembly] | None,
+        now: float,
+    ) -> None:
         method = live.method
-        if scripted is not None and isinstance(method, (*COMMITS, *RETURNS)):
-            self._owner.contents.note(scripted, now)
+        if isinstance(method, (*COMMITS, *RETURNS)):
+            self._note_cause(scripted, now, is_return=isinstance(method, RETURNS))
+        scripted = scripted or used
         xid = getattr(method, "xid", None)
         if scripted is not None and xid is not None:
             self._owner.xids[scripted.command.method.xid] = xid
@@ -186,35 +145,30 @@ class Amqp010MockSession:
                 if scripted is not None:
                     recorded = scripted.command
                     contents = (live.header, live.body), (recorded.header, recorded.body)
-                    self._owner.contents.add_content(scripted, *contents, now)
+                    self._owner.contents.add(scripted, *contents, now)
             case MessageSubscribe():
                 deliveries = scripted.deliveries if scripted is not None else []
                 destination = method.destination or ""
-                self._subscriptions[destination] = MockSubscription(destination, deliveries, now)
+                self._consumers[destination] = _Subscription(destination, deliveries, now)
             case MessageCancel():
                 self._end_subscription(method.destination or "")
-            case QueueDeclare() | ExchangeDeclare():
-                if scripted is not None:
-                    self._learn_name(scripted.command.method, method)
+            case QueueDeclare() if scripted is not None:
+                self._learn_name(NameKind.QUEUE, getattr(scripted.command.method, "queue", None), method.queue)
+            case ExchangeDeclare() if scripted is not None:
+                self._learn_name(NameKind.EXCHANGE, getattr(scripted.command.method, "exchange", None), method.exchange)
             case MessageSetFlowMode() | MessageFlow() | MessageStop() | MessageFlush():
-                found = self._subscriptions.get(method.destination or "")
+                found = self._consumers.get(method.destination or "")
                 if found is not None:
                     self._set_credit(found, method, now)
             case _ if isinstance(method, SETTLEMENTS):
                 self._go_on_with_all(now)
 
-    def _learn_name(self, recorded: Any, live: Any) -> None:
-        kind, field = (NameKind.QUEUE, "queue") if isinstance(live, QueueDeclare) else (NameKind.EXCHANGE, "exchange")
-        one, other = getattr(recorded, field, None), getattr(live, field)
-        if one and other and one != other:
-            self._owner.names.shared.learn(kind, one, other)
-
     def _end_subscription(self, destination: str) -> None:
-        ended = self._subscriptions.pop(destination, None)
+        ended = self._consumers.pop(destination, None)
         if ended is not None:
             ended.is_on = False
 
-    def _set_credit(self, subscription: MockSubscription, method: Method, now: float) -> None:
+    def _set_credit(self, subscription: _Subscription, method: Method, now: float) -> None:
         credit = subscription.credit
         match method:
             case MessageSetFlowMode():
@@ -227,20 +181,19 @@ class Amqp010MockSession:
 
     # --- what answers it
 
-    def answer(self, live_id: int, scripted: ScriptedAssembly | None, now: float, *, is_repeated: bool = False) -> None:
-        """Answer a live command as the recorded one was; without one, it is completed."""
+    def answer(
+        self, live: Assembly, scripted: ScriptedCommand[Assembly] | None, now: float, *, is_repeated: bool = False
+    ) -> None:
         answers = scripted.answers if scripted is not None else []
-        kinds = {each.kind for each in answers}
         for answer in answers:
-            if not is_repeated or answer.kind in AGAIN:
-                when = now + (answer.delay / self._speed if self._speed else 0.0)
-                self._owner.later(when, answer.order, self, Task(answer, live_id))
-        if not kinds & {AnswerKind.COMPLETION, AnswerKind.EXCEPTION, AnswerKind.DETACH}:
-            self._complete(live_id)
+            if scripted is not None and (not is_repeated or answer.kind in AGAIN):
+                self._later(answer, scripted, now, self._live_id)
+        if not {each.kind for each in answers} & {AnswerKind.CONFIRM, AnswerKind.CHANNEL_CLOSE}:
+            self._complete(self._live_id)
 
-    def refuse(self, live_id: int, code: int, text: str) -> None:
-        """End the session with an exception."""
-        self._send_command(ExecutionException(code, live_id, description=text))
+    def refuse(self, code: int, text: str) -> None:
+        """End the session with an exception, for its latest command."""
+        self._send_command(ExecutionException(code, self._live_id, description=text))
         self._end()
 
     def _end(self) -> None:
@@ -257,31 +210,17 @@ class Amqp010MockSession:
         self.has_news = False
         self._send(controls.SessionCompleted(set_of(self._done)))
 
-    def perform(self, task: Task, now: float) -> None:
-        """Do what was to be done at this time."""
-        if task.subscription is not None:
-            task.subscription.due = None
-            self._go_on(task.subscription, now)
-            return
-        answer = task.answer
-        assert answer is not None
+    def _answer_now(self, answer: Answer[Assembly], task: Task, now: float) -> None:
+        live_id = task.live_id
+        method: Any = None if answer.command is None else answer.command.method
         match answer.kind:
-            case AnswerKind.COMPLETION:
-                self._complete(task.live_id)
-            case AnswerKind.HANG_UP:
-                self._owner.hang_up()
-            case AnswerKind.DETACH:
-                self._end()
-            case _:
-                assert answer.assembly is not None
-                self._perform(answer.kind, answer.assembly.method, task.live_id)
-
-    def _perform(self, kind: AnswerKind, method: Any, live_id: int) -> None:
-        match kind:
+            case AnswerKind.CONFIRM:
+                self._complete(live_id)
             case AnswerKind.CONNECTION_CLOSE:
                 self._owner.close_connection(method)
-            case AnswerKind.EXCEPTION:
-                self._send_command(replace(method, command_id=None if method.command_id is None else live_id))
+            case AnswerKind.CHANNEL_CLOSE:
+                if method is not None:
+                    self._send_command(replace(method, command_id=None if method.command_id is None else live_id))
                 self._end()
             case AnswerKind.SETTLEMENT:
                 self._send_command(replace(method, transfers=SequenceSet([(live_id, live_id)])))
@@ -304,46 +243,25 @@ class Amqp010MockSession:
 
     # --- messages
 
-    def _go_on_with_all(self, now: float) -> None:
-        for each in list(self._subscriptions.values()):
-            each.since = max(each.since, now)
-            self._go_on(each, now)
+    def _is_return(self, scripted: ScriptedCommand[Assembly]) -> bool:
+        return isinstance(scripted.command.method, RETURNS)
 
-    def _go_on(self, subscription: MockSubscription, now: float) -> None:
-        """Send what a subscription may have now, and come back when it may have the next."""
-        while subscription.is_on and subscription.place < len(subscription.deliveries) and not self.is_over:
-            delivery = subscription.deliveries[subscription.place]
-            since = subscription.since
-            if delivery.cause is not None:
-                happened = self._owner.contents.when(delivery.cause)
-                if happened is None:
-                    if subscription.waits_for is not delivery.cause:
-                        subscription.waits_for = delivery.cause
-                        self._owner.contents.wait(delivery.cause, partial(self._go_on, subscription))
-                    return
-                since = max(since, happened)
-            due = since + (delivery.delay / self._speed if self._speed else 0.0)
-            if now < due:
-                if subscription.due is None or due < subscription.due:
-                    subscription.due = due
-                    self._owner.later(due, delivery.order, self, Task(subscription=subscription))
-                return
-            message = self._live_message(delivery, subscription)
-            header = message.header
-            size = message.body_size + (len(header.encode()) if header is not None else 0)
-            if not subscription.has_credit(size):
-                return
-            subscription.credit.spend(self._next_own, size)
-            subscription.place += 1
-            subscription.since = due
-            if delivery.recorded_id is not None:
-                remember(self._delivered, delivery.recorded_id, self._next_own)
-            self._send_command(message.method, message)
+    def _deliver(self, delivery: Answer[Assembly], consumer: _Subscription) -> bool:
+        message = self._live_message(delivery, consumer)
+        header = message.header
+        size = message.body_size + (len(header.encode()) if header is not None else 0)
+        if not consumer.has_credit(size):
+            return False
+        consumer.credit.spend(self._next_own, size)
+        if delivery.recorded_id is not None:
+            remember(self._delivered, delivery.recorded_id, self._next_own)
+        self._send_command(message.method, message)
+        return True
 
-    def _live_message(self, delivery: Answer, subscription: MockSubscription) -> Assembly:
+    def _live_message(self, delivery: Answer[Assembly], subscription: _Subscription) -> Assembly:
         """A recorded message with the live names, and what the live client has published in its place."""
-        assert delivery.assembly is not None
-        recorded = delivery.assembly
+        assert delivery.command is not None
+        recorded = delivery.command
         other = None if delivery.source is None else self._owner.contents.other_content(delivery.source)
         header, body = recorded.header, recorded.body
         if delivery.source is not None and other is not None:
@@ -351,7 +269,7 @@ class Amqp010MockSession:
             header = _with_live(header, source.header, other[0])
             body = other[1] if body == source.body else body
         named = with_live_names(self._owner.names, SERVER, recorded.altered(header=header))
-        method = replace(named.method, destination=subscription.destination)
+        method = replace(named.method, destination=subscription.tag)
         return Assembly(self.number, method, named.header, body if recorded.has_body or body else None)
 
     # --- to send
@@ -366,6 +284,14 @@ class Amqp010MockSession:
             self._send(controls.SessionCommandPoint(0, 0))
         self._next_own += 1
         self._owner.send(whole or Assembly(self.number, method))
+
+
+def recorded_names(names: ConnectionNames, live: Assembly) -> Assembly:
+    """Return a client command with the recorded names; unchanged where it cannot have them."""
+    try:
+        return with_recorded_names(names, CLIENT, live)
+    except (Inexpressible, ProtocolError, ProtocolError091):
+        return live
 
 
 def _with_live(delivered: Header | None, published: Header | None, live: Header | None) -> Header | None:

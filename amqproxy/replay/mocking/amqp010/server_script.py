@@ -1,9 +1,7 @@
-"""What the server of a recorded connection of AMQP 0-10 answered to what, as `server_script` has it of 0-9-1."""
+"""The server script of a recorded 0-10 connection."""
 
 from __future__ import annotations
 
-from enum import Enum, auto
-from functools import cached_property
 from typing import Any
 
 from amqproxy.amqp010 import controls
@@ -31,14 +29,17 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.login import NAME_PROPERTIES, user_of
 from amqproxy.amqp010.methods import Command, Method
+from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp010.wire import Map
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.replay.amqp010.session import ids_of
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.dialogue import ConnectionSteps
-from amqproxy.replay.mocking.command_key import Key, shape_of_key
-from amqproxy.replay.steps import AssemblySent, ConnectionEnded
+from amqproxy.replay.mocking.command_key import Key
+from amqproxy.replay.mocking.script_reading import ChannelReading, ScriptReading
+from amqproxy.replay.mocking.server_script import AnswerKind, ChannelScript, ScriptedCommand, ServerScript
+from amqproxy.replay.steps import AssemblySent, Step
 from amqproxy.taps.text import pairs
 
 NAMES = ("queue", "exchange", "binding_key", "destination", "name")
@@ -53,149 +54,43 @@ OF_THE_RUN = (ExecutionResult, ExecutionSync, MessageFlow, MessageFlush, Message
 """Commands that depend on how fast messages come, and are never a difference."""
 
 
-class AnswerKind(Enum):
-    """How an answer goes out."""
-
-    COMMAND = auto()
-    """As it is: a result with the id of the live command, or what the server sent unasked."""
-    COMPLETION = auto()
-    """In the next session.completed."""
-    SETTLEMENT = auto()
-    """As message.accept, reject or release of the live transfer."""
-    EXCEPTION = auto()
-    """With the id of the live command, and the end of the session behind it."""
-    DETACH = auto()
-    """The server has detached without an exception."""
-    CONNECTION_CLOSE = auto()
-    HANG_UP = auto()
-    """The server closed the socket."""
+def read_script(dialogue: ConnectionSteps) -> ServerScript[Assembly]:
+    """Read the script of a recorded connection; its channels are the sessions, from their session.attach on."""
+    return _Reading(ServerScript(NAME, dialogue.number, dialogue.connection), dialogue).read()
 
 
-class Answer:
-    """What the server sent `delay` seconds after a command of the client.
+class _Session(ChannelReading[Assembly]):
+    """State of a recorded session while it is read."""
 
-    `order` numbers what the server did; `recorded_id` is the id of its own command. Of a message, `source` is the
-    client's transfer that it came from, if it was on the same connection, and `cause` the command without which it does
-    not come: that transfer, the commit of its transaction, or what has given back a message that comes again.
-    """
-
-    __slots__ = ("assembly", "cause", "delay", "kind", "order", "recorded_id", "source")
-
-    def __init__(
-        self,
-        kind: AnswerKind,
-        order: int,
-        delay: float,
-        assembly: Assembly | None = None,
-        *,
-        recorded_id: int | None = None,
-        source: ScriptedAssembly | None = None,
-        cause: ScriptedAssembly | None = None,
-    ) -> None:
-        self.kind = kind
-        self.order = order
-        self.delay = max(0.0, delay)
-        self.assembly = assembly
-        self.recorded_id = recorded_id
-        self.source = source
-        self.cause = cause
-
-
-class ScriptedAssembly:
-    """A command of the recorded client, and what the server answered. `number` is its place among all of them."""
-
-    __slots__ = ("answers", "command", "deliveries", "key", "number", "ts_ns")
-
-    def __init__(self, number: int, ts_ns: int, command: Assembly) -> None:
-        self.number = number
-        self.ts_ns = ts_ns
-        self.command = command
-        self.key = key_of(command)
-        self.answers: list[Answer] = []
-        self.deliveries: list[Answer] = []
-        """Of a message.subscribe: what came, each with its delay since the latest of what led to it."""
-
-
-class SessionScript:
-    """One session, from its session.attach on: what the client did on it, in order."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.commands: list[ScriptedAssembly] = []
-
-    @cached_property
-    def shapes(self) -> frozenset[Key]:
-        """What its commands are known by, without what was generated in names."""
-        return frozenset(shape_of_key(each.key) for each in self.commands)
-
-
-class Amqp010ServerScript:
-    """One recorded connection; `channels` are its sessions, and all else is as in `Amqp091ServerScript`."""
-
-    def __init__(self, dialogue: ConnectionSteps) -> None:
-        self.stream = dialogue.number
-        self.name_of_ends = dialogue.connection
-        self.client_name = self.user = self.mechanism = ""
-        self.virtual_host: str | None = None
-        self.start: controls.ConnectionStart | None = None
-        self.tune: controls.ConnectionTune | None = None
-        self.refused: controls.ConnectionClose | None = None
-        self.channels: list[SessionScript] = []
-        _Reading(self, dialogue).read()
-
-
-class _Session:
-    """What is known of a recorded session while it is read."""
-
-    def __init__(self, script: SessionScript) -> None:
-        self.script = script
-        self.commands: dict[int, ScriptedAssembly] = {}
+    def __init__(self, script: ChannelScript[Assembly]) -> None:
+        super().__init__(script)
+        self.commands: dict[int, ScriptedCommand[Assembly]] = {}
         """The client's, by their ids, as long as they are not completed."""
-        self.unsettled: dict[int, ScriptedAssembly] = {}
+        self.unsettled: dict[int, ScriptedCommand[Assembly]] = {}
         """The client's transfers, by their ids."""
-        self.subscriptions: dict[str, ScriptedAssembly] = {}
-        self.last: ScriptedAssembly | None = None
-        self.last_settlement_ns = 0
-        self.has_failed = self.is_transacted = False
+        self.has_failed = False
 
 
-class _Reading:
+class _Reading(ScriptReading[Assembly, _Session]):
     """Makes the script of a connection from its steps."""
 
-    def __init__(self, script: Amqp010ServerScript, dialogue: ConnectionSteps) -> None:
-        self._script = script
-        self._dialogue = dialogue
-        self._sessions: dict[int, _Session] = {}
-        self._latest: ScriptedAssembly | None = None
-        self._is_open = self._is_closed = False
-        self._numbers = self._orders = 0
-        self._published: dict[bytes, list[ScriptedAssembly]] = {}
-        self._claimed: dict[tuple[int, bytes], int] = {}
-        self._delivered_ns: dict[int, int] = {}
-        self._transacted: set[int] = set()
-        """The transfers in transactions, by their numbers."""
-        self._committed: ScriptedAssembly | None = None
-        self._returned: ScriptedAssembly | None = None
-
-    def read(self) -> None:
-        for step in self._dialogue.steps:
-            if isinstance(step, AssemblySent):
-                try:
-                    method, _ = step.assembly.method, step.assembly.header
-                except ProtocolError:
-                    continue
-                if step.sender is CLIENT:
-                    self._take_of_client(step, method)
-                else:
-                    self._orders += 1
-                    self._take_of_server(step, method)
-            elif isinstance(step, ConnectionEnded) and step.by is SERVER and not self._is_closed:
-                self._answer(self._latest, AnswerKind.HANG_UP, step.ts_ns)
+    def take(self, step: Step) -> None:
+        if not isinstance(step, AssemblySent):
+            return
+        try:
+            method, _ = step.assembly.method, step.assembly.header
+        except ProtocolError:
+            return
+        if step.sender is CLIENT:
+            self._take_of_client(step, method)
+        else:
+            self.next_order()
+            self._take_of_server(step, method)
 
     # --- what the client sent
 
     def _take_of_client(self, step: AssemblySent, method: Method) -> None:
-        script, number = self._script, step.channel
+        script, number = self.script, step.channel
         match method:
             case controls.ConnectionStartOk():
                 properties = method.client_properties or Map()
@@ -208,65 +103,60 @@ class _Reading:
             case controls.ConnectionOpen():
                 script.virtual_host = method.virtual_host or ""
             case controls.ConnectionClose() | controls.ConnectionCloseOk():
-                self._is_closed = True
+                self.is_closed = True
             case controls.SessionAttach():
                 self._begin_session(number)
             case controls.SessionCompleted():
-                if number in self._sessions:
-                    self._sessions[number].last_settlement_ns = step.ts_ns
+                if number in self.channels:
+                    self.channels[number].last_settlement_ns = step.ts_ns
             case _ if isinstance(method, Command):
-                self._take_command(step, self._sessions.get(number) or self._begin_session(number))
+                self._take_command(step, self.channels.get(number) or self._begin_session(number))
 
     def _begin_session(self, number: int) -> _Session:
-        session = self._sessions[number] = _Session(SessionScript(number))
-        self._script.channels.append(session.script)
+        session = self.channels[number] = _Session(ChannelScript(number))
+        self.script.channels.append(session.script)
         return session
 
     def _take_command(self, step: AssemblySent, session: _Session) -> None:
         method = step.assembly.method
-        self._numbers += 1
-        scripted = ScriptedAssembly(self._numbers, step.ts_ns, step.assembly)
-        session.script.commands.append(scripted)
-        session.last = self._latest = scripted
+        scripted = self.add_command(session, step.ts_ns, step.assembly, key_of(step.assembly))
         if step.command_id is not None:
             session.commands[step.command_id] = scripted
         match method:
             case MessageTransfer():
                 if step.command_id is not None:
                     session.unsettled[step.command_id] = scripted
-                if session.is_transacted:
-                    self._transacted.add(scripted.number)
-                self._published.setdefault(_content_key(CLIENT, step.assembly), []).append(scripted)
+                self.note_publish(session, scripted, _content_key(CLIENT, step.assembly))
             case TxSelect() | DtxSelect():
                 session.is_transacted = True
             case MessageSubscribe():
-                session.subscriptions[method.destination or ""] = scripted
+                session.consumers[method.destination or ""] = scripted
             case _ if isinstance(method, SETTLEMENTS):
                 session.last_settlement_ns = step.ts_ns
         if isinstance(method, COMMITS):
-            self._committed = scripted
+            self.note_commit(scripted)
         elif isinstance(method, RETURNS):
-            self._returned = scripted
+            self.note_return(scripted)
 
     # --- what the server sent
 
     def _take_of_server(self, step: AssemblySent, method: Method) -> None:
-        script = self._script
+        script = self.script
         match method:
             case controls.ConnectionStart():
                 script.start = method
             case controls.ConnectionTune():
                 script.tune = method
             case controls.ConnectionOpenOk():
-                self._is_open = True
+                self.is_open = True
             case controls.ConnectionClose():
-                self._is_closed = True
-                if self._is_open:
-                    self._answer(self._latest, AnswerKind.CONNECTION_CLOSE, step.ts_ns, step.assembly)
+                self.is_closed = True
+                if self.is_open:
+                    self.answer(self.latest, AnswerKind.CONNECTION_CLOSE, step.ts_ns, step.assembly)
                 else:
                     script.refused = method
-            case _ if step.channel in self._sessions:
-                self._take_on_session(step, method, self._sessions[step.channel])
+            case _ if step.channel in self.channels:
+                self._take_on_session(step, method, self.channels[step.channel])
             case _:
                 pass
 
@@ -276,75 +166,39 @@ class _Reading:
             case controls.SessionCompleted():
                 for ids in ids_of(method.commands):
                     for each in [each for each in session.commands if each in ids]:
-                        self._answer(session.commands.pop(each), AnswerKind.COMPLETION, ts_ns)
+                        self.answer(session.commands.pop(each), AnswerKind.CONFIRM, ts_ns)
             case controls.SessionDetach() if not session.has_failed:
-                self._answer(session.last, AnswerKind.DETACH, ts_ns)
+                self.answer(session.last, AnswerKind.CHANNEL_CLOSE, ts_ns)
             case ExecutionException():
                 session.has_failed = True
                 named = session.commands.get(method.command_id) if method.command_id is not None else None
-                self._answer(named or session.last, AnswerKind.EXCEPTION, ts_ns, step.assembly)
+                self.answer(named or session.last, AnswerKind.CHANNEL_CLOSE, ts_ns, step.assembly)
             case ExecutionResult():
                 asked = session.commands.get(method.command_id or 0)
-                self._answer(asked, AnswerKind.COMMAND, ts_ns, step.assembly)
+                self.answer(asked, AnswerKind.COMMAND, ts_ns, step.assembly)
             case MessageTransfer():
                 self._take_delivery(step, method, session)
             case _ if isinstance(method, SETTLEMENTS):
                 for ids in ids_of(method.transfers):
                     for each in [each for each in session.unsettled if each in ids]:
-                        self._answer(session.unsettled.pop(each), AnswerKind.SETTLEMENT, ts_ns, step.assembly)
+                        self.answer(session.unsettled.pop(each), AnswerKind.SETTLEMENT, ts_ns, step.assembly)
             case _ if isinstance(method, Command):  # message.flow, message.stop
-                self._answer(session.last, AnswerKind.COMMAND, ts_ns, step.assembly)
+                self.answer(session.last, AnswerKind.COMMAND, ts_ns, step.assembly)
             case _:
                 pass
 
-    def _answer(
-        self, to: ScriptedAssembly | None, kind: AnswerKind, ts_ns: int, assembly: Assembly | None = None
-    ) -> None:
-        if to is not None:  # else it answers what was not captured
-            to.answers.append(Answer(kind, self._orders, (ts_ns - to.ts_ns) / 1e9, assembly))
-
     def _take_delivery(self, step: AssemblySent, method: MessageTransfer, session: _Session) -> None:
-        subscribe = session.subscriptions.get(method.destination or "")
-        if subscribe is None:
-            return
-        source = self._source(step.assembly, subscribe)
-        cause = self._cause(step.assembly, source)
-        since = [subscribe.ts_ns, self._delivered_ns.get(subscribe.number, 0), session.last_settlement_ns]
-        if cause is not None:
-            since.append(cause.ts_ns)
-        self._delivered_ns[subscribe.number] = step.ts_ns
-        delay = (step.ts_ns - max(since)) / 1e9
-        subscribe.deliveries.append(
-            Answer(
-                AnswerKind.COMMAND,
-                self._orders,
-                delay,
+        subscribe = session.consumers.get(method.destination or "")
+        if subscribe is not None:
+            self.add_delivery(
+                session,
+                subscribe,
+                step.ts_ns,
                 step.assembly,
+                _content_key(SERVER, step.assembly),
+                is_redelivered=bool(step.assembly.delivery_properties.redelivered),
                 recorded_id=step.command_id,
-                source=source,
-                cause=cause,
             )
-        )
-
-    def _cause(self, delivered: Assembly, source: ScriptedAssembly | None) -> ScriptedAssembly | None:
-        if delivered.delivery_properties.redelivered and self._returned is not None:
-            return self._returned
-        committed = self._committed
-        if source is None or committed is None or source.number not in self._transacted:
-            return source
-        return committed if committed.number > source.number else source
-
-    def _source(self, delivered: Assembly, subscribe: ScriptedAssembly) -> ScriptedAssembly | None:
-        """The transfer that a message came from: for each subscription, the nth that is alike of the nth."""
-        key = _content_key(SERVER, delivered)
-        publishes = self._published.get(key)
-        if not publishes:
-            return None
-        place = (subscribe.number, key)
-        number = self._claimed.get(place, 0)
-        if not delivered.delivery_properties.redelivered:
-            self._claimed[place] = number + 1
-        return publishes[min(number, len(publishes) - 1)]
 
 
 def _content_key(sender: Peer, assembly: Assembly) -> bytes:

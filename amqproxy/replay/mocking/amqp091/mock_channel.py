@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -30,107 +29,56 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import REPLIES
-from amqproxy.replay.mocking.amqp091.server_script import (
-    SETTLEMENTS,
-    Answer,
-    AnswerKind,
-    ChannelScript,
-    ScriptedCommand,
-)
-from amqproxy.replay.mocking.live_contents import LiveContents
-from amqproxy.replay.mocking.waiting_commands import WaitingCommands
-from amqproxy.replay.names import ConnectionNames
+from amqproxy.replay.mocking.amqp091.server_script import COMMITS, SETTLEMENTS, is_return
+from amqproxy.replay.mocking.mock_channel import ChannelOwner, MockChannel, MockConsumer, Task
+from amqproxy.replay.mocking.server_script import Answer, AnswerKind, ScriptedCommand
 from amqproxy.rules.rewriting.name_fields import NameKind
 
 
-class ChannelOwner(Protocol):
-    """The connection, to which a channel says what is to be sent, and when."""
+class _Consumer(MockConsumer):
+    """A live consumer, with its prefetch limit."""
 
-    names: ConnectionNames
-    contents: LiveContents
+    __slots__ = ("no_ack", "prefetch", "unacked")
 
-    def send(self, command: Command) -> None:
-        """Send a command of the server."""
-
-    def close_channel(self, channel: MockChannel, command: Command) -> None:
-        """Close the channel as the recorded server did."""
-
-    def close_connection(self, command: Command) -> None:
-        """Close the connection as the recorded server did."""
-
-    def hang_up(self) -> None:
-        """Close the socket without a word."""
-
-    def later(self, when: float, order: int, channel: MockChannel, task: Task) -> None:
-        """Have `channel` perform a task at that time, in the order of the recording."""
-
-
-class Task(NamedTuple):
-    """What is to be done later: an answer to a live command, or, without one, the next delivery of a consumer."""
-
-    answer: Answer | None = None
-    scripted: ScriptedCommand | None = None
-    consumer: MockConsumer | None = None
-
-
-class MockConsumer:
-    """A live consumer, and what the recorded one got."""
-
-    __slots__ = ("deliveries", "due", "is_on", "no_ack", "place", "prefetch", "since", "tag", "unacked", "waits_for")
-
-    def __init__(self, tag: str, deliveries: list[Answer], *, no_ack: bool, prefetch: int) -> None:
-        self.tag = tag
-        self.deliveries = deliveries
+    def __init__(self, tag: str, deliveries: list[Answer[Command]], *, no_ack: bool, prefetch: int) -> None:
+        super().__init__(tag, deliveries)
         self.no_ack = no_ack
         self.prefetch = prefetch
-        self.place = 0
         self.unacked = 0
-        self.is_on = False
-        self.since = 0.0
-        """When the latest of what leads to the next delivery happened."""
-        self.due: float | None = None
-        """When it is next to be looked whether there is something to deliver."""
-        self.waits_for: ScriptedCommand | None = None
-        """The publish without which nothing more is delivered."""
 
 
 class _Delivered(NamedTuple):
     recorded_tag: int
-    consumer: MockConsumer | None
+    consumer: _Consumer | None
 
 
-class MockChannel:
-    """Plays the server's side of a recorded channel; `speed` is how many times as fast, 0 without any delay.
+class Amqp091ChannelOwner(ChannelOwner[Command], Protocol):
+    """The connection of a channel, which also closes the channel for it."""
 
-    `script` is None until the live client has done what shows which channel it is.
-    """
+    def close_channel(self, channel: Amqp091MockChannel, close: Method) -> None:
+        """Send this channel.close, as the recorded server did."""
 
-    def __init__(self, number: int, owner: ChannelOwner, speed: float) -> None:
-        self.number = number
-        self.script: ChannelScript | None = None
-        self.waiting: WaitingCommands[ScriptedCommand] = WaitingCommands([])
-        self.is_over = False
-        self._owner = owner
-        self._speed = speed
+
+class Amqp091MockChannel(MockChannel[Command]):
+    """Plays the server's side of a recorded channel."""
+
+    _owner: Amqp091ChannelOwner
+
+    def __init__(self, number: int, owner: Amqp091ChannelOwner, speed: float) -> None:
+        super().__init__(number, owner, speed)
         self._is_confirming = False
         self._published = 0
         self._unconfirmed: dict[int, int] = {}
         """Live publishes by the numbers of the recorded ones, as long as they are not confirmed."""
         self._last_tag = 0
         self._delivered: dict[int, _Delivered] = {}
-        self._consumers: dict[str, MockConsumer] = {}
         self._prefetch = self._channel_prefetch = 0
-
-    def bind(self, script: ChannelScript) -> None:
-        """Play this one."""
-        self.script = script
-        self.waiting = WaitingCommands(script.commands)
 
     # --- what the client sends
 
-    def recorded(self, live: Command) -> Command:
-        """A live command with the names and the tags of the recording."""
+    def receive(self, live: Command) -> Command:
         found = self._owner.names.recorded(live)
         method = found.method
         if isinstance(method, SETTLEMENTS):
@@ -139,22 +87,30 @@ class MockChannel:
                 return found.altered(method=msgspec.structs.replace(method, delivery_tag=delivered.recorded_tag))
         return found
 
-    def is_unknown_tag(self, method: Method) -> bool:
-        """Does the client settle what was not delivered?"""
-        if not isinstance(method, SETTLEMENTS):
-            return False
-        if getattr(method, "multiple", False) and not method.delivery_tag:
-            return False
-        return method.delivery_tag not in self._delivered
-
-    def note(self, live: Command, scripted: ScriptedCommand | None, now: float) -> None:
-        """Take what the client has sent, before it is answered: what it changes on this channel."""
+    def mistake(self, live: Command) -> str:
         method = live.method
+        if not isinstance(method, SETTLEMENTS) or method.delivery_tag in self._delivered:
+            return ""
+        is_of_all = getattr(method, "multiple", False) and not method.delivery_tag
+        return "" if is_of_all else f"unknown delivery tag {method.delivery_tag}"
+
+    def note(
+        self,
+        live: Command,
+        scripted: ScriptedCommand[Command] | None,
+        used: ScriptedCommand[Command] | None,
+        now: float,
+    ) -> None:
+        method = live.method
+        if isinstance(method, COMMITS) or is_return(method):
+            self._note_cause(scripted, now, is_return=is_return(method))
         match method:
             case BasicPublish():
                 self._published += self._is_confirming
                 if scripted is not None:
-                    self._owner.contents.add(scripted, live, now)
+                    recorded = scripted.command
+                    contents = (live.properties, live.body), (recorded.properties, recorded.body)
+                    self._owner.contents.add(scripted, *contents, now)
                     if self._is_confirming:
                         self._unconfirmed[scripted.number] = self._published
             case ConfirmSelect():
@@ -171,9 +127,10 @@ class MockChannel:
                 cancelled = self._consumers.pop(method.consumer_tag, None)
                 if cancelled is not None:
                     cancelled.is_on = False
-            case QueueDeclare() | ExchangeDeclare():
-                if scripted is not None:
-                    self._learn_name(scripted.command.method, method)
+            case QueueDeclare() if scripted is not None:
+                self._learn_name(NameKind.QUEUE, getattr(scripted.command.method, "queue", ""), method.queue)
+            case ExchangeDeclare() if scripted is not None:
+                self._learn_name(NameKind.EXCHANGE, getattr(scripted.command.method, "exchange", ""), method.exchange)
             case BasicRecover() | BasicRecoverAsync():
                 self._settle(list(self._delivered), now)
             case _ if isinstance(method, SETTLEMENTS):
@@ -190,17 +147,9 @@ class MockChannel:
             delivered = self._delivered.pop(tag, None)
             if delivered is not None and delivered.consumer is not None:
                 delivered.consumer.unacked -= 1
-        for consumer in list(self._consumers.values()):
-            consumer.since = max(consumer.since, now)
-            self._go_on(consumer, now)
+        self._go_on_with_all(now)
 
-    def _learn_name(self, recorded: Method, live: Method) -> None:
-        kind, field = (NameKind.QUEUE, "queue") if isinstance(live, QueueDeclare) else (NameKind.EXCHANGE, "exchange")
-        one, other = getattr(recorded, field, ""), getattr(live, field)
-        if one and other and one != other:
-            self._owner.names.shared.learn(kind, one, other)
-
-    def _add_consumer(self, method: BasicConsume, scripted: ScriptedCommand, now: float) -> None:
+    def _add_consumer(self, method: BasicConsume, scripted: ScriptedCommand[Command], now: float) -> None:
         replies = (each.command.method for each in scripted.answers if each.command is not None)
         recorded_tag = next(
             (each.consumer_tag for each in replies if isinstance(each, BasicConsumeOk)),
@@ -211,20 +160,23 @@ class MockChannel:
             tag += "-"
         if tag != recorded_tag:
             self._owner.names.learn_consumer_tag(self.number, recorded_tag, tag)
-        consumer = MockConsumer(tag, scripted.deliveries, no_ack=method.no_ack, prefetch=self._prefetch)
+        consumer = _Consumer(tag, scripted.deliveries, no_ack=method.no_ack, prefetch=self._prefetch)
         self._consumers[tag] = consumer
         if method.no_wait:
             self._begin(consumer, now)
 
-    def _begin(self, consumer: MockConsumer, now: float) -> None:
+    def _begin(self, consumer: _Consumer, now: float) -> None:
         consumer.is_on = True
         consumer.since = now
         self._go_on(consumer, now)
 
     # --- what answers it
 
-    def answer(self, live: Command, scripted: ScriptedCommand, now: float, *, is_repeated: bool = False) -> None:
-        """Answer a live command as the recorded one was: of a repeated one, what it got as a reply or confirm."""
+    def answer(
+        self, live: Command, scripted: ScriptedCommand[Command] | None, now: float, *, is_repeated: bool = False
+    ) -> None:
+        if scripted is None:
+            return
         is_waiting = not getattr(live.method, "no_wait", False)
         has_reply = False
         if is_repeated and isinstance(live.method, BasicGet):
@@ -240,8 +192,8 @@ class MockChannel:
                 continue
             if is_repeated and answer.kind is AnswerKind.CONFIRM:
                 self._unconfirmed[scripted.number] = self._published
-            self._later(answer.delay, now, answer.order, Task(answer, scripted))
-        is_closed = any(each.kind is not AnswerKind.REPLY and each.command is not None for each in scripted.answers)
+            self._later(answer, scripted, now)
+        is_closed = any(each.kind is not AnswerKind.COMMAND and each.command is not None for each in scripted.answers)
         if is_waiting and not has_reply and not is_closed and getattr(scripted.command.method, "no_wait", False):
             self._reply_as_usual(live)
 
@@ -257,35 +209,24 @@ class MockChannel:
             method = msgspec.structs.replace(method, consumer_tag=live.method.consumer_tag)
         self._owner.send(Command(self.number, method))
 
-    def _later(self, delay: float, now: float, order: int, task: Task) -> None:
-        self._owner.later(now + (delay / self._speed if self._speed else 0.0), order, self, task)
-
-    def perform(self, task: Task, now: float) -> None:
-        """Do what was to be done at this time."""
-        if task.consumer is not None:
-            task.consumer.due = None
-            self._go_on(task.consumer, now)
-            return
-        answer, scripted = task.answer, task.scripted
-        assert answer is not None
+    def _answer_now(self, answer: Answer[Command], task: Task, now: float) -> None:
+        scripted = task.scripted
         assert scripted is not None
         if answer.kind is AnswerKind.CONFIRM:
             self._confirm(answer, scripted)
-        elif answer.kind is AnswerKind.HANG_UP:
-            self._owner.hang_up()
         elif answer.command is not None:
             command = self._owner.names.live(answer.command)
             if answer.kind is AnswerKind.CHANNEL_CLOSE:
-                self._owner.close_channel(self, command)
+                self._owner.close_channel(self, command.method)
             elif answer.kind is AnswerKind.CONNECTION_CLOSE:
-                self._owner.close_connection(command)
+                self._owner.close_connection(command.method)
             else:
                 self._reply(command, answer, scripted, now)
 
-    def _reply(self, command: Command, answer: Answer, scripted: ScriptedCommand, now: float) -> None:
+    def _reply(self, command: Command, answer: Answer[Command], scripted: ScriptedCommand[Command], now: float) -> None:
         method = command.method
         if answer.source is not None:
-            command = self._owner.contents.with_live_content(command, answer.source)
+            command = self._with_live_content(command, answer.source)
         command = _on_channel(command, self.number)
         if isinstance(method, BasicGetOk):
             get = scripted.command.method
@@ -296,7 +237,7 @@ class MockChannel:
             if consumer is not None and not consumer.is_on:
                 self._begin(consumer, now)
 
-    def _confirm(self, answer: Answer, scripted: ScriptedCommand) -> None:
+    def _confirm(self, answer: Answer[Command], scripted: ScriptedCommand[Command]) -> None:
         """Confirm a publish, and with it those that the recorded confirm was of, as far as they have come."""
         group = answer.confirmed
         assert group is not None
@@ -309,46 +250,41 @@ class MockChannel:
             confirm = BasicNack(tag, is_multiple, True) if group.is_nack else BasicAck(tag, is_multiple)
             self._owner.send(Command(self.number, confirm))
 
-    def _go_on(self, consumer: MockConsumer, now: float) -> None:
-        """Deliver what a consumer may have now, and come back when it may have the next."""
-        while consumer.is_on and consumer.place < len(consumer.deliveries) and not self.is_over:
-            delivery = consumer.deliveries[consumer.place]
-            since = consumer.since
-            if delivery.source is not None:
-                published = self._owner.contents.when(delivery.source)
-                if published is None:
-                    if consumer.waits_for is not delivery.source:
-                        consumer.waits_for = delivery.source
-                        self._owner.contents.wait(delivery.source, partial(self._go_on, consumer))
-                    return
-                since = max(since, published)
-            if not consumer.no_ack and (
-                0 < consumer.prefetch <= consumer.unacked or 0 < self._channel_prefetch <= self._unacked()
-            ):
-                return
-            due = since + (delivery.delay / self._speed if self._speed else 0.0)
-            if now < due:
-                if consumer.due is None or due < consumer.due:
-                    consumer.due = due
-                    self._owner.later(due, delivery.order, self, Task(consumer=consumer))
-                return
-            consumer.place += 1
-            consumer.since = due
-            self._deliver(delivery, consumer)
+    def _is_return(self, scripted: ScriptedCommand[Command]) -> bool:
+        return is_return(scripted.command.method)
 
     def _unacked(self) -> int:
         return sum(each.consumer is not None for each in self._delivered.values())
 
-    def _deliver(self, delivery: Answer, consumer: MockConsumer) -> None:
+    def _deliver(self, delivery: Answer[Command], consumer: _Consumer) -> bool:
+        if not consumer.no_ack and (
+            0 < consumer.prefetch <= consumer.unacked or 0 < self._channel_prefetch <= self._unacked()
+        ):
+            return False
         assert delivery.command is not None
         command = self._owner.names.live(delivery.command)
         if delivery.source is not None:
-            command = self._owner.contents.with_live_content(command, delivery.source)
+            command = self._with_live_content(command, delivery.source)
         command = _on_channel(command, self.number)
         command = command.altered(method=msgspec.structs.replace(command.method, consumer_tag=consumer.tag))
         self._owner.send(self._tagged(command, consumer, is_kept=not consumer.no_ack))
+        return True
 
-    def _tagged(self, command: Command, consumer: MockConsumer | None, *, is_kept: bool) -> Command:
+    def _with_live_content(self, command: Command, source: ScriptedCommand[Command]) -> Command:
+        """Return a recorded message that came from the publish `source`, with what was published live instead."""
+        live = self._owner.contents.other_content(source)
+        if live is None:
+            return command
+        properties, body = live
+        published, delivered = source.command.properties, command.properties
+        fields: dict[str, Any] = {}
+        for name in Properties.__struct_fields__:
+            value = getattr(delivered, name)
+            fields[name] = getattr(properties, name) if value == getattr(published, name) else value
+        is_same_body = command.body == source.command.body
+        return Command(command.channel, command.method, Properties(**fields), body if is_same_body else command.body)
+
+    def _tagged(self, command: Command, consumer: _Consumer | None, *, is_kept: bool) -> Command:
         """The delivery with the tag that is next here."""
         method = command.method
         self._last_tag += 1

@@ -19,9 +19,10 @@ from amqproxy.amqp010.results import QueueQueryResult
 from amqproxy.amqp010.wire import Map
 from amqproxy.replay.dialogue import dialogues
 from amqproxy.replay.mocking.amqp010.mock_connection import Amqp010MockConnection
-from amqproxy.replay.mocking.amqp010.server_script import Amqp010ServerScript
+from amqproxy.replay.mocking.amqp010.server_script import read_script
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
+from amqproxy.replay.mocking.server_script import ServerScript
 from amqproxy.replay.names import SharedNames
 from tests.example_count import example_count
 from tests.replay.amqp010.recordings import Amqp010Recording, completed, transfer
@@ -48,8 +49,8 @@ def recording() -> Amqp010Recording:
     return found
 
 
-def scripts() -> list[Amqp010ServerScript]:
-    return [Amqp010ServerScript(each) for each in dialogues(recording().decoded)]
+def scripts() -> list[ServerScript[Assembly]]:
+    return [read_script(each) for each in dialogues(recording().decoded)]
 
 
 class Client:

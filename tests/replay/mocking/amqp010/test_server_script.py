@@ -8,8 +8,8 @@ from amqproxy.amqp010 import commands, controls
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.capture.decode import read_decoded
 from amqproxy.replay.dialogue import dialogues, steps_of
-from amqproxy.replay.mocking.amqp010.server_script import Amqp010ServerScript, AnswerKind
-from amqproxy.replay.mocking.scripts import scripts_of
+from amqproxy.replay.mocking.dialects import scripts_of
+from amqproxy.replay.mocking.server_script import AnswerKind
 from tests.amqp010.recorded import SESSIONS, capture
 from tests.replay.amqp010.recordings import Amqp010Recording, completed, transfer
 from tests.replay.mocking.local_mock import local_mock
@@ -39,16 +39,16 @@ def test_answers_and_what_messages_wait_for() -> None:
     recording.server(0, 0, commands.MessageReject(SequenceSet([(4, 4)]), 1), commands.ExecutionException(404, 4))
     recording.server(0, 0, controls.SessionDetach(b"s0"))
     (script,) = scripts_of(dialogues(recording.decoded))
-    assert isinstance(script, Amqp010ServerScript)
+    assert script.protocol == "0-10"
     assert (script.client_name, script.user, script.virtual_host) == ("x", "guest", "test")
     (session,) = script.channels
     select, sent, subscribe, commit, refused = session.commands
     assert {each.kind for scripted in (select, sent, subscribe, commit) for each in scripted.answers} == {
-        AnswerKind.COMPLETION
+        AnswerKind.CONFIRM
     }
     (delivery,) = subscribe.deliveries
     assert (delivery.source, delivery.cause) == (sent, commit)
-    assert [each.kind for each in refused.answers] == [AnswerKind.SETTLEMENT, AnswerKind.EXCEPTION]
+    assert [each.kind for each in refused.answers] == [AnswerKind.SETTLEMENT, AnswerKind.CHANNEL_CLOSE]
 
 
 def test_a_login_that_was_refused() -> None:

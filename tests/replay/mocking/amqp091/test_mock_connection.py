@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +14,12 @@ from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicNack,
     BasicPublish,
     BasicQos,
+    BasicReject,
     ChannelClose,
     ChannelOpen,
     ConfirmSelect,
@@ -30,6 +35,10 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
     Method,
     QueueDeclare,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
 )
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
@@ -38,18 +47,15 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.dialogue import dialogues
-from amqproxy.replay.mocking.amqp091.mock_connection import (
-    CLOSING_TIME,
-    HANDSHAKE_TIME,
-    Amqp091MockConnection,
-    MockSettings,
-)
+from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.scripts import AnyScript, scripts_of
+from amqproxy.replay.mocking.dialects import AnyScript, scripts_of
+from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.names import SharedNames
 from tests.example_count import example_count
 from tests.replay.mocking.local_mock import scripts_in
 from tests.replay.playing import CAPTURES
+from tests.replay.recordings import Recording, message
 
 CONFIRMS = CAPTURES / "confirms.pcapng"
 LARGE = CAPTURES / "consume-large.pcapng"
@@ -245,6 +251,43 @@ def test_in_any_order_of_channels() -> None:
     assert client.send(1, BasicQos(prefetch_count=2)) == ["1 basic.qos-ok"]
     assert client.send(2, BasicPublish(routing_key=client.queue), b"x") == []
     assert client.send(1, BasicConsume(queue=client.queue)) == ["1 basic.consume-ok", "1 basic.deliver 1"]
+
+
+def test_messages_of_a_transaction_wait_for_its_commit() -> None:
+    recording = Recording()
+    recording.open(0)
+    for channel in (1, 2):
+        recording.open_channel(0, channel)
+    recording.ask(0, 2, BasicConsume(queue="q", consumer_tag="c"), BasicConsumeOk("c"))
+    recording.ask(0, 1, TxSelect(), TxSelectOk())
+    recording.client(0, 1, message(BasicPublish(routing_key="q"), b"x"))
+    recording.ask(0, 1, TxCommit(), TxCommitOk())
+    recording.server(0, 2, message(BasicDeliver("c", 1, routing_key="q"), b"x", channel=2))
+    recording.close(0)
+    client = Client(scripts=scripts_of(dialogues(recording.decoded)), speed=0)
+    assert client.send(2, BasicConsume(queue="q", consumer_tag="c")) == ["2 basic.consume-ok"]
+    assert client.send(1, TxSelect()) == ["1 tx.select-ok"]
+    assert client.send(1, BasicPublish(routing_key="q"), b"x") == []
+    assert client.send(1, TxCommit()) == ["2 basic.deliver 1", "1 tx.commit-ok"]
+
+
+@pytest.mark.parametrize("live", [BasicNack(1, requeue=True), BasicReject(1, requeue=True)])
+def test_a_message_comes_again_once_it_is_requeued(live: Method) -> None:
+    """By the recorded command, or by another one that requeues."""
+    recording = Recording()
+    recording.open(0)
+    recording.open_channel(0, 1)
+    recording.ask(0, 1, BasicConsume(queue="q", consumer_tag="c"), BasicConsumeOk("c"))
+    recording.client(0, 1, message(BasicPublish(routing_key="q"), b"x"))
+    recording.server(0, 1, message(BasicDeliver("c", 1, routing_key="q"), b"x"))
+    recording.client(0, 1, BasicNack(1, requeue=True))
+    recording.server(0, 1, message(BasicDeliver("c", 2, redelivered=True, routing_key="q"), b"x"))
+    recording.close(0)
+    client = Client(scripts=scripts_of(dialogues(recording.decoded)), speed=0)
+    assert client.send(1, BasicConsume(queue="q", consumer_tag="c")) == ["1 basic.consume-ok"]
+    assert client.send(1, BasicPublish(routing_key="q"), b"x") == ["1 basic.deliver 1"]
+    assert client.wait(9) == []
+    assert client.send(1, live) == ["1 basic.deliver 2"]
 
 
 IN_STEPS: list[tuple[str, Method]] = [

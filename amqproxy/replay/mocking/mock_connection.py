@@ -1,0 +1,473 @@
+"""One live client of a mock: takes its bytes and the time, and returns what the recorded server sends."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.broker.access.sasl import credentials
+from amqproxy.comparison.difference import Change, DifferenceKind, Place
+from amqproxy.replay.mocking.cast import Cast, chosen
+from amqproxy.replay.mocking.command_key import Key, shape_of_key
+from amqproxy.replay.mocking.later_tasks import LaterTasks
+from amqproxy.replay.mocking.live_contents import LiveContents
+from amqproxy.replay.mocking.mock_channel import MockChannel, Task
+from amqproxy.replay.mocking.mock_notes import MockNotes
+from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MAX_HELD, MockSettings
+from amqproxy.replay.mocking.server_script import C, ChannelScript, ScriptedCommand, ServerScript
+from amqproxy.replay.mocking.waiting_commands import nearest
+from amqproxy.replay.names import ConnectionNames, SharedNames
+
+F = TypeVar("F")
+"""A frame."""
+
+F_co = TypeVar("F_co", covariant=True)
+
+H = TypeVar("H", bound=MockChannel[Any])
+"""A channel, or session."""
+
+
+class Login(NamedTuple):
+    """A client's login: who it says it is."""
+
+    user: str
+    client_name: str
+    mechanism: str
+    response: bytes
+
+
+class Refusal(Enum):
+    """Why a mock refuses what a client sent."""
+
+    ACCESS = auto()
+    """The client may not log in so."""
+    UNKNOWN = auto()
+    """The recording has no answer to it."""
+    MISTAKE = auto()
+    """It is wrong, whatever the recording has."""
+
+
+class FrameSource(Protocol[F_co]):
+    """A reader of frames, with the error at which it stopped."""
+
+    error: Any
+
+    def feed(self, data: bytes) -> Iterable[F_co]:
+        """Return the frames that these bytes complete."""
+
+
+class MockConnection(ABC, Generic[C, F, H]):
+    """The server's side of one connection.
+
+    What is to be sent is in `output`, until it is taken; `wake_at` is when `tick` is to be called, at the latest. The
+    socket is to be closed once `is_over`, after all output unless `is_cut`. `notes` are what the client did otherwise
+    than the recorded one. A client that `is_foreign` speaks another protocol: it gets the header of this one.
+
+    A protocol derives from it what reads and writes its frames: it calls `_log_in`, `_go_on_with_login`, `_open` and
+    `_play` with what it has read, and provides the abstract methods.
+    """
+
+    HEADER: ClassVar[bytes]
+    ERRORS: ClassVar[tuple[type[Exception], ...]]
+    """Errors of a client that broke the protocol, which close its connection."""
+
+    def __init__(self, cast: Cast[C], shared: SharedNames, settings: MockSettings, now: float) -> None:
+        self.names = ConnectionNames(shared)
+        self.contents = LiveContents()
+        self.script: ServerScript[C] | None = None
+        self.output = bytearray()
+        self.is_over = self.is_cut = self.is_foreign = False
+        self.user = self.client_name = ""
+        self.notes = MockNotes()
+        self._cast = cast
+        self._settings = settings
+        self._header = b""
+        self._has_greeted = self._is_finished = False
+        self._later: LaterTasks[Task] = LaterTasks(now + HANDSHAKE_TIME)
+        self._now = self._heard_at = self._sent_at = now
+        self._held: dict[int, int] = {}
+        self._held_size = 0
+        self._login: ServerScript[C] | None = None
+        """The script whose login is played; another one may be played after it."""
+        self._challenges: Iterator[bytes] = iter(())
+        self._virtual_host = ""
+        self._candidates: list[ServerScript[C]] = []
+        self._root: H | None = None
+        """The channel of the commands of the connection itself, if the protocol has such."""
+        self._channels: dict[int, H] = {}
+        self._left: list[ChannelScript[C]] = []
+
+    # --- what a protocol has to add: the wire
+
+    @property
+    @abstractmethod
+    def _reader(self) -> FrameSource[F]:
+        """The reader of the client's frames."""
+
+    @property
+    @abstractmethod
+    def _heartbeat(self) -> float:
+        """Seconds between heartbeats, as agreed; 0 without."""
+
+    @property
+    @abstractmethod
+    def _is_open(self) -> bool:
+        """Whether the connection is open and not closing."""
+
+    @abstractmethod
+    def _take(self, frame: F) -> None:
+        """Take a frame of the client."""
+
+    @abstractmethod
+    def _forget_reader(self, number: int) -> None:
+        """Forget the beginning of a content on a channel that has ended."""
+
+    @abstractmethod
+    def _start(self, proposed: Any) -> None:
+        """Answer the protocol header as the recorded server did; None where the recording lacks that."""
+
+    @abstractmethod
+    def _challenge(self, challenge: bytes) -> None:
+        """Send a challenge of the login."""
+
+    @abstractmethod
+    def _propose(self, tune: Any) -> None:
+        """Propose the recorded limits; None where the recording lacks them."""
+
+    @abstractmethod
+    def _accept(self) -> None:
+        """Tell the client that its connection is open."""
+
+    @abstractmethod
+    def _send_heartbeat(self) -> None:
+        """Send a heartbeat."""
+
+    @abstractmethod
+    def close_connection(self, close: Any) -> None:
+        """Close the connection with this method."""
+
+    @abstractmethod
+    def _close_for(self, refusal: Refusal, text: str, command: C | None = None) -> None:
+        """Close the connection for a reason, and for the command that was refused."""
+
+    @abstractmethod
+    def _close_channel_for(self, channel: H, refusal: Refusal, text: str, command: C) -> None:
+        """Close a channel for a command that was refused."""
+
+    @abstractmethod
+    def _refuse(self, error: Any) -> None:
+        """Answer one of `ERRORS`: close the connection if it is open, or hang up."""
+
+    # --- what a protocol has to add: its commands
+
+    @abstractmethod
+    def _key_of(self, command: C) -> Key:
+        """Return the key of a client command, which must have the recorded names."""
+
+    @abstractmethod
+    def _recorded_names(self, live: C) -> C:
+        """Return a client command with the recorded names."""
+
+    @abstractmethod
+    def _is_same(self, recorded: C, live: C) -> bool:
+        """Return whether two commands are the same, with their contents."""
+
+    @abstractmethod
+    def _is_of_the_run(self, command: C) -> bool:
+        """Return whether a command depends on how fast messages come, and so is never a difference."""
+
+    def _matches_by_shape(self, command: C) -> bool:
+        """Return whether a command may stand for one with other generated names."""
+        return True
+
+    @abstractmethod
+    def _changes(self, recorded: C, live: C) -> tuple[Change, ...]:
+        """Return in which fields a live command differs, but for what each run has its own of."""
+
+    @abstractmethod
+    def _described(self, command: C) -> str:
+        """Return a command in a few words."""
+
+    @abstractmethod
+    def _note(self, kind: DifferenceKind, command: C, a: Place | None = None, changes: tuple[Change, ...] = ()) -> None:
+        """Note a difference in a command; `a` is where the recording has it."""
+
+    # --- time
+
+    @property
+    def wake_at(self) -> float:
+        return self._later.wake_at(self._now, self._heartbeat)
+
+    def tick(self, now: float) -> None:
+        """Do what is due by now."""
+        self._now = now
+        if self._later.is_late(now):
+            self._cut()
+            return
+        while not self.is_over and self._later.perform_next(now):
+            pass
+        if not self._is_open:
+            return
+        for channel in self._channels.values():
+            if channel.has_news and not channel.is_over:
+                channel.announce()
+        if self._heartbeat and now - self._heard_at > 2 * self._heartbeat:
+            self._cut()
+        elif self._heartbeat and now - self._sent_at >= self._heartbeat / 2:
+            self._send_heartbeat()
+
+    def later(self, when: float, order: int, channel: MockChannel[C], task: Task) -> None:
+        self._later.add(when, order, channel, task, self._now)
+
+    def take_output(self) -> bytes:
+        """Return what is to be sent now."""
+        output = bytes(self.output)
+        self.output.clear()
+        return output
+
+    def _write(self, data: bytes) -> None:
+        self.output += data
+        self._sent_at = self._now
+
+    # --- what the client sends
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Take what was received; b"" where the client has closed its half."""
+        self._now = self._heard_at = now
+        if not data:
+            self.is_over = True
+            return
+        if not self._has_greeted:
+            data = self._greet(data)
+            if not data:
+                return
+        reader = self._reader
+        try:
+            for frame in reader.feed(data):
+                if self.is_over:
+                    return
+                self._take(frame)
+                self.tick(now)
+            if reader.error is not None:
+                raise reader.error
+        except self.ERRORS as error:
+            self._refuse(error)
+        self.tick(now)
+
+    def _greet(self, data: bytes) -> bytes:
+        """Take the protocol header, and return the bytes behind it."""
+        self._header += data
+        size = len(self.HEADER)
+        if not self.HEADER.startswith(self._header[:size]):
+            self.output += self.HEADER
+            self.is_over = self.is_foreign = True
+            return b""
+        if len(self._header) < size:
+            return b""
+        self._has_greeted = True
+        script = self._cast.first()
+        self._start(None if script is None else script.start)
+        return self._header[size:]
+
+    def _hold(self, number: int, size: int) -> bool:
+        """Count bytes of an incomplete content; return whether that is too much of all channels."""
+        self._held[number] = self._held.get(number, 0) + size
+        self._held_size += size
+        return self._held_size > MAX_HELD
+
+    def _release_held(self, number: int) -> None:
+        self._held_size -= self._held.pop(number, 0)
+
+    # --- the handshake
+
+    def _log_in(self, login: Login) -> None:
+        self.user, self.client_name = login.user, login.client_name
+        if self._settings.user is not None and not _is_let_in(login, self._settings.user):
+            self._close_for(Refusal.ACCESS, "the user and password are not those of --user")
+            return
+        self._login = self._cast.refused(self.user) or self._cast.first(self.user, login.mechanism)
+        if self._login is not None and self._login.mechanism == login.mechanism:
+            self._challenges = iter(self._login.challenges)
+        self._go_on_with_login()
+
+    def _go_on_with_login(self) -> None:
+        """Ask what the recorded server asked, and end the login as it did."""
+        challenge = next(self._challenges, None)
+        if challenge is not None:
+            self._challenge(challenge)
+            return
+        login = self._login
+        if login is not None and login.refused is not None and login.virtual_host is None:
+            self._adopt(login)
+            self.close_connection(login.refused)
+            return
+        self._propose(None if login is None else login.tune)
+
+    def _open(self, virtual_host: str) -> None:
+        self._virtual_host = virtual_host
+        self._candidates = self._still_left()
+        if not self._candidates:
+            who = f"of user '{self.user}' in virtual host '{virtual_host}'"
+            text = f"the recording has no connection {who} that is left to be played"
+            self.notes.add_unanswered(text)
+            self._close_for(Refusal.UNKNOWN, text)
+            return
+        first = self._candidates[0]
+        if first.refused is not None:
+            self._adopt(first)
+            self.close_connection(first.refused)
+            return
+        self._later.deadline = None
+        self._accept()
+        if len(self._candidates) == 1:
+            self._adopt(first)
+
+    def _still_left(self) -> list[ServerScript[C]]:
+        """Return the candidates that no other connection plays by now."""
+        return self._cast.candidates(self.client_name, self.user, self._virtual_host)
+
+    def _adopt(self, script: ServerScript[C]) -> None:
+        """Play this script from now on."""
+        self.script = script
+        self._cast.take(script)
+        self._left = list(script.channels)
+        if self._root is not None:
+            self._root.bind(script.connection)
+            if script.opening is not None and script.refused is None:
+                self._root.answer(script.opening.command, script.opening, self._now)
+
+    # --- channels
+
+    def _play_on(self, channel: H, command: C) -> None:
+        """Answer a command on a channel; the first one shows which connection and channel it is."""
+        if self.script is None:
+            candidates = self._still_left() or self._candidates
+            key = self._key_of(command)
+            self._adopt(chosen(candidates, channel.number, key, lambda each: self._begins_like(each, command)))
+        if channel.script is None:
+            self._bind(channel, command)
+        self._play(channel, command)
+
+    @abstractmethod
+    def _begins_like(self, recorded: C, live: C) -> bool:
+        """Return whether two commands have the same arguments."""
+
+    def _bind(self, channel: H, first: C) -> None:
+        """Find the recorded channel that this one plays, by its first command, and by its number."""
+        shape = shape_of_key(self._key_of(self._recorded_names(first)))
+
+        def score(script: ChannelScript[C]) -> tuple[bool, bool]:
+            return shape_of_key(script.commands[0].key) == shape, script.number == channel.number
+
+        candidates = [each for each in self._left if shape in each.shapes]
+        if candidates:
+            found = max(candidates, key=score)
+            self._left.remove(found)
+            channel.bind(found)
+
+    def _end_channel(self, number: int) -> None:
+        channel = self._channels.pop(number, None)
+        self._forget_reader(number)
+        self._release_held(number)
+        if channel is not None:
+            channel.is_over = True
+            self._note_missing(channel.waiting)
+            self.names.end_channel(number)
+
+    def _play(self, channel: H, live: C) -> None:
+        """Answer a command as the recording has it."""
+        now = self._now
+        mistake = channel.mistake(live)
+        recorded = channel.receive(live)
+        key = self._key_of(recorded)
+        is_of_the_run = self._is_of_the_run(live)
+        by_shape = self._matches_by_shape(live)
+        scripted = channel.waiting.take(key, lambda each: self._is_same(each.command, recorded), by_shape=by_shape)
+        if scripted is not None:
+            if not is_of_the_run:
+                self._note_changes(scripted, recorded)
+            channel.note(live, scripted, None, now)
+            channel.answer(live, scripted, now)
+            return
+        used = channel.waiting.used(key)
+        channel.note(live, None, used, now)
+        if is_of_the_run and not mistake:
+            channel.answer(live, None, now)
+        elif used is not None and not mistake:
+            self._note(DifferenceKind.EXTRA, live)
+            channel.answer(live, used, now, is_repeated=True)
+        else:
+            self._has_no_answer(channel, live, recorded, mistake)
+
+    def _has_no_answer(self, channel: H, live: C, recorded: C, mistake: str) -> None:
+        text = mistake or f"the recording has no {self._described(live)} here"
+        left = channel.waiting if channel.script else (each for script in self._left for each in script.commands)
+        texts = (self._described(each.command) for each in left)
+        near = None if mistake else nearest(texts, self._described(recorded))
+        if near is not None:
+            text += f"; nearest: {near}"
+        self._note(DifferenceKind.EXTRA, live)
+        self.notes.add_unanswered(text)
+        refusal = Refusal.MISTAKE if mistake else Refusal.UNKNOWN
+        if self._settings.is_strict or channel is self._root:
+            self._close_for(refusal, text, live)
+        else:
+            self._close_channel_for(channel, refusal, text, live)
+
+    # --- the end
+
+    def hang_up(self) -> None:
+        self.is_over = True
+
+    def _cut(self) -> None:
+        self.is_over = self.is_cut = True
+
+    def _end_later(self) -> None:
+        """Give the client time to answer a close, and to close the socket."""
+        self._later.end(self._now + CLOSING_TIME)
+
+    def finish(self) -> None:
+        """Note what the recorded client did and this one has not, now that the connection is over."""
+        if self._is_finished:
+            return
+        self._is_finished = True
+        self.is_over = True
+        for number in list(self._channels):
+            self._end_channel(number)
+        if self._root is not None:
+            self._note_missing(self._root.waiting)
+        for script in self._left:
+            self._note_missing(script.commands)
+
+    def _note_missing(self, commands: Iterable[ScriptedCommand[C]]) -> None:
+        for each in commands:
+            if not self._is_of_the_run(each.command):
+                self._note(DifferenceKind.MISSING, each.command, self._place(each))
+
+    def _note_changes(self, scripted: ScriptedCommand[C], live: C) -> None:
+        found = self._changes(scripted.command, live)
+        if found:
+            self._note(DifferenceKind.CHANGED, scripted.command, self._place(scripted), found)
+
+    def _place(self, scripted: ScriptedCommand[C]) -> Place:
+        assert self.script is not None
+        return Place(
+            ts_ns=scripted.ts_ns,
+            stream=self.script.stream,
+            connection=self.script.name_of_ends,
+            channel=self._channel_of(scripted.command),
+        )
+
+    @abstractmethod
+    def _channel_of(self, command: C) -> int | None:
+        """Return the channel of a command; None for one of the connection itself."""
+
+
+def _is_let_in(login: Login, user: tuple[str, str]) -> bool:
+    try:
+        return credentials(login.mechanism, login.response) == user
+    except ProtocolError:
+        return False

@@ -1,0 +1,149 @@
+"""Reading of a server script from the steps of a recorded connection."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from amqproxy.peer import SERVER
+from amqproxy.replay.dialogue import ConnectionSteps
+from amqproxy.replay.mocking.command_key import Key
+from amqproxy.replay.mocking.server_script import Answer, AnswerKind, C, ChannelScript, ScriptedCommand, ServerScript
+from amqproxy.replay.steps import ConnectionEnded, Step
+
+
+class ChannelReading(Generic[C]):
+    """State of a recorded channel or session while its script is read."""
+
+    def __init__(self, script: ChannelScript[C]) -> None:
+        self.script = script
+        self.consumers: dict[str, ScriptedCommand[C]] = {}
+        """The commands that began its consumers, by their tags."""
+        self.last: ScriptedCommand[C] | None = None
+        self.last_settlement_ns = 0
+        self.is_transacted = False
+
+
+R = TypeVar("R", bound=ChannelReading[Any])
+
+
+class ScriptReading(ABC, Generic[C, R]):
+    """A script in the making: `take` adds each step, and the rest is the bookkeeping that all protocols share."""
+
+    def __init__(self, script: ServerScript[C], dialogue: ConnectionSteps) -> None:
+        self.script = script
+        self.channels: dict[int, R] = {}
+        self.latest: ScriptedCommand[C] | None = None
+        self.is_open = self.is_closed = False
+        self._steps = dialogue.steps
+        self._numbers = self._orders = 0
+        self._published: dict[bytes, list[ScriptedCommand[C]]] = {}
+        self._claimed: dict[tuple[Any, ...], int] = {}
+        self._delivered_ns: dict[int, int] = {}
+        self._transacted: set[int] = set()
+        """Publishes in transactions, by their numbers."""
+        self._committed: ScriptedCommand[C] | None = None
+        self._returned: ScriptedCommand[C] | None = None
+
+    def read(self) -> ServerScript[C]:
+        """Read all steps."""
+        for step in self._steps:
+            if not isinstance(step, ConnectionEnded):
+                self.take(step)
+            elif step.by is SERVER and not self.is_closed:
+                self.answer(self.latest, AnswerKind.HANG_UP, step.ts_ns)
+        return self.script
+
+    @abstractmethod
+    def take(self, step: Step) -> None:
+        """Take a step other than the end of the connection."""
+
+    def next_order(self) -> int:
+        """Number an action of the server."""
+        self._orders += 1
+        return self._orders
+
+    def add_command(self, channel: R, ts_ns: int, command: C, key: Key) -> ScriptedCommand[C]:
+        """Add a client command."""
+        self._numbers += 1
+        scripted = ScriptedCommand(self._numbers, ts_ns, command, key)
+        channel.script.commands.append(scripted)
+        channel.last = self.latest = scripted
+        return scripted
+
+    def note_publish(self, channel: R, scripted: ScriptedCommand[C], content: bytes) -> None:
+        """Note a publish of the client, by the key of its content."""
+        if channel.is_transacted:
+            self._transacted.add(scripted.number)
+        self._published.setdefault(content, []).append(scripted)
+
+    def note_commit(self, scripted: ScriptedCommand[C]) -> None:
+        """Note a command that commits a transaction."""
+        self._committed = scripted
+
+    def note_return(self, scripted: ScriptedCommand[C]) -> None:
+        """Note a command that gives messages back to their queues."""
+        self._returned = scripted
+
+    def answer(
+        self,
+        to: ScriptedCommand[C] | None,
+        kind: AnswerKind,
+        ts_ns: int,
+        command: C | None = None,
+        source: ScriptedCommand[C] | None = None,
+    ) -> None:
+        """Add an answer to a client command; None where that is not in the capture."""
+        if to is not None:
+            to.answers.append(Answer(kind, self._orders, (ts_ns - to.ts_ns) / 1e9, command, source=source))
+
+    def add_delivery(
+        self,
+        channel: R,
+        consume: ScriptedCommand[C],
+        ts_ns: int,
+        command: C,
+        content: bytes,
+        *,
+        is_redelivered: bool,
+        recorded_id: int | None = None,
+    ) -> None:
+        """Add a message that a consumer got, by the key of its content."""
+        source = self.source(content, (consume.number,), is_redelivered=is_redelivered)
+        cause = self._cause(source, is_redelivered=is_redelivered)
+        since = [consume.ts_ns, self._delivered_ns.get(consume.number, 0), channel.last_settlement_ns]
+        if cause is not None:
+            since.append(cause.ts_ns)
+        self._delivered_ns[consume.number] = ts_ns
+        delay = (ts_ns - max(since)) / 1e9
+        consume.deliveries.append(
+            Answer(
+                AnswerKind.COMMAND,
+                self._orders,
+                delay,
+                command,
+                recorded_id=recorded_id,
+                source=source,
+                cause=cause,
+            )
+        )
+
+    def source(self, content: bytes, receiver: tuple[Any, ...], *, is_redelivered: bool) -> ScriptedCommand[C] | None:
+        """Return the publish that a message came from: for each receiver, the nth message is the nth like publish."""
+        publishes = self._published.get(content)
+        if not publishes:
+            return None
+        place = (*receiver, content)
+        number = self._claimed.get(place, 0)
+        if not is_redelivered:
+            self._claimed[place] = number + 1
+        return publishes[min(number, len(publishes) - 1)]
+
+    def _cause(self, source: ScriptedCommand[C] | None, *, is_redelivered: bool) -> ScriptedCommand[C] | None:
+        """Return the client command that a message waits for."""
+        if is_redelivered and self._returned is not None:
+            return self._returned
+        committed = self._committed
+        if source is None or committed is None or source.number not in self._transacted:
+            return source
+        return committed if committed.number > source.number else source

@@ -1,0 +1,129 @@
+"""Values of a server script: each recorded client command with the server's answers, to be played to other clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from amqproxy.replay.mocking.command_key import Key, shape_of_key
+
+C = TypeVar("C")
+"""A command of the protocol, with its content."""
+
+
+class AnswerKind(Enum):
+    """How an answer is sent."""
+
+    COMMAND = auto()
+    """Unchanged but for names and tags: a reply, a return, a command that the server sent unasked."""
+    CONFIRM = auto()
+    """A publisher confirm, or the completion of a command."""
+    SETTLEMENT = auto()
+    """A settlement of a client's message, with the id of the live one."""
+    CHANNEL_CLOSE = auto()
+    """The end of the channel or session, behind the command if there is one."""
+    CONNECTION_CLOSE = auto()
+    HANG_UP = auto()
+    """The server closed the socket."""
+
+
+class Confirmed(Generic[C]):
+    """Publishes that one confirm of the recording settled."""
+
+    __slots__ = ("commands", "is_nack")
+
+    def __init__(self, *, is_nack: bool) -> None:
+        self.is_nack = is_nack
+        self.commands: list[ScriptedCommand[C]] = []
+
+
+class Answer(Generic[C]):
+    """An answer of the server, `delay` seconds after a client command: `command`, or a confirm of publishes.
+
+    `order` numbers the server's actions; `recorded_id` is the id of its own command, where it has one. Of a message,
+    `source` is the client's publish that it came from, if that was on the same connection, and `cause` the command
+    without which it does not come: that publish, the commit of its transaction, or the command that requeued it.
+    """
+
+    __slots__ = ("cause", "command", "confirmed", "delay", "kind", "order", "recorded_id", "source")
+
+    def __init__(
+        self,
+        kind: AnswerKind,
+        order: int,
+        delay: float,
+        command: C | None = None,
+        *,
+        confirmed: Confirmed[C] | None = None,
+        recorded_id: int | None = None,
+        source: ScriptedCommand[C] | None = None,
+        cause: ScriptedCommand[C] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.order = order
+        self.delay = max(0.0, delay)
+        self.command = command
+        self.confirmed = confirmed
+        self.recorded_id = recorded_id
+        self.source = source
+        self.cause = cause
+
+
+class ScriptedCommand(Generic[C]):
+    """A recorded client command with the server's answers. `number` is its place among all of the connection."""
+
+    __slots__ = ("answers", "command", "deliveries", "key", "number", "ts_ns")
+
+    def __init__(self, number: int, ts_ns: int, command: C, key: Key) -> None:
+        self.number = number
+        self.ts_ns = ts_ns
+        self.command = command
+        self.key = key
+        self.answers: list[Answer[C]] = []
+        self.deliveries: list[Answer[C]] = []
+        """Messages for the consumer that it begins, each with its delay since the latest of what led to it."""
+
+
+class ChannelScript(Generic[C]):
+    """The client commands of one channel or session, in order."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.commands: list[ScriptedCommand[C]] = []
+
+    @cached_property
+    def shapes(self) -> frozenset[Key]:
+        """Keys of its commands, without the generated parts of names."""
+        return frozenset(shape_of_key(each.key) for each in self.commands)
+
+
+class ServerScript(Generic[C]):
+    """One recorded connection of a `protocol`.
+
+    `channels` are in the order in which they were opened; `connection` has the commands of the connection itself.
+    `start` and `tune` are the server's proposals, as the protocol has them, `refused` the close with which it answered
+    before the connection was open; `opening` is the request to open it, with what the server sent unasked before the
+    client did anything else. `mechanism` is that of the login, `challenges` those of the server in it.
+    """
+
+    def __init__(self, protocol: str, stream: int, name_of_ends: str) -> None:
+        self.protocol = protocol
+        self.stream = stream
+        self.name_of_ends = name_of_ends
+        self.client_name = self.user = self.mechanism = ""
+        self.challenges: list[bytes] = []
+        self.virtual_host: str | None = None
+        self.start: Any = None
+        self.tune: Any = None
+        self.refused: Any = None
+        self.opening: ScriptedCommand[C] | None = None
+        self.connection: ChannelScript[C] = ChannelScript(0)
+        self.channels: list[ChannelScript[C]] = []
+
+    @property
+    def commands(self) -> Iterator[ScriptedCommand[C]]:
+        """All client commands, by channel."""
+        for channel in (self.connection, *self.channels):
+            yield from channel.commands
