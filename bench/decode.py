@@ -18,8 +18,8 @@ from typing import BinaryIO
 from amqproxy.amqp010 import frame_reader as amqp010_reader
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.capture.json_lines import JSONLines
 from bench import recording, recording_0_10
 from bench.peers import program
@@ -113,7 +113,7 @@ def _against_tshark(path: Path, streams: list[bytes], count: int, rounds: int) -
     yield Row("Decode", "bytes to typed frames", "1000/s", figures, ("tshark",), TSHARK_GOAL, note)
 
     def to_frames() -> int:
-        return sum(_decode(passed.frames) for passed in read_decoded(path) if isinstance(passed, DecodedFrames))
+        return sum(_decode(passed.frames) for passed in read_decoded(path) if isinstance(passed, Amqp091DecodedFrames))
 
     progress("decode: amqproxy and tshark, from a capture to typed frames")
     figures = in_turns({"tshark": bare, SUBJECT: partial(_rate, count, to_frames)}, rounds)

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.capture.files import captures_in
 from amqproxy.capture.warnings import CaptureError
 from dashboard.source import Source, SourceState
@@ -56,7 +56,7 @@ def one_leg(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
 
 def is_upstream_only(decoded: Decoded) -> bool:
     """Did this pass on the upstream's leg alone, of a recording of both?"""
-    if isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
+    if isinstance(decoded, DecodedFrames):
         return decoded.note.leg == "upstream"
     return isinstance(decoded, SkippedBytes) and decoded.code is not None
 

@@ -11,11 +11,11 @@ import msgspec
 from amqproxy.amqp010.controls import ConnectionOpen, ConnectionSecureOk, ConnectionStartOk
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
-from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.rules.client_info import learned_client, updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.taps.amqp010_chunk import Amqp010Chunk
@@ -105,12 +105,12 @@ class Connections:
             seen.channels = 0
             return
         seen.last_seq = seq + count - 1
-        if isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
-            seen.protocol = AMQP010 if isinstance(decoded, DecodedAmqp010Frames) else AMQP091
+        if isinstance(decoded, DecodedFrames):
+            seen.protocol = decoded.protocol
             seen.frames += count
             seen.bytes[decoded.sender] += size_of(decoded.frames)
 
-    def learn(self, decoded: DecodedFrames, frames: Iterable[Frame], seq: int) -> None:
+    def learn(self, decoded: Amqp091DecodedFrames, frames: Iterable[Frame], seq: int) -> None:
         """Know the client by what it sends on channel 0."""
         for frame in frames:
             if frame.channel == 0 and frame.kind == METHOD:
@@ -119,7 +119,7 @@ class Connections:
                 if after is not before:
                     self._clients[decoded.stream] = (after, seq)
 
-    def learn_amqp010(self, decoded: DecodedAmqp010Frames, seq: int) -> None:
+    def learn_amqp010(self, decoded: Amqp010DecodedFrames, seq: int) -> None:
         """Know a client of 0-10 by the controls with which it logs in, where each is in one frame."""
         if decoded.sender != CLIENT:
             return

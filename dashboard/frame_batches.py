@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded
 from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 
@@ -17,9 +19,9 @@ MAX_FRAMES = 256
 
 def batches(decoded: Decoded) -> Iterator[Decoded]:
     """The same in parts."""
-    if isinstance(decoded, DecodedAmqp010Frames):
+    if isinstance(decoded, Amqp010DecodedFrames):
         yield from _amqp010_batches(decoded)
-    elif not isinstance(decoded, DecodedFrames) or len(decoded.frames) <= MAX_FRAMES:
+    elif not isinstance(decoded, Amqp091DecodedFrames) or len(decoded.frames) <= MAX_FRAMES:
         yield decoded
     elif isinstance(decoded.frames, FrameChunk):
         for chunk in decoded.frames.parts(MAX_FRAMES):
@@ -29,7 +31,7 @@ def batches(decoded: Decoded) -> Iterator[Decoded]:
             yield msgspec.structs.replace(decoded, frames=decoded.frames[begin : begin + MAX_FRAMES])
 
 
-def _amqp010_batches(decoded: DecodedAmqp010Frames) -> Iterator[Decoded]:
+def _amqp010_batches(decoded: Amqp010DecodedFrames) -> Iterator[Decoded]:
     chunk = _chunk(decoded.frames, decoded.command_ids)
     if chunk is not None:
         for part in chunk.parts(MAX_FRAMES):

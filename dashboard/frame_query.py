@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
+from amqproxy.capture.decoded import DecodedFrames
 from dashboard.frame_selection import FrameSelection
 from dashboard.list_query import ListQuery
 from dashboard.ring import Ring, RingEntry
@@ -147,7 +147,7 @@ def _block(
                 continue
             found: Selected | None = Selected(decoded, seqs)
             if seqs[0] < begin or seqs[-1] >= end:
-                assert isinstance(decoded, DecodedFrames | DecodedAmqp010Frames)  # all else has one row
+                assert isinstance(decoded, DecodedFrames)  # all else has one row
                 found = narrowed(decoded, seqs, lambda seq, frame: begin <= seq < end)
             if found is not None:
                 yield found

@@ -10,7 +10,9 @@ import msgspec
 
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
@@ -19,7 +21,7 @@ from amqproxy.rules.verdict import Stage
 from amqproxy.taps.amqp010_record import plain
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring import RingEntry
-from dashboard.selected import Selected, at_places, narrowed
+from dashboard.selected import Selected, narrowed
 from dashboard.viewer_filter import viewer_filter
 
 MAX_STREAMS = 20_000
@@ -91,7 +93,7 @@ class FrameSelection:
             return False
         if self._filter.condition.stage > Stage.METHOD:
             return True
-        return any(isinstance(each.decoded, DecodedAmqp010Frames) for each in entries)
+        return any(isinstance(each.decoded, Amqp010DecodedFrames) for each in entries)
 
     def forget(self) -> None:
         """What is given next does not follow what was given so far."""
@@ -106,7 +108,7 @@ class FrameSelection:
             return []
         decoded = entry.fresh()
         assert not isinstance(decoded, MissingFrames)
-        if not isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
+        if not isinstance(decoded, DecodedFrames):
             return self._select_other(entry, decoded, after)
         seqs: Sequence[int] = range(entry.seq, entry.seq + entry.count)
         channel = self._place.channel
@@ -137,19 +139,20 @@ class FrameSelection:
     def _filtered(self, entry: RingEntry, chosen: Selected, after: int) -> list[Selected]:
         assert self._filter is not None
         decoded, seqs = chosen
-        assert isinstance(decoded, DecodedFrames | DecodedAmqp010Frames)
+        assert isinstance(decoded, DecodedFrames)
         stream = self._streams.get(decoded.stream)
         if stream is None:
             if len(self._streams) >= MAX_STREAMS:
                 self._streams.clear()
             client = self._client_of(decoded.stream, decoded.connection, entry.seq)
-            kind = _Stream if isinstance(decoded, DecodedFrames) else _Amqp010Stream
+            kind = _Stream if isinstance(decoded, Amqp091DecodedFrames) else _Amqp010Stream
             stream = self._streams[decoded.stream] = kind(self._filter, client)
-        if isinstance(decoded, DecodedFrames):
+        if isinstance(decoded, Amqp091DecodedFrames):
             assert isinstance(stream, _Stream)  # a connection has one protocol
             found = stream.sift(decoded, list(zip(seqs, decoded.frames, strict=True)))
         else:
             assert isinstance(stream, _Amqp010Stream)
+            assert isinstance(decoded, Amqp010DecodedFrames)
             found = stream.sift(decoded, seqs)
         return [
             Selected(each.decoded, [seq for seq in each.seqs if seq > after]) for each in found if each.seqs[0] > after
@@ -162,9 +165,9 @@ class _Stream:
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._filter = FrameFilter(chosen, client)
         self._waits = chosen.condition.stage > Stage.METHOD
-        self._held: dict[tuple[str, int], list[tuple[int, Frame, DecodedFrames]]] = {}
+        self._held: dict[tuple[str, int], list[tuple[int, Frame, Amqp091DecodedFrames]]] = {}
 
-    def sift(self, decoded: DecodedFrames, frames: list[tuple[int, Frame]]) -> list[Selected]:
+    def sift(self, decoded: Amqp091DecodedFrames, frames: list[tuple[int, Frame]]) -> list[Selected]:
         """What is shown now, in the order in which it is let by."""
         sender, seconds, tags = Peer(decoded.sender), decoded.ts_ns / 1e9, decoded.note.tags
         sift = self._filter.sift
@@ -200,7 +203,7 @@ class _Stream:
         return found
 
 
-def _selected(decoded: DecodedFrames, frames: list[tuple[int, Frame]]) -> Selected:
+def _selected(decoded: Amqp091DecodedFrames, frames: list[tuple[int, Frame]]) -> Selected:
     return Selected(msgspec.structs.replace(decoded, frames=[frame for _, frame in frames]), [seq for seq, _ in frames])
 
 
@@ -210,7 +213,7 @@ class _Amqp010Stream:
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._filter: AssemblyFilter[_Row] = AssemblyFilter(chosen, client, plain)
 
-    def sift(self, decoded: DecodedAmqp010Frames, seqs: Sequence[int]) -> list[Selected]:
+    def sift(self, decoded: Amqp010DecodedFrames, seqs: Sequence[int]) -> list[Selected]:
         """What is shown now, in the order in which it is let by."""
         rows = [_Row(decoded, place, seq) for place, seq in enumerate(seqs)]
         passed = self._filter.sift(Peer(decoded.sender), decoded.frames, rows, decoded.ts_ns / 1e9)
@@ -218,13 +221,13 @@ class _Amqp010Stream:
         for _, group in groupby([row for _, row in passed], lambda row: id(row.decoded)):
             shown = list(group)
             places = [row.place for row in shown]
-            found.append(Selected(at_places(shown[0].decoded, places), [row.seq for row in shown]))
+            found.append(Selected(shown[0].decoded.at(places), [row.seq for row in shown]))
         return found
 
 
 class _Row(NamedTuple):
     """Where a frame is in its packet, and the number of its row."""
 
-    decoded: DecodedAmqp010Frames
+    decoded: Amqp010DecodedFrames
     place: int
     seq: int

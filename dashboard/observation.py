@@ -12,14 +12,9 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.methods import BasicGetOk, BasicReturn
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
@@ -94,11 +89,11 @@ class Observation:
             return  # each connection has its own
         self._frame = max(0, entry.seq + entry.count - 1)
         self.connections.take(decoded, entry.seq, entry.count)
-        if isinstance(decoded, DecodedFrames):
+        if isinstance(decoded, Amqp091DecodedFrames):
             frames = decoded.frames
             self.activity.count_frames(decoded.ts_ns, decoded.sender, frames, size_of(frames))
             self.connections.learn(decoded, frames, entry.seq)
-        elif isinstance(decoded, DecodedAmqp010Frames):
+        elif isinstance(decoded, Amqp010DecodedFrames):
             self.activity.count_amqp010_frames(decoded.ts_ns, decoded.sender, decoded.frames, size_of(decoded.frames))
             self.connections.learn_amqp010(decoded, entry.seq)
         elif isinstance(decoded, SkippedBytes):
@@ -143,9 +138,6 @@ class Observation:
             observer = self._observers[decoded.stream] = self._new(decoded.stream, decoded.connection)
         match decoded:
             case DecodedFrames():
-                self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
-                self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
-            case DecodedAmqp010Frames():
                 self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
             case DecodedProtocolHeader():

@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.missing_frames import MissingFrames
@@ -53,9 +46,7 @@ class RingEntry(msgspec.Struct, frozen=True, gc=False):
     def fresh(self) -> Decoded | MissingFrames:
         """What was decoded, for one reader: frames that it makes are not kept."""
         decoded = self.decoded
-        if isinstance(decoded, DecodedFrames | DecodedAmqp010Frames) and isinstance(
-            decoded.frames, FrameChunk | Amqp010Chunk
-        ):
+        if isinstance(decoded, DecodedFrames) and isinstance(decoded.frames, FrameChunk | Amqp010Chunk):
             return msgspec.structs.replace(decoded, frames=decoded.frames.unmade())
         return decoded
 
@@ -89,7 +80,7 @@ class Ring:
         """Keep what was decoded, or that it is missing."""
         count = 1
         cost = ENTRY_COST
-        if isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
+        if isinstance(decoded, DecodedFrames):
             frames = decoded.frames
             count = len(frames)
             if isinstance(frames, FrameChunk | Amqp010Chunk):

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames
 from amqproxy.configuration.config import Limits
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, report
@@ -169,7 +169,7 @@ class Printing:
 
 
 def _count_of(record: Any) -> int:
-    return len(record.frames) if isinstance(record, DecodedFrames | DecodedAmqp010Frames) else 1
+    return len(record.frames) if isinstance(record, DecodedFrames) else 1
 
 
 def _print_lines(lines: Lines, records: Iterable[Decoded]) -> list[Exception]:

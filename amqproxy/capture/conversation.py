@@ -23,10 +23,12 @@ from amqproxy.amqp091.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, NAME, recognise
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SENDERS
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp010.frame_resync import Amqp010Resync
 from amqproxy.capture.amqp091.boundary import IMPOSSIBLE, PROOF_BYTES, UNSURE, frame_at
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.amqp091.frame_resync import Found, FrameResync
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.packet_comment import RecordedViolation, opener_of, tells_amqp010
 from amqproxy.capture.stream_events import Opened, StreamEnd
@@ -514,7 +516,9 @@ class Conversation:
             if isinstance(each, UnreadableBytes):
                 self._report_skipped(direction, NAME, each, passed)
             else:
-                passed.append(DecodedFrames(ts_ns, self.stream, self.connection, sender, each, self.leg, self._note))
+                passed.append(
+                    Amqp091DecodedFrames(ts_ns, self.stream, self.connection, sender, each, self.leg, self._note)
+                )
 
     @cython.cfunc
     def _report_amqp010(self, direction: cython.int, ts_ns: int, found: object, passed: list[Decoded]) -> None:
@@ -524,15 +528,15 @@ class Conversation:
                 self._report_skipped(direction, AMQP010, each, passed)
             else:
                 passed.append(
-                    DecodedAmqp010Frames(
+                    Amqp010DecodedFrames(
                         ts_ns,
                         self.stream,
                         self.connection,
                         sender,
                         each.frames,
-                        each.command_ids,
                         self.leg,
                         self._note,
+                        command_ids=each.command_ids,
                     )
                 )
 

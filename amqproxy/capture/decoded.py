@@ -7,48 +7,39 @@ has the `leg` that it passed on, "client" or "upstream"; else that is "".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp091.frame import Frame
-from amqproxy.taps.amqp010_record import record_amqp010_frame
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.record import Record, record_frame
+from amqproxy.taps.record import Record
 
 
 class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
-    """Frames of AMQP 0-9-1 that one packet completed, at least one.
+    """Frames of one connection that one packet completed, at least one; each protocol has a class of its own.
 
     `stream` numbers the TCP connection in the file, `connection` names its ends, the client's first, and `sender` is
-    "client" or "server". `ts_ns` is the packet's. `note` is what rules have made of the command that they belong to, as
-    a recording of the proxy's shows it.
+    "client" or "server". `ts_ns` is the packet's. `note` is the verdict of rules on the command that the frames belong
+    to, as a recording of the proxy has it.
     """
+
+    protocol: ClassVar[str]
 
     ts_ns: int
     stream: int
     connection: str
     sender: str
-    frames: Sequence[Frame]
+    frames: Sequence[Any]
     leg: str = ""
     note: Note = NOTHING
 
+    def at(self, places: Sequence[int]) -> Self:
+        """Return the frames at these places."""
+        raise NotImplementedError
 
-class DecodedAmqp010Frames(msgspec.Struct, frozen=True, gc=False):
-    """Frames of AMQP 0-10 that one packet completed, at least one; the rest is as in `DecodedFrames`.
-
-    `command_ids` has for each the id of the command that it is of, or None: of a control, or where it is not known.
-    """
-
-    ts_ns: int
-    stream: int
-    connection: str
-    sender: str
-    frames: Sequence[Amqp010Frame]
-    command_ids: Sequence[int | None]
-    leg: str = ""
-    note: Note = NOTHING
+    def records(self, body: int) -> Iterator[Record]:
+        """Yield the record of each frame, with the first `body` bytes of body frames."""
+        raise NotImplementedError
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
@@ -98,7 +89,7 @@ class StreamEnded(msgspec.Struct, frozen=True, gc=False):
     stalled_ns: int = 0
 
 
-Decoded: TypeAlias = DecodedFrames | DecodedAmqp010Frames | DecodedProtocolHeader | SkippedBytes | StreamEnded
+Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes | StreamEnded
 
 
 def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -> Iterator[Record]:
@@ -108,32 +99,7 @@ def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -
     proxy runs: if the two legs differ. If what passed is of both legs, they always do.
     """
     if isinstance(passed, DecodedFrames):
-        for frame in passed.frames:
-            record = record_frame(
-                frame,
-                ts_ns=passed.ts_ns,
-                stream=passed.stream,
-                connection=passed.connection,
-                sender=passed.sender,
-                note=passed.note,
-                body=body,
-            )
-            if has_both_legs:
-                record.leg = passed.leg or None
-            yield record
-        return
-    if isinstance(passed, DecodedAmqp010Frames):
-        for each, command_id in zip(passed.frames, passed.command_ids, strict=True):
-            record = record_amqp010_frame(
-                each,
-                ts_ns=passed.ts_ns,
-                stream=passed.stream,
-                connection=passed.connection,
-                sender=passed.sender,
-                command_id=command_id,
-                note=passed.note,
-                body=body,
-            )
+        for record in passed.records(body):
             if has_both_legs:
                 record.leg = passed.leg or None
             yield record

@@ -20,8 +20,10 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import ChannelCloseOk, ConfirmSelect, Method, TxSelect
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.amqp010.assembly_gatherer import AssemblyGatherer
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.command_gatherer import CommandGatherer
-from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.conversion.awaited_deletes import AwaitedDeletes, delete_answer
 from amqproxy.conversion.command_view import view_channel
 from amqproxy.rules.client_info import updated_amqp010_client, updated_client
@@ -68,12 +70,12 @@ class DryRun:
         self._random = random.Random(SEED).random
         self._parts: dict[int, _ConnectionDryRun | _Amqp010DryRun] = {}
 
-    def play(self, passed: DecodedFrames | DecodedAmqp010Frames) -> Iterator[DryRunResult]:
+    def play(self, passed: DecodedFrames) -> Iterator[DryRunResult]:
         """What would have been done to the commands that these frames complete."""
         part = self._parts.get(passed.stream)
         if part is None:
             client = Client.named(passed.stream, passed.connection)
-            kind = _ConnectionDryRun if isinstance(passed, DecodedFrames) else _Amqp010DryRun
+            kind = _ConnectionDryRun if isinstance(passed, Amqp091DecodedFrames) else _Amqp010DryRun
             part = self._parts[passed.stream] = kind(self.rules, client, self._random)
         for result in part.play(passed):
             self.commands += 1
@@ -97,7 +99,7 @@ class _JudgedConnection:
         sender: Peer,
         command: Command,
         facts: ChannelInfo,
-        passed: DecodedFrames | DecodedAmqp010Frames,
+        passed: DecodedFrames,
         name: str,
     ) -> DryRunResult | None:
         """What would become of a command of this `name`; None where it would just pass."""
@@ -114,7 +116,7 @@ class _JudgedConnection:
             random=self._random,
         )
         verdict = self._evaluator.evaluate(context).naming(name)
-        is_amqp010 = isinstance(passed, DecodedAmqp010Frames)
+        is_amqp010 = isinstance(passed, Amqp010DecodedFrames)
         what = describe_verdict(verdict, command, is_confirming=facts.is_confirming, is_amqp010=is_amqp010)
         if not what and not verdict.marks:
             return None
@@ -144,9 +146,9 @@ class _ConnectionDryRun(_JudgedConnection):
         self._gatherer = CommandGatherer()
         self._modes: dict[int, type[Method]] = {}
 
-    def play(self, passed: DecodedFrames | DecodedAmqp010Frames) -> Iterator[DryRunResult | None]:
+    def play(self, passed: DecodedFrames) -> Iterator[DryRunResult | None]:
         """What would become of each command that these frames complete."""
-        if not isinstance(passed, DecodedFrames):
+        if not isinstance(passed, Amqp091DecodedFrames):
             return  # a connection has one protocol
         sender = Peer(passed.sender)
         for frame in passed.frames:
@@ -154,7 +156,7 @@ class _ConnectionDryRun(_JudgedConnection):
             if command is not None:
                 yield self._evaluate(sender, command, passed)
 
-    def _evaluate(self, sender: Peer, command: Command, passed: DecodedFrames) -> DryRunResult | None:
+    def _evaluate(self, sender: Peer, command: Command, passed: Amqp091DecodedFrames) -> DryRunResult | None:
         number = command.channel
         name = "heartbeat" if command.index < 0 else command.method.name
         facts = ChannelInfo(
@@ -186,9 +188,9 @@ class _Amqp010DryRun(_JudgedConnection):
         self._transactional: set[int] = set()
         self._deletes: dict[int, AwaitedDeletes] = {}
 
-    def play(self, passed: DecodedFrames | DecodedAmqp010Frames) -> Iterator[DryRunResult | None]:
+    def play(self, passed: DecodedFrames) -> Iterator[DryRunResult | None]:
         """What would become of each command that these frames complete, and that rules see."""
-        if not isinstance(passed, DecodedAmqp010Frames):
+        if not isinstance(passed, Amqp010DecodedFrames):
             return
         sender = Peer(passed.sender)
         for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
@@ -211,7 +213,7 @@ class _Amqp010DryRun(_JudgedConnection):
                 self._evaluator.channel_closed(view_channel(number))
 
     def _evaluate(
-        self, sender: Peer, assembly: Assembly, view: Command, passed: DecodedAmqp010Frames
+        self, sender: Peer, assembly: Assembly, view: Command, passed: Amqp010DecodedFrames
     ) -> DryRunResult | None:
         method = assembly.method
         facts = ChannelInfo(

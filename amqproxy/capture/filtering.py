@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
@@ -20,7 +22,7 @@ def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
     sieves: dict[int, FrameFilter] = {}
     assembly_filters: dict[int, AssemblyFilter[int | None]] = {}
     for each in passed:
-        if isinstance(each, DecodedAmqp010Frames):
+        if isinstance(each, Amqp010DecodedFrames):
             assemblies = assembly_filters.get(each.stream)
             if assemblies is None:
                 client = Client.named(each.stream, each.connection)
@@ -29,7 +31,7 @@ def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
                 chosen, command_ids = zip(*found, strict=True)
                 yield msgspec.structs.replace(each, frames=chosen, command_ids=command_ids)
             continue
-        if not isinstance(each, DecodedFrames):
+        if not isinstance(each, Amqp091DecodedFrames):
             if isinstance(each, SkippedBytes | StreamEnded):
                 yield each
             if isinstance(each, StreamEnded):

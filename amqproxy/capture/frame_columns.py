@@ -28,9 +28,11 @@ from amqproxy.amqp091.frame import Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
 from amqproxy.capture.amqp010.row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SETTLEMENTS, row_of
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, records_of
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
@@ -527,7 +529,7 @@ class FrameColumns:
     def add(self, passed: Decoded) -> None:
         """Add the rows of what passed."""
         if (
-            not isinstance(passed, DecodedFrames | DecodedAmqp010Frames)
+            not isinstance(passed, DecodedFrames)
             or passed.note is not NOTHING
             or not -_MOST <= passed.ts_ns <= _MOST
             or passed.stream > _MOST
@@ -535,7 +537,7 @@ class FrameColumns:
             self._add_records(passed)
             return
         self._share(passed)
-        if isinstance(passed, DecodedAmqp010Frames):
+        if isinstance(passed, Amqp010DecodedFrames):
             self._add_of_0_10(passed)
             return
         frames = passed.frames
@@ -561,10 +563,10 @@ class FrameColumns:
         self._put_shared()
 
     @cython.cfunc
-    def _share(self, passed: DecodedFrames | DecodedAmqp010Frames) -> object:
+    def _share(self, passed: DecodedFrames) -> object:
         """Take what the rows of one packet share."""
         self._named = passed.connection
-        self._spoken = NAME if isinstance(passed, DecodedFrames) else AMQP010
+        self._spoken = NAME if isinstance(passed, Amqp091DecodedFrames) else AMQP010
         self._ts_ns = passed.ts_ns
         self._time = _micros(self._ts_ns)
         self._stream = passed.stream
@@ -788,7 +790,7 @@ class FrameColumns:
     # --- AMQP 0-10
 
     @cython.cfunc
-    def _add_of_0_10(self, passed: DecodedAmqp010Frames) -> object:
+    def _add_of_0_10(self, passed: Amqp010DecodedFrames) -> object:
         frame: Amqp010Frame
         for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
             if not self._add_frame_of_0_10(frame, -1 if command_id is None else command_id):
@@ -1018,9 +1020,7 @@ class FrameColumns:
 
     def _add_records(self, passed: Decoded) -> None:
         leg = passed.leg
-        frames: Iterable[Frame | Amqp010Frame | None] = (
-            passed.frames if isinstance(passed, DecodedFrames | DecodedAmqp010Frames) else [None]
-        )
+        frames: Iterable[Frame | Amqp010Frame | None] = passed.frames if isinstance(passed, DecodedFrames) else [None]
         for record, frame in zip(records_of(passed), frames, strict=False):
             self._add_record(record, leg, frame)
             self._first = self.row + 1

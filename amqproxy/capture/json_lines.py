@@ -23,8 +23,10 @@ from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, records_of
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
 from amqproxy.taps.amqp010_record import FLAGS
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
@@ -142,10 +144,10 @@ class JSONLines:
     def add(self, passed: Decoded) -> int:
         """Add the lines of what passed; return how many they are."""
         count: cython.Py_ssize_t = 0
-        if isinstance(passed, DecodedAmqp010Frames):
+        if isinstance(passed, Amqp010DecodedFrames):
             return self._add_of_0_10(passed)
         if (
-            not isinstance(passed, DecodedFrames)
+            not isinstance(passed, Amqp091DecodedFrames)
             or passed.note is not NOTHING
             or not _LEAST_TIME <= passed.ts_ns <= _LATEST_TIME
         ):
@@ -191,7 +193,7 @@ class JSONLines:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _add_of_0_10(self, passed: DecodedAmqp010Frames) -> cython.Py_ssize_t:
+    def _add_of_0_10(self, passed: Amqp010DecodedFrames) -> cython.Py_ssize_t:
         """Add the lines of frames of AMQP 0-10."""
         count: cython.Py_ssize_t = 0
         if passed.note is not NOTHING or not _LEAST_TIME <= passed.ts_ns <= _LATEST_TIME:
@@ -263,14 +265,16 @@ class JSONLines:
         return 1
 
     @cython.cfunc
-    def _head(self, passed: DecodedFrames | DecodedAmqp010Frames) -> Any:
+    def _head(self, passed: DecodedFrames) -> Any:
         """What the lines of a direction have between their time and their channel, and behind the size."""
         key = (passed.stream, passed.sender, passed.leg)
         head: tuple[bytes, bytes] | None = self._heads.get(key)
         if head is None:
             if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()
-            middle, end = (_SAMPLE, b"") if isinstance(passed, DecodedFrames) else (_SAMPLE_OF_0_10, _SAMPLE_FLAGS)
+            middle, end = (
+                (_SAMPLE, b"") if isinstance(passed, Amqp091DecodedFrames) else (_SAMPLE_OF_0_10, _SAMPLE_FLAGS)
+            )
             (sample,) = records_of(self._sample(passed), has_both_legs=self._has_both_legs)
             before, found, behind = sample.to_json().partition(middle)
             if not found or not behind.endswith(end):
@@ -280,9 +284,9 @@ class JSONLines:
         return head
 
     @staticmethod
-    def _sample(passed: DecodedFrames | DecodedAmqp010Frames) -> Decoded:
+    def _sample(passed: DecodedFrames) -> Decoded:
         """A frame in the same direction, of which little is written."""
-        if isinstance(passed, DecodedFrames):
+        if isinstance(passed, Amqp091DecodedFrames):
             return msgspec.structs.replace(passed, ts_ns=0, frames=[Frame(HEARTBEAT_FRAME)])
         body = Amqp010Frame(amqp010_frame.encode_frame(0, amqp010_frame.BODY, 0, b""))
         return msgspec.structs.replace(passed, ts_ns=0, frames=[body], command_ids=[None])
@@ -406,7 +410,7 @@ class JSONLines:
         return _table(out, at, data, position, end, 0)
 
     @cython.cfunc
-    def _add_odd(self, passed: DecodedFrames, frame: Frame) -> object:
+    def _add_odd(self, passed: Amqp091DecodedFrames, frame: Frame) -> object:
         self._add_records(msgspec.structs.replace(passed, frames=[frame]))
         return None
 

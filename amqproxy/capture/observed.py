@@ -9,14 +9,7 @@ import msgspec
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_recorder import SelectorOf
@@ -91,7 +84,7 @@ class Observers:
 
 def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
     match decoded:
-        case DecodedFrames() | DecodedAmqp010Frames():
+        case DecodedFrames():
             return observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
         case DecodedProtocolHeader():
             if decoded.sender != CLIENT:

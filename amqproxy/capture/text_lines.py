@@ -18,7 +18,8 @@ import msgspec
 from amqproxy.amqp091.frame import Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
-from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, records_of
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, excerpt
@@ -95,7 +96,11 @@ class TextLines:
     def add(self, passed: Decoded) -> int:
         """Add the lines of what passed; return how many they are."""
         count: cython.Py_ssize_t = 0
-        if not isinstance(passed, DecodedFrames) or passed.note is not NOTHING or (self._has_both_legs and passed.leg):
+        if (
+            not isinstance(passed, Amqp091DecodedFrames)
+            or passed.note is not NOTHING
+            or (self._has_both_legs and passed.leg)
+        ):
             return int(self._add_records(passed))
         frames = passed.frames
         head: bytes = f"{clock(passed.ts_ns)} #{passed.stream:<3} {ARROWS[passed.sender]} ".encode()
@@ -192,7 +197,7 @@ class TextLines:
         return 1
 
     @cython.cfunc
-    def _add_odd(self, passed: DecodedFrames, frame: Frame) -> object:
+    def _add_odd(self, passed: Amqp091DecodedFrames, frame: Frame) -> object:
         self._add_records(msgspec.structs.replace(passed, frames=[frame]))
         return None
 

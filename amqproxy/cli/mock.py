@@ -128,11 +128,11 @@ def _scripts(files: CaptureFiles) -> list[AnyScript]:
 
 def _bounded(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
     """The same, as long as it fits in memory."""
-    from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
+    from amqproxy.capture.decoded import DecodedFrames
 
     size = 0
     for each in decoded:
-        if isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+        if isinstance(each, DecodedFrames):
             size += sum(frame.size for frame in each.frames)
             if size > MAX_BYTES:
                 raise OverflowError(f"the recording has more than {MAX_BYTES >> 20} MiB of frames")

@@ -69,7 +69,7 @@ def rehearse(
         One JSON object a line for each command that they would have acted on, instead of text.
     """
     from amqproxy.capture.decode import read_decoded
-    from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, StreamEnded
+    from amqproxy.capture.decoded import DecodedFrames, StreamEnded
     from amqproxy.capture.dry_run import DryRun
     from amqproxy.capture.warnings import CaptureError, CaptureWarning
     from amqproxy.cli.progress import Progress
@@ -89,7 +89,7 @@ def rehearse(
                 for passed in read_decoded(capture, notify, progress.advance, engine=engine, reads_amqp010=True):
                     if isinstance(passed, StreamEnded):
                         rehearsal.end(passed.stream)
-                    elif isinstance(passed, DecodedFrames | DecodedAmqp010Frames):
+                    elif isinstance(passed, DecodedFrames):
                         for rehearsed in rehearsal.play(passed):
                             if progress.is_in_the_way:
                                 progress.clear()

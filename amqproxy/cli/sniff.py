@@ -124,7 +124,7 @@ class _Counts:
         self._open: set[int] = set()
 
     def of(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, StreamEnded
+        from amqproxy.capture.decoded import DecodedFrames, StreamEnded
 
         for each in decoded:
             if isinstance(each, StreamEnded):
@@ -132,7 +132,7 @@ class _Counts:
             elif each.stream not in self._open:
                 self._open.add(each.stream)
                 self.connections += 1
-            if isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+            if isinstance(each, DecodedFrames):
                 self.frames += len(each.frames)
             yield each
 

@@ -20,14 +20,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.comparison.normalising import (
     BrokerNames,
     ConsumerNames,
@@ -135,7 +128,7 @@ class CommandTracer:
     def feed(self, decoded: Decoded) -> list[Traced]:
         """Take what was decoded next."""
         match decoded:
-            case DecodedFrames() | DecodedAmqp010Frames():
+            case DecodedFrames():
                 self._tags = decoded.note.tags
                 self._trace.feed_noted(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
             case DecodedProtocolHeader():

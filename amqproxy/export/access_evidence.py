@@ -15,8 +15,10 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import ChannelCloseOk, QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.amqp010.assembly_gatherer import AssemblyGatherer
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.command_gatherer import CommandGatherer
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.export.name_family import NameFamily
 from amqproxy.rules.client_info import updated_amqp010_client, updated_client
 from amqproxy.rules.context import Client
@@ -98,7 +100,7 @@ class AccessEvidence:
         """Take what was decoded next; `TooManyClients` where there is no room for what these may do."""
         if isinstance(decoded, StreamEnded):
             self._clients.pop(decoded.stream, None)
-        if not isinstance(decoded, DecodedFrames | DecodedAmqp010Frames):
+        if not isinstance(decoded, DecodedFrames):
             return
         observed = self._clients.get(decoded.stream)
         if observed is None:
@@ -197,9 +199,7 @@ class ObservedAccess:
         self._assemblies = AssemblyGatherer()
         self._last_queues = LastQueues()
 
-    def feed(
-        self, decoded: DecodedFrames | DecodedAmqp010Frames
-    ) -> Iterator[tuple[Client, Command, tuple[Operation, ...]]]:
+    def feed(self, decoded: DecodedFrames) -> Iterator[tuple[Client, Command, tuple[Operation, ...]]]:
         """For each command of the client that these frames complete: the client, the command, and what it did.
 
         Of 0-10, the command is what rules see of it.
@@ -215,7 +215,7 @@ class ObservedAccess:
                 if isinstance(method, QueueDeclareOk):
                     self._last_queues.name(command.channel, method.queue)
             else:
-                if isinstance(decoded, DecodedFrames):
+                if isinstance(decoded, Amqp091DecodedFrames):
                     self._client = updated_client(self._client, method)
                 is_about_last = self._last_queues.concerns(command)
                 written_out = self._last_queues.written_out(command) if is_about_last else command
@@ -226,13 +226,14 @@ class ObservedAccess:
                 except ProtocolError:
                     continue  # a malformed table: the broker does nothing either
 
-    def _commands(self, sender: Peer, decoded: DecodedFrames | DecodedAmqp010Frames) -> Iterator[Command]:
-        if isinstance(decoded, DecodedFrames):
+    def _commands(self, sender: Peer, decoded: DecodedFrames) -> Iterator[Command]:
+        if isinstance(decoded, Amqp091DecodedFrames):
             for frame in decoded.frames:
                 command = self._gatherer.gather(sender, frame)
                 if command is not None:
                     yield command
             return
+        assert isinstance(decoded, Amqp010DecodedFrames)
         for amqp010_frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
             found = self._assemblies.gather(sender, amqp010_frame, command_id)
             if found is not None and sender is CLIENT:

@@ -11,7 +11,7 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.capture.dry_run import DryRun, DryRunResult
 from amqproxy.configuration.config_file import read
 from amqproxy.export.access_evidence import Access, AccessEvidence, Evidence, ObservedAccess, Who
@@ -196,7 +196,7 @@ def _operations(decoded: Iterable[Decoded]) -> Iterator[tuple[CommandContext, Op
     for each in decoded:
         if isinstance(each, StreamEnded):
             observed.pop(each.stream, None)
-        elif isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+        elif isinstance(each, DecodedFrames):
             access = observed.get(each.stream)
             if access is None:
                 access = observed[each.stream] = ObservedAccess(each.stream, each.connection)
@@ -281,7 +281,7 @@ class AccessCheck:
         for each in decoded:
             if isinstance(each, StreamEnded):
                 self._dry_run.end(each.stream)
-            elif isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+            elif isinstance(each, DecodedFrames):
                 for result in self._dry_run.play(each):
                     if any(what.startswith(("refused", "dropped")) for what in result.what):
                         self.refused += 1

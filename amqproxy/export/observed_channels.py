@@ -27,14 +27,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.export.examples import example_of
 from amqproxy.export.name_family import NameFamily
 from amqproxy.export.payload_schema import NodeBudget, PayloadSchema
@@ -326,8 +319,8 @@ class _Observed:
     def feed(self, decoded: Decoded) -> None:
         events: list[TraceEvent] = []
         match decoded:
-            case DecodedFrames() | DecodedAmqp010Frames():
-                self._protocol = AMQP010 if isinstance(decoded, DecodedAmqp010Frames) else NAME
+            case DecodedFrames():
+                self._protocol = decoded.protocol
                 sender = Peer(decoded.sender)
                 if self._selector is not None:
                     for frame in decoded.frames:

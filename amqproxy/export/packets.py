@@ -17,18 +17,13 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp010.secrets import masked as amqp010_masked
 from amqproxy.capture.amqp010.secrets import masked_rubbish as amqp010_masked_rubbish
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.amqp091.frame_cuts import segments
 from amqproxy.capture.amqp091.secrets import masked, masked_rubbish
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.packet_comment import comment_of, ended_comment, lost_comment, session_comment, violation_comment
 from amqproxy.capture.pcapng import LEGS
 from amqproxy.capture.pcapng_writer import (
@@ -100,12 +95,12 @@ def _is_beginning(decoded: Decoded) -> bool:
     """Is this what a connection begins with?"""
     if isinstance(decoded, DecodedProtocolHeader):
         return True
-    if isinstance(decoded, DecodedAmqp010Frames):
-        return decoded.frames[0].index == Amqp010Start.index
-    if not isinstance(decoded, DecodedFrames):
+    if isinstance(decoded, Amqp010DecodedFrames):
+        return bool(decoded.frames[0].index == Amqp010Start.index)
+    if not isinstance(decoded, Amqp091DecodedFrames):
         return False
     first = decoded.frames[0]
-    return first.kind == METHOD and first.index == ConnectionStart.index
+    return bool(first.kind == METHOD and first.index == ConnectionStart.index)
 
 
 class _Connection:
@@ -123,7 +118,7 @@ class _Connection:
                 f"{self._tcp.client}-{self._tcp.server}",
                 session=first.connection,
                 is_tls=False,
-                is_amqp010=isinstance(first, DecodedAmqp010Frames)
+                is_amqp010=isinstance(first, Amqp010DecodedFrames)
                 or (isinstance(first, DecodedProtocolHeader | SkippedBytes) and first.protocol == AMQP010),
             ),
         )
@@ -132,17 +127,15 @@ class _Connection:
         for end, header in self._tcp.handshake():
             yield self._packet(ts_ns, end, header)
 
-    def write(
-        self, decoded: DecodedFrames | DecodedAmqp010Frames | DecodedProtocolHeader | SkippedBytes
-    ) -> Iterator[bytes]:
+    def write(self, decoded: DecodedFrames | DecodedProtocolHeader | SkippedBytes) -> Iterator[bytes]:
         end = CLIENT_END if decoded.sender == CLIENT else SERVER_END
         ts_ns = decoded.ts_ns
         match decoded:
-            case DecodedFrames():
+            case Amqp091DecodedFrames():
                 comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
                 for data, missing in _pieces(decoded.frames):
                     yield from self._send(ts_ns, end, masked(data), missing, comments)
-            case DecodedAmqp010Frames():
+            case Amqp010DecodedFrames():
                 comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
                 for data, missing in _amqp010_pieces(decoded.frames):
                     if decoded.sender == CLIENT:

@@ -9,7 +9,9 @@ import msgspec
 from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp091.frame import BODY, HEADER
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded
 from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
 
@@ -39,11 +41,11 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
         if isinstance(each, StreamEnded):
             chosen.pop(each.stream, None)
             yield each
-        elif isinstance(each, DecodedAmqp010Frames):
+        elif isinstance(each, Amqp010DecodedFrames):
             found = _of_whole_assemblies(each, chosen.setdefault(each.stream, {}), shows)
             if found is not None:
                 yield found
-        elif isinstance(each, DecodedFrames):
+        elif isinstance(each, Amqp091DecodedFrames):
             methods = chosen.setdefault(each.stream, {})
             frames = []
             for frame in each.frames:
@@ -65,7 +67,7 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
 
 def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
     for each in decoded:
-        if isinstance(each, DecodedAmqp010Frames):
+        if isinstance(each, Amqp010DecodedFrames):
             found = _chosen(each, [frame.index != SessionCommandPoint.index for frame in each.frames])
             if found is not None:
                 yield found
@@ -73,7 +75,7 @@ def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
             yield each
 
 
-def _of_whole_assemblies(decoded: DecodedAmqp010Frames, chosen: _Chosen, shows: Shows) -> DecodedAmqp010Frames | None:
+def _of_whole_assemblies(decoded: Amqp010DecodedFrames, chosen: _Chosen, shows: Shows) -> Amqp010DecodedFrames | None:
     """What is selected of frames of 0-10, if anything is."""
     are_shown = []
     for frame in decoded.frames:
@@ -84,7 +86,7 @@ def _of_whole_assemblies(decoded: DecodedAmqp010Frames, chosen: _Chosen, shows: 
     return _chosen(decoded, are_shown)
 
 
-def _chosen(decoded: DecodedAmqp010Frames, are_shown: Sequence[bool]) -> DecodedAmqp010Frames | None:
+def _chosen(decoded: Amqp010DecodedFrames, are_shown: Sequence[bool]) -> Amqp010DecodedFrames | None:
     """Those of the frames that are shown, if any are."""
     if all(are_shown):
         return decoded

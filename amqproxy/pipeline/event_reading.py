@@ -10,14 +10,7 @@ import pyarrow as pa
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
 from amqproxy.capture.observed import Observers
 from amqproxy.capture.selection.selection import Selection
@@ -183,9 +176,7 @@ def _protocol_of(decoded: Decoded) -> str | None:
         case DecodedProtocolHeader():
             return decoded.protocol if decoded.sender == CLIENT and decoded.protocol in (AMQP091, AMQP010) else None
         case DecodedFrames():
-            return AMQP091
-        case DecodedAmqp010Frames():
-            return AMQP010
+            return decoded.protocol
     return None
 
 

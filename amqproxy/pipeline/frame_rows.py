@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from amqproxy.capture.arrow import ROWS, record_batches, schema
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.capture.files import CaptureFile
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.capture.share import Share
@@ -94,7 +94,7 @@ class _Numbered:
         for each in self._decoded:
             if share.position != position:
                 position, place = share.position, 0
-            if isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+            if isinstance(each, DecodedFrames):
                 count = len(each.frames)
             else:
                 count = int(not isinstance(each, StreamEnded))

@@ -8,12 +8,7 @@ from typing import TypeAlias
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedProtocolHeader,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.amqp010.step_reader import Amqp010StepReader
 from amqproxy.replay.amqp091.step_reader import Amqp091StepReader
 from amqproxy.replay.steps import Step
@@ -44,7 +39,7 @@ AnyReader: TypeAlias = Amqp091StepReader | Amqp010StepReader
 
 def _reader_of(first: Decoded, numbers: Iterator[int]) -> AnyReader:
     """What reads the connection that begins so."""
-    is_amqp010 = isinstance(first, DecodedAmqp010Frames) or getattr(first, "protocol", "") == AMQP010
+    is_amqp010 = getattr(first, "protocol", "") == AMQP010
     return (Amqp010StepReader if is_amqp010 else Amqp091StepReader)(first.stream, first.connection, numbers)
 
 

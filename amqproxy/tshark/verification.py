@@ -13,16 +13,11 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import HEADER, NAME
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.byte_window import OnRead, ignore_read
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.pcap import Packet
 from amqproxy.capture.stream_events import Closed, Data, Event
 from amqproxy.capture.unreadable_bytes import JOINED, MISSING
@@ -295,10 +290,10 @@ class _Comparison:
         self._client_ports.setdefault(each.stream, int(client.rpartition(":")[2]))
         if isinstance(each, StreamEnded):
             self._ended.add(each.stream)
-        elif isinstance(each, DecodedAmqp010Frames):
+        elif isinstance(each, Amqp010DecodedFrames):
             self._lane((each.stream, each.sender)).ours.extend(map(_own_amqp010_frame, each.frames))
             self._waiting += len(each.frames)
-        elif isinstance(each, DecodedFrames):
+        elif isinstance(each, Amqp091DecodedFrames):
             lane = self._lane((each.stream, each.sender))
             lane.ours.extend(map(_own_frame, each.frames))
             if any(frame.size > known_faults.CLAMPED_BYTES for frame in each.frames):
@@ -310,7 +305,7 @@ class _Comparison:
             if each.data.startswith(HEADER[:4]):
                 own = _other("protocol-header", f"a protocol header of {each.protocol}")
                 self._lane((each.stream, each.sender)).ours.append(own)
-        elif each.protocol in READ:
+        elif isinstance(each, SkippedBytes) and each.protocol in READ:
             is_hole = each.reason in (MISSING, JOINED)
             if is_hole:
                 self._holed.add(each.stream)

@@ -9,13 +9,9 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.protocol_header import NAME, recognise
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-)
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes
 from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
@@ -65,15 +61,15 @@ class DecodedTap:
             cost = PASSED_COST + frames.size
         else:
             cost = PASSED_COST + sum(map(_cost, frames))
-        passed = DecodedFrames(self._clock(), session.number, session.name, sender, frames, note=note)
+        passed = Amqp091DecodedFrames(self._clock(), session.number, session.name, sender, frames, note=note)
         self._take(passed, cost, len(frames))
         self._wake()
 
     def saw_amqp010_frames(
         self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
     ) -> None:
-        passed = DecodedAmqp010Frames(
-            self._clock(), session.number, session.name, sender, frames, frames.command_ids, note=note
+        passed = Amqp010DecodedFrames(
+            self._clock(), session.number, session.name, sender, frames, command_ids=frames.command_ids, note=note
         )
         self._take(passed, PASSED_COST + frames.size, len(frames))
         self._wake()

@@ -16,14 +16,9 @@ from amqproxy.amqp091.frame import HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionCloseOk
 from amqproxy.amqp091.methods import Method as Amqp091Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.taps.amqp010_trace.partial_command import PartialCommand
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.content import PartialContent
@@ -126,11 +121,11 @@ class _Assembler:
         self._leg = decoded.leg
         self._note = NOTHING
         match decoded:
-            case DecodedFrames():
+            case Amqp091DecodedFrames():
                 self._note = decoded.note
                 for frame in decoded.frames:
                     yield from self._take(decoded.sender, frame, decoded.ts_ns)
-            case DecodedAmqp010Frames():
+            case Amqp010DecodedFrames():
                 self._note = decoded.note
                 for each, number in zip(decoded.frames, decoded.command_ids, strict=True):
                     yield from self._take_amqp010(decoded.sender, each, number, decoded.ts_ns)

@@ -18,15 +18,10 @@ from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import CAPTURE_ENDS
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.observed import observed
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.context import Client
@@ -145,10 +140,10 @@ class Collector:
             connection = self._open.get(each.stream) or self._connection(each)
             if connection is not None and each.ts_ns > connection.figures.ended_ns:
                 connection.figures.ended_ns = each.ts_ns
-            if isinstance(each, DecodedFrames):
+            if isinstance(each, Amqp091DecodedFrames):
                 assert connection is not None
                 self._count_frames(connection, each, self._sifted(connection, each))
-            elif isinstance(each, DecodedAmqp010Frames):
+            elif isinstance(each, Amqp010DecodedFrames):
                 assert connection is not None
                 self._count_frames(connection, each, self._sifted_amqp010(connection, each))
             elif isinstance(each, SkippedBytes) and self._selection.shows(each.ts_ns, each.channel):
@@ -157,7 +152,7 @@ class Collector:
             if isinstance(each, StreamEnded):
                 self._end(each.stream, each.reason)
 
-    def _sifted(self, connection: _Connection, decoded: DecodedFrames) -> Iterable[Frame]:
+    def _sifted(self, connection: _Connection, decoded: Amqp091DecodedFrames) -> Iterable[Frame]:
         """The frames that the filter lets by."""
         frames = decoded.frames
         if self._wanted is None:
@@ -169,7 +164,7 @@ class Collector:
         connection.tags = decoded.note.tags
         return connection.frame_filter.sift(sender, list(frames), decoded.ts_ns / 1e9, connection.tags)
 
-    def _sifted_amqp010(self, connection: _Connection, decoded: DecodedAmqp010Frames) -> Iterable[Amqp010Frame]:
+    def _sifted_amqp010(self, connection: _Connection, decoded: Amqp010DecodedFrames) -> Iterable[Amqp010Frame]:
         """The same of 0-10."""
         if self._wanted is None:
             return decoded.frames
@@ -182,7 +177,7 @@ class Collector:
     def _count_frames(
         self,
         connection: _Connection,
-        decoded: DecodedFrames | DecodedAmqp010Frames,
+        decoded: DecodedFrames,
         frames: Iterable[Frame | Amqp010Frame],
     ) -> None:
         sender = Peer(decoded.sender)

@@ -8,9 +8,11 @@ import base64
 from fastapi import APIRouter, Response
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp010.secrets import masked_rubbish as amqp010_masked_rubbish
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.amqp091.secrets import masked_rubbish
-from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import DecodedProtocolHeader, SkippedBytes
 from amqproxy.taps.record import encoded
 from dashboard.amqp010_dissection import amqp010_dissected
 from dashboard.api.dependencies import SeqOf, SourceOf
@@ -22,7 +24,6 @@ from dashboard.frame_query import entries_for, find
 from dashboard.problem import Problem
 from dashboard.ring import RingEntry
 from dashboard.row_writer import RowWriter
-from dashboard.selected import at_places
 
 router = APIRouter(tags=["frames"])
 
@@ -52,12 +53,12 @@ async def show_frame(source: SourceOf, seq: SeqOf) -> Response:
 def _dissected(entry: RingEntry, seq: int) -> bytes:
     decoded = entry.fresh()
     raw, fields = b"", list[Field]()
-    if isinstance(decoded, DecodedFrames):
+    if isinstance(decoded, Amqp091DecodedFrames):
         raw, fields = dissected(decoded.frames[seq - entry.seq])
-        decoded = at_places(decoded, [seq - entry.seq])
-    elif isinstance(decoded, DecodedAmqp010Frames):
+        decoded = decoded.at([seq - entry.seq])
+    elif isinstance(decoded, Amqp010DecodedFrames):
         raw, fields = amqp010_dissected(decoded.frames[seq - entry.seq])
-        decoded = at_places(decoded, [seq - entry.seq])
+        decoded = decoded.at([seq - entry.seq])
     elif isinstance(decoded, DecodedProtocolHeader | SkippedBytes):
         mask = amqp010_masked_rubbish if decoded.protocol == AMQP010 else masked_rubbish
         raw = mask(decoded.data)

@@ -25,10 +25,12 @@ from amqproxy.amqp091.methods import QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.capture import frame_columns
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp010.row import row_of
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.arrow import record_batches, schema
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded, records_of
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded, records_of
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.amqp010 import recorded
@@ -114,12 +116,12 @@ def rows_of(passed: list[Decoded], body: int) -> list[dict[str, Any]]:
     """What the rows have to be, by way of the lines of JSON."""
     rows = []
     for each in passed:
-        is_frames = isinstance(each, DecodedFrames | DecodedAmqp010Frames)
+        is_frames = isinstance(each, DecodedFrames)
         sent = [frame.known_payload for frame in each.frames] if is_frames else [b""]
         for record, payload in zip(records_of(each, has_both_legs=True), sent, strict=False):
             line = json.loads(record.to_json())
             arguments, properties = line.get("arguments") or {}, line.get("properties") or {}
-            is_method, is_0_10 = "method" in line, isinstance(each, DecodedAmqp010Frames)
+            is_method, is_0_10 = "method" in line, isinstance(each, Amqp010DecodedFrames)
             has_arguments = is_method and "arguments" in line
             shown = arguments
             if is_0_10:
@@ -177,11 +179,11 @@ def test_every_capture_gives_the_rows_of_its_lines(path: Path) -> None:
 @settings(max_examples=example_count(100), deadline=None)
 @given(frames, times, st.integers(0, 2**40), st.integers(0, 60), st.integers(1, 9))
 def test_any_frames_give_the_rows_of_their_lines(data: bytes, ts_ns: int, stream: int, body: int, rows: int) -> None:
-    chunk = DecodedFrames(ts_ns, stream, "one", "client", FrameChunk(data, 1 << 33, -1, False))
+    chunk = Amqp091DecodedFrames(ts_ns, stream, "one", "client", FrameChunk(data, 1 << 33, -1, False))
     as_list = msgspec.structs.replace(chunk, frames=list(chunk.frames), leg="client", connection="another")
     note = Note(("slow", "other"), ("late",), "rewritten", "upstream")
     noted = msgspec.structs.replace(chunk, ts_ns=-1, leg="upstream", note=note)
-    cut = DecodedFrames(*WHERE, [Frame(encode_frame(BODY, 1, b"ab" + bytes(8)), 3, 8)])
+    cut = Amqp091DecodedFrames(*WHERE, [Frame(encode_frame(BODY, 1, b"ab" + bytes(8)), 3, 8)])
     check([chunk, as_list, noted, cut, StreamEnded(5, 3, "one", "over"), chunk], body, rows)
 
 
@@ -197,7 +199,7 @@ def test_rows_of_0_10_are_those_of_its_records(
     found: list[tuple[Amqp010Frame, int | None]], sender: str, body: int, rows: int, arguments: bool
 ) -> None:
     frames, numbers = zip(*found, strict=True)
-    passed = DecodedAmqp010Frames(5, 3, "one", sender, frames, numbers)
+    passed = Amqp010DecodedFrames(5, 3, "one", sender, frames, command_ids=numbers)
     by_record = msgspec.structs.replace(passed, note=Note())  # which is not looked into, but has nothing
     batches = [
         list(record_batches([each, each], rows=rows, body=body, arguments=arguments)) for each in (passed, by_record)
@@ -212,7 +214,7 @@ def test_there_is_room_for_arrays_of_0_10_whose_json_is_long() -> None:
     header = Header((MessageProperties(application_headers=Map([Entry("a", "array", array)])),)).encode()
     start_ok = amqp010.encode_method(0, ConnectionStartOk(Map([Entry("a", "array", array)]), "PLAIN", b"", ""))
     found = [Amqp010Frame(amqp010.encode_frame(3, amqp010.HEADER, 1, header)), Amqp010Frame(start_ok)]
-    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, found, [None, None])]
+    passed: list[Decoded] = [Amqp010DecodedFrames(*WHERE, found, command_ids=[None, None])]
     header_row, method_row = read_back(list(record_batches(passed, arguments=True)))
     shown = {"a": ["\0"] * 60_000}
     assert (header_row["headers"], method_row["arguments"]["client_properties"]) == (shown, shown)
@@ -230,7 +232,7 @@ def test_most_frames_of_0_10_need_no_record(name: str, monkeypatch: pytest.Monke
 
 def test_a_batch_ends_where_its_texts_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     body = encode_frame(BODY, 1, bytes(1 << 20))
-    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(body, 0))] * 80
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(body, 0))] * 80
     sizes = [batch.num_rows for batch in record_batches(passed, body=1 << 20)]
     assert sum(sizes) == 80
     assert max(sizes) <= 33
@@ -244,7 +246,7 @@ def test_tables_however_deep_they_nest(letter: bytes) -> None:
     table = Table.from_octets(entries if letter == b"F" else b"\x01k" + entries)
     header = encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=table)).encode())
     data = encode_method(1, QueueDeclare(arguments=table)) + header
-    check([DecodedFrames(*WHERE, FrameChunk(data, 0))])
+    check([Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))])
 
 
 def test_nothing_gives_no_batch() -> None:

@@ -19,8 +19,9 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.wire import Table
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.conversation import MAX_GUESS_BYTES, Conversation
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.stream_events import Opened, StreamEnd
 from tests.capture.building import address
@@ -70,7 +71,7 @@ class Stream:
         decoded: list[tuple[object, ...]] = []
         for each in self.passed:
             assert each.stream == 7
-            if isinstance(each, DecodedFrames):
+            if isinstance(each, Amqp091DecodedFrames):
                 decoded.append((each.sender, b"".join(frame.raw for frame in each.frames)))
             elif isinstance(each, DecodedProtocolHeader):
                 decoded.append((each.sender, each.protocol, "header"))
@@ -381,7 +382,7 @@ def test_nothing_at_all_is_an_error(found: list[Step], has_handshake: bool, port
         for each in stream.passed:
             if each.sender != sender:
                 continue
-            if isinstance(each, DecodedFrames):
+            if isinstance(each, Amqp091DecodedFrames):
                 counted += sum(len(frame.raw) for frame in each.frames)
             elif isinstance(each, DecodedProtocolHeader):
                 counted += len(each.data)
@@ -398,5 +399,5 @@ def test_the_server_sends_content_headers_above_frame_max_and_the_client_does_no
     stream = Stream().run((">", HEADER), ("<", TUNE), (">", TUNE_OK + OPEN), ("<", deliver), (">", publish))
     skipped = [(each.sender, each.code) for each in stream.passed if isinstance(each, SkippedBytes)]
     assert skipped == [("client", 501)]
-    sent = [each for each in stream.passed if isinstance(each, DecodedFrames) and each.sender == "server"]
+    sent = [each for each in stream.passed if isinstance(each, Amqp091DecodedFrames) and each.sender == "server"]
     assert b"".join(frame.raw for each in sent for frame in each.frames) == TUNE + deliver

@@ -15,14 +15,10 @@ import pytest
 
 from amqproxy.amqp010.frame import OVERHEAD as AMQP010_OVERHEAD
 from amqproxy.amqp091.frame import OVERHEAD
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import Decoder, read_decoded
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-)
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.packets import FIN, RST, SYN, Dissector, TCPSegment
 from amqproxy.capture.reassembly import Reassembler
@@ -59,19 +55,17 @@ def pieces_of(passed: Iterable[Decoded]) -> dict[Direction, list[Piece]]:
     """What each direction comes to, in order; what another connection on the same ports sent comes behind it."""
     found: dict[Direction, list[Piece]] = {}
     for each in passed:
-        if isinstance(each, DecodedFrames | DecodedAmqp010Frames | DecodedProtocolHeader | SkippedBytes):
+        if isinstance(each, DecodedFrames | DecodedProtocolHeader | SkippedBytes):
             pieces = found.setdefault((f"{each.stream} {each.connection}", each.sender), [])
             pieces += _pieces(each, pieces)
     return found
 
 
-def _pieces(
-    each: DecodedFrames | DecodedAmqp010Frames | DecodedProtocolHeader | SkippedBytes, before: list[Piece]
-) -> Iterator[Piece]:
-    if isinstance(each, DecodedAmqp010Frames):
+def _pieces(each: DecodedFrames | DecodedProtocolHeader | SkippedBytes, before: list[Piece]) -> Iterator[Piece]:
+    if isinstance(each, Amqp010DecodedFrames):
         for one in each.frames:
             yield Piece(one.offset, one.size + AMQP010_OVERHEAD, one.raw, one.lost)
-    elif isinstance(each, DecodedFrames):
+    elif isinstance(each, Amqp091DecodedFrames):
         for frame in each.frames:
             yield Piece(frame.offset, frame.size + OVERHEAD, frame.raw, frame.lost)
     elif isinstance(each, SkippedBytes):

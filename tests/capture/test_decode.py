@@ -15,8 +15,9 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTune, ConnectionTuneOk
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import Decoder, read_decoded, read_records
-from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded, records_of
+from amqproxy.capture.decoded import Decoded, StreamEnded, records_of
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.observed import observed
 from amqproxy.capture.packets import Dissector, TCPSegment
@@ -100,7 +101,7 @@ def test_frames_come_with_their_bytes() -> None:
     data = b"".join(
         frame.raw
         for passed in read_decoded(io.BytesIO(file))
-        if isinstance(passed, DecodedFrames) and passed.sender == "client"
+        if isinstance(passed, Amqp091DecodedFrames) and passed.sender == "client"
         for frame in passed.frames
     )
     assert data == TUNE_OK + OPEN + b"".join(PUBLISHED)
@@ -346,7 +347,7 @@ def test_a_recording_is_read_from_one_leg(leg: str) -> None:
     notices: list[CaptureWarning] = []
     decoded = list(read_decoded(recording(), notices.append, leg=leg))
     assert {each.leg for each in decoded} == {leg}
-    notes = [each.note for each in decoded if isinstance(each, DecodedFrames)]
+    notes = [each.note for each in decoded if isinstance(each, Amqp091DecodedFrames)]
     assert notes == [Note(tags=("t",)), Note(("r",), (), "changed", leg)]
     other = "upstream" if leg == "client" else "client"
     assert [(notice.kind, f"3 packets of the {other} leg" in notice.text) for notice in notices] == [
@@ -368,7 +369,7 @@ def test_a_recording_is_read_from_both_legs() -> None:
 
 
 def test_what_rules_did_is_in_the_messages_of_a_recording() -> None:
-    frames = [each for each in read_decoded(recording()) if isinstance(each, DecodedFrames)]
+    frames = [each for each in read_decoded(recording()) if isinstance(each, Amqp091DecodedFrames)]
     reports = list(observed([*frames, StreamEnded(0, 0, "", "over")], ObserverSettings()))
     published = [each for each in reports if isinstance(each, MessageRecord) and each.type == "publish"]
     assert [(each.rules, each.tags) for each in published] == [

@@ -6,8 +6,9 @@ import pytest
 
 from amqproxy.amqp010.controls import ConnectionOpen, ConnectionSecureOk, ConnectionStartOk
 from amqproxy.amqp010.frame import Frame, encode_method
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
+from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.capture.dry_run import DryRun, DryRunResult
 from amqproxy.configuration.config_file import parse
 from tests.amqp010.recorded import FOLDER
@@ -21,7 +22,7 @@ def rehearsed(rules: str, capture: str) -> tuple[list[str], DryRun]:
     lines = [
         f"{each.sender} {each.channel} {each.method}: {'; '.join(each.what)} {list(each.rules)}"
         for frames in passed
-        if isinstance(frames, DecodedFrames | DecodedAmqp010Frames)
+        if isinstance(frames, DecodedFrames)
         for each in rehearsal.play(frames)
     ]
     return lines, rehearsal
@@ -149,6 +150,6 @@ def test_a_user_of_0_10_that_is_named_in_answer_to_a_challenge() -> None:
     text = '[[rules]]\nname = "r"\naction = "refuse"\nmatch = {method = "connection.open", user = "me"}\n'
     login = (ConnectionStartOk(mechanism="PLAIN"), ConnectionSecureOk(b"\0me\0secret"), ConnectionOpen("v"))
     frames = tuple(Frame(encode_method(0, control)) for control in login)
-    passed = DecodedAmqp010Frames(1, 0, "a:1-b:2", "client", frames, (None, None, None))
+    passed = Amqp010DecodedFrames(1, 0, "a:1-b:2", "client", frames, command_ids=(None, None, None))
     (result,) = DryRun(parse(text, Path("rules.toml")).rules).play(passed)
     assert result.method == "connection.open"

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames, records_of
+from amqproxy.capture.decoded import records_of
 from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.note import Note
@@ -33,7 +34,7 @@ def test_nothing_else_is_left():
 def test_tags_are_known() -> None:
     publish = Frame(encode_method(1, BasicPublish(exchange="e")))
     passed = [
-        DecodedFrames(1, 0, "10.0.0.1:4000-10.0.0.2:5672", "client", [publish], note=Note(tags=tags))
+        Amqp091DecodedFrames(1, 0, "10.0.0.1:4000-10.0.0.2:5672", "client", [publish], note=Note(tags=tags))
         for tags in ((), ("audit",))
     ]
     assert list(filtered(passed, Filter("'audit' in tags"))) == passed[1:]

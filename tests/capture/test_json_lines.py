@@ -13,8 +13,9 @@ from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_met
 from amqproxy.amqp091.methods import BasicAck, ConnectionSecureOk, ConnectionStartOk, QueueDeclare
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Field, Table
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import Decoded, SkippedBytes
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
@@ -34,7 +35,7 @@ def test_every_capture_gives_the_lines_of_its_records(path: Path, body: int) -> 
 def test_any_frames_give_the_lines_of_their_records(
     data: bytes, ts_ns: int, stream: int, sender: str, body: int
 ) -> None:
-    chunk = DecodedFrames(ts_ns, stream, 'a"b\\-é:1', sender, FrameChunk(data, 1 << 33, -1, False))
+    chunk = Amqp091DecodedFrames(ts_ns, stream, 'a"b\\-é:1', sender, FrameChunk(data, 1 << 33, -1, False))
     as_list = msgspec.structs.replace(chunk, frames=list(chunk.frames))
     other = msgspec.structs.replace(chunk, sender="server", ts_ns=7, leg="client")
     noted = msgspec.structs.replace(other, leg="upstream", note=Note(("slow",), ("late",), "rewritten", "upstream"))
@@ -47,7 +48,7 @@ def test_any_frames_give_the_lines_of_their_records(
 
 def test_a_body_that_was_captured_in_part() -> None:
     frame = Frame(encode_frame(BODY, 1, b"ab" + bytes(8)), 3, 8)
-    passed: list[Decoded] = [DecodedFrames(*WHERE, [frame])]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, [frame])]
     lines = written(passed, 5)
     assert lines == by_records(passed, 5)
     assert b'"size":10,"body":"ab","lost":8' in lines
@@ -58,7 +59,7 @@ def test_more_than_the_buffer_holds() -> None:
     many = Table([Field(f"k{number}", "I", number) for number in range(500)])
     contents = [ContentHeader(9, Properties(headers=table)) for table in (headers, many, headers)]
     data = b"".join([encode_frame(HEADER, 1, each.encode()) for each in contents])
-    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data * 5, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data * 5, 0))]
     assert written(passed, 0) == by_records(passed, 0)
 
 
@@ -71,7 +72,7 @@ def test_values_that_json_does_not_have() -> None:
     ]
     tables = [Table(odd[:7]), Table(odd), Table({"nested": Table(odd), "in": [math.nan, Table(odd)]})]
     data = b"".join([encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=each)).encode()) for each in tables])
-    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert b'"ff":{"repeated":["NaN","Infinity","-Infinity"]}' in lines
@@ -82,7 +83,7 @@ def test_values_that_json_does_not_have() -> None:
 def test_secrets_are_masked() -> None:
     sent = [ConnectionStartOk(response=b"\0guest\0se\xffcret"), ConnectionSecureOk(b"secret")]
     data = b"".join([encode_method(0, each) for each in sent])
-    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert lines.count(b'"<masked>"') == 2
@@ -90,7 +91,7 @@ def test_secrets_are_masked() -> None:
 
 def test_what_is_no_frame() -> None:
     skipped = SkippedBytes(*WHERE, "0-9-1", "bytes are missing from the capture", 9, 100)
-    frames = DecodedFrames(*WHERE, FrameChunk(encode_method(1, BasicAck(1)), 0))
+    frames = Amqp091DecodedFrames(*WHERE, FrameChunk(encode_method(1, BasicAck(1)), 0))
     assert written([skipped, frames], 0) == by_records([skipped, frames], 0)
 
 
@@ -103,7 +104,7 @@ def test_tables_however_deep_they_nest(letter: bytes, depth: int) -> None:
     table = Table.from_octets(entries if letter == b"F" else b"\x01k" + entries)
     header = encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=table)).encode())
     data = encode_method(1, QueueDeclare(arguments=table)) + header
-    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert b"error" not in lines

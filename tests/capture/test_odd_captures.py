@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames, records_of
+from amqproxy.capture.decoded import records_of
 from amqproxy.capture.dry_run import DryRun
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.warnings import CaptureError
@@ -74,7 +75,7 @@ def rehearse(data: bytes) -> None:
     rehearsal = DryRun(parse(RULES, Path("rules.yaml")).rules)
     with suppress(CaptureError):
         for passed in read_decoded(io.BytesIO(data)):
-            if isinstance(passed, DecodedFrames):
+            if isinstance(passed, Amqp091DecodedFrames):
                 for rehearsed in rehearsal.play(passed):
                     str(rehearsed)
                     encoded(rehearsed)

@@ -2,14 +2,15 @@
 
 import pytest
 
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames
+from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.share import BLOCK_PACKETS, Share
 from tests.capture import golden
 
 
 def shown(passed: Decoded) -> object:
-    frames = [frame.raw for frame in passed.frames] if isinstance(passed, DecodedFrames) else []
+    frames = [frame.raw for frame in passed.frames] if isinstance(passed, Amqp091DecodedFrames) else []
     return type(passed), passed.ts_ns, passed.stream, frames
 
 

@@ -18,8 +18,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Field, Table
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import Decoded, SkippedBytes
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
@@ -39,7 +40,7 @@ def test_every_capture_gives_the_lines_of_its_records(path: Path, body: int) -> 
 def test_any_frames_give_the_lines_of_their_records(
     data: bytes, ts_ns: int, stream: int, sender: str, body: int
 ) -> None:
-    chunk = DecodedFrames(ts_ns, stream, "a:1-b:2", sender, FrameChunk(data, 1 << 33, -1, False))
+    chunk = Amqp091DecodedFrames(ts_ns, stream, "a:1-b:2", sender, FrameChunk(data, 1 << 33, -1, False))
     as_list = msgspec.structs.replace(chunk, frames=list(chunk.frames))
     other = msgspec.structs.replace(chunk, sender="server", ts_ns=7, leg="client")
     noted = msgspec.structs.replace(other, leg="upstream", note=Note(("slow",), ("late",), "rewritten", "upstream"))
@@ -67,13 +68,13 @@ def test_channels_and_texts(channel: int, text: str, bit: bool) -> None:
     ]
     data = b"".join([encode_method(channel, each) for each in methods])
     data += encode_frame(HEADER, channel, ContentHeader(0, Properties(content_type=text, priority=0)).encode())
-    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data + HEARTBEAT_FRAME, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data + HEARTBEAT_FRAME, 0))]
     assert written(passed, 0) == by_records(passed, 0)
 
 
 def test_a_body_that_was_captured_in_part() -> None:
     frame = Frame(encode_frame(BODY, 1, b"ab" + bytes(8)), 3, 8)
-    passed: list[Decoded] = [DecodedFrames(*WHERE, [frame])]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, [frame])]
     lines = written(passed, 5)
     assert lines == by_records(passed, 5)
     assert lines.endswith("body  10 bytes, 8 not captured  ab\n")
@@ -86,14 +87,14 @@ def test_more_than_the_buffer_holds() -> None:
         for each in (Properties(headers=headers), Properties(content_type="x" * 255), Properties(message_id="a " * 127))
     ]
     data = b"".join([encode_frame(HEADER, 1, each.encode()) for each in contents])
-    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data * 300, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data * 300, 0))]
     assert written(passed, 0) == by_records(passed, 0)
 
 
 def test_secrets_are_masked() -> None:
     sent = [ConnectionStartOk(response=b"\0guest\0se\xffcret"), ConnectionSecureOk(b"secret")]
     data = b"".join([encode_method(0, each) for each in sent])
-    passed: list[Decoded] = [DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert "cret" not in lines

@@ -21,7 +21,8 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
 from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.comparison import command_store
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import ComparisonSummary, compared
@@ -37,7 +38,7 @@ def publisher(stream: int, bodies: Iterator[bytes], *, confirmed: int) -> Iterat
     def sent(sender: str, *raw: bytes) -> Decoded:
         nonlocal ts_ns
         ts_ns += 1_000
-        return DecodedFrames(ts_ns, stream, ENDS, sender, [Frame(each) for each in raw])
+        return Amqp091DecodedFrames(ts_ns, stream, ENDS, sender, [Frame(each) for each in raw])
 
     def method(sender: str, method: Method) -> Decoded:
         return sent(sender, encode_method(1, method))

@@ -19,8 +19,10 @@ from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelClose
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import (
     ComparisonReport,
@@ -116,7 +118,7 @@ def publishes(decoded: list[Decoded]) -> list[list[tuple[int, int]]]:
     found: list[list[tuple[int, int]]] = []
     open_now: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for number, each in enumerate(decoded):
-        if not isinstance(each, DecodedFrames) or each.sender != "client":
+        if not isinstance(each, Amqp091DecodedFrames) or each.sender != "client":
             continue
         for place, frame in enumerate(each.frames):
             key = (each.stream, frame.channel)
@@ -134,7 +136,7 @@ def mutated(decoded: list[Decoded], new: dict[tuple[int, int], list[bytes]]) -> 
     """With other frames in these places."""
     result: list[Decoded] = []
     for number, each in enumerate(decoded):
-        if isinstance(each, DecodedFrames):
+        if isinstance(each, Amqp091DecodedFrames):
             frames = [
                 changed
                 for place, frame in enumerate(each.frames)
@@ -151,7 +153,7 @@ PUBLISHES = publishes(LARGE)
 
 def frame_of(place: tuple[int, int]) -> Frame:
     each = LARGE[place[0]]
-    assert isinstance(each, DecodedFrames)
+    assert isinstance(each, Amqp091DecodedFrames)
     return each.frames[place[1]]
 
 
@@ -213,7 +215,7 @@ def test_what_became_of_a_publish_is_compared() -> None:
     confirms = list(read(capture("confirms")))
     new: dict[tuple[int, int], list[bytes]] = {}
     for number, each in enumerate(confirms):
-        if isinstance(each, DecodedFrames) and each.sender == "server":
+        if isinstance(each, Amqp091DecodedFrames) and each.sender == "server":
             for place, frame in enumerate(each.frames):
                 if frame.kind == METHOD and frame.method.name == "basic.nack":
                     new[number, place] = [frame.raw.replace(b"\0\x3c\0\x78", b"\0\x3c\0\x50")[:-2] + b"\0\xce"]
@@ -255,7 +257,7 @@ def replaced(decoded: list[Decoded], old: bytes, new: bytes) -> list[Decoded]:
     result: list[Decoded] = []
     count = 0
     for each in decoded:
-        if isinstance(each, DecodedAmqp010Frames):
+        if isinstance(each, Amqp010DecodedFrames):
             frames = [Amqp010Frame(frame.raw.replace(old, new)) if old in frame.raw else frame for frame in each.frames]
             count += sum(old in frame.raw for frame in each.frames)
             each = msgspec.structs.replace(each, frames=frames)
@@ -287,7 +289,7 @@ def without_command(decoded: list[Decoded], wanted: int) -> list[Decoded]:
     """Without the command that a client has sent with this id on channel 1, whose ids go on."""
     result: list[Decoded] = []
     for each in decoded:
-        if isinstance(each, DecodedAmqp010Frames) and each.sender == "client":
+        if isinstance(each, Amqp010DecodedFrames) and each.sender == "client":
             kept = [
                 (frame, number)
                 for frame, number in zip(each.frames, each.command_ids, strict=True)
@@ -329,7 +331,7 @@ def test_names_that_clients_of_0_10_make_up_are_not_compared() -> None:
     assert len(names) > 1
     other: list[Decoded] = []
     for each in decoded:
-        if isinstance(each, DecodedAmqp010Frames):
+        if isinstance(each, Amqp010DecodedFrames):
             frames = [Amqp010Frame(_TEMPORARY.sub(_another, frame.raw)) for frame in each.frames]
             each = msgspec.structs.replace(each, frames=frames)
         other.append(each)
@@ -345,14 +347,14 @@ def _another(match: re.Match[bytes]) -> bytes:
 
 
 def _raw(decoded: Decoded) -> bytes:
-    return b"".join(frame.raw for frame in decoded.frames) if isinstance(decoded, DecodedAmqp010Frames) else b""
+    return b"".join(frame.raw for frame in decoded.frames) if isinstance(decoded, Amqp010DecodedFrames) else b""
 
 
 def by_proxy(decoded: list[Decoded], method: type[Method]) -> list[Decoded]:
     """With this method of the server marked as the proxy's own, as its recordings have it."""
     result: list[Decoded] = []
     for each in decoded:
-        has_frames = isinstance(each, DecodedFrames | DecodedAmqp010Frames) and each.sender == "server"
+        has_frames = isinstance(each, DecodedFrames) and each.sender == "server"
         if has_frames and any(frame.index == method.index for frame in each.frames):
             each = msgspec.structs.replace(each, note=Note(verdict="refused", leg="client"))
         result.append(each)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.protocol_header import HEADER, NAME
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import ComparisonSummary, compared
 from tests.example_count import example_count
@@ -22,7 +23,7 @@ def decoded(passed: list[Passed], ends: str, pace: int) -> Iterator[Decoded]:
     ts_ns = 0
     for each in passed:
         ts_ns += pace
-        yield DecodedFrames(ts_ns, 0, ends, str(each.sender), [Frame(each.frame.raw)])
+        yield Amqp091DecodedFrames(ts_ns, 0, ends, str(each.sender), [Frame(each.frame.raw)])
     yield StreamEnded(ts_ns, 0, ends, "the capture ends")
 
 

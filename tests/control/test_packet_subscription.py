@@ -18,8 +18,9 @@ from amqproxy.amqp091.frame import BODY, Frame, encode_frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionStartOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded, read_records
-from amqproxy.capture.decoded import DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import SkippedBytes, StreamEnded
 from amqproxy.control import packet_subscription as module
 from amqproxy.control.packet_subscription import EVENT_BYTES, PacketSubscription
 from amqproxy.control.record_subscription import RecordSubscription
@@ -83,7 +84,7 @@ def blocks(data: bytes) -> list[int]:
 
 
 def frames(followed: Followed) -> int:
-    return sum(len(each.frames) for each in followed.decoded() if isinstance(each, DecodedFrames))
+    return sum(len(each.frames) for each in followed.decoded() if isinstance(each, Amqp091DecodedFrames))
 
 
 def test_the_first_event_needs_no_traffic_and_each_has_whole_blocks() -> None:
@@ -134,7 +135,7 @@ def test_a_session_ends_for_its_reason() -> None:
     followed.ring.saw_frames(session, CLIENT, frames_of(1, BasicAck(1)))
     followed.ring.saw_end(session, "client closed")
     followed.read()
-    assert [type(each) for each in followed.decoded()] == [DecodedFrames, StreamEnded]
+    assert [type(each) for each in followed.decoded()] == [Amqp091DecodedFrames, StreamEnded]
 
 
 def test_from_the_start_of_the_ring() -> None:
@@ -318,7 +319,7 @@ def test_what_is_missing_is_missing_exactly(
         shown = 0
         for each in followed.decoded(leg):
             name = connections[each.connection].name
-            if isinstance(each, DecodedFrames):
+            if isinstance(each, Amqp091DecodedFrames):
                 found[name, each.sender] += len(each.frames)
                 shown += len(each.frames)
             elif isinstance(each, SkippedBytes):

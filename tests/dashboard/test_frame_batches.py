@@ -9,7 +9,9 @@ import pytest
 
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, StreamEnded
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.frame_batches import MAX_FRAMES, batches
@@ -19,7 +21,7 @@ COUNT = 3 * MAX_FRAMES + 6
 WHERE = (1, 2, "a-b", "client")
 
 
-def amqp010(*, is_chunk: bool, gap: int = 0) -> DecodedAmqp010Frames:
+def amqp010(*, is_chunk: bool, gap: int = 0) -> Amqp010DecodedFrames:
     raws = [TRANSFER_FRAMES[number % 3] for number in range(COUNT)]
     ids = [number // 3 for number in range(COUNT)]
     frames: list[Amqp010Frame] = []
@@ -28,12 +30,12 @@ def amqp010(*, is_chunk: bool, gap: int = 0) -> DecodedAmqp010Frames:
         frames.append(Amqp010Frame(raw, at))
         at += len(raw) + gap
     kept: Any = Amqp010Chunk(b"".join(raws), 0, ids) if is_chunk else frames
-    return DecodedAmqp010Frames(*WHERE, kept, ids)
+    return Amqp010DecodedFrames(*WHERE, kept, command_ids=ids)
 
 
-def amqp091(*, is_chunk: bool) -> DecodedFrames:
+def amqp091(*, is_chunk: bool) -> Amqp091DecodedFrames:
     data = HEARTBEAT_FRAME * COUNT
-    return DecodedFrames(*WHERE, FrameChunk(data, 0) if is_chunk else [Frame(HEARTBEAT_FRAME)] * COUNT)
+    return Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0) if is_chunk else [Frame(HEARTBEAT_FRAME)] * COUNT)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +48,13 @@ def amqp091(*, is_chunk: bool) -> DecodedFrames:
         amqp010(is_chunk=False, gap=5),
     ],
 )
-def test_all_frames_are_there_in_parts(decoded: DecodedFrames | DecodedAmqp010Frames) -> None:
+def test_all_frames_are_there_in_parts(decoded: DecodedFrames) -> None:
     parts: list[Any] = list(batches(decoded))
     assert len(parts) == 4
     assert all(0 < len(part.frames) <= MAX_FRAMES for part in parts)
     assert [frame.raw for part in parts for frame in part.frames] == [frame.raw for frame in decoded.frames]
     assert [frame.offset for part in parts for frame in part.frames] == [frame.offset for frame in decoded.frames]
-    if isinstance(decoded, DecodedAmqp010Frames):
+    if isinstance(decoded, Amqp010DecodedFrames):
         assert [each for part in parts for each in part.command_ids] == list(decoded.command_ids)
 
 

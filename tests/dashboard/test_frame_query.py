@@ -16,7 +16,8 @@ from amqproxy.amqp010.frame import encode_method as encode_amqp010
 from amqproxy.amqp010.properties import DeliveryProperties, Header
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
-from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.taps.amqp010_chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard import frame_query
@@ -57,9 +58,9 @@ def filled(cuts: list[int], *, is_amqp010: bool = False) -> Ring:
             where = (number, stream, f"c{stream}", "client")
             if is_amqp010:
                 chunk = Amqp010Chunk(b"".join(some), 0, [number] * len(some))
-                ring.append(DecodedAmqp010Frames(*where, chunk, chunk.command_ids))
+                ring.append(Amqp010DecodedFrames(*where, chunk, command_ids=chunk.command_ids))
             else:
-                ring.append(DecodedFrames(*where, FrameChunk(b"".join(some), 0)))
+                ring.append(Amqp091DecodedFrames(*where, FrameChunk(b"".join(some), 0)))
     return ring
 
 

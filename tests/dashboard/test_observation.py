@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from amqproxy.amqp010.frame import BODY
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedAmqp010Frames
 from amqproxy.capture.observed import observed
 from amqproxy.taps.observer import ObserverSettings
 from dashboard.capture_source import CaptureSource
@@ -46,7 +46,7 @@ def test_messages_of_0_10_are_linked_to_the_row_of_their_frame() -> None:
         if row.content is not None and row.content.method.name == "message.transfer":
             entry = source.ring.entry_of(row.frame)
             assert entry is not None
-            assert isinstance(entry.decoded, DecodedAmqp010Frames)
+            assert isinstance(entry.decoded, Amqp010DecodedFrames)
             sizes = [frame.size for frame in entry.decoded.frames if frame.kind == BODY]
             assert not row.content.size or row.content.size in sizes
 

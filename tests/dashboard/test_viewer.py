@@ -11,7 +11,7 @@ from starlette.testclient import TestClient, WebSocketTestSession
 from starlette.websockets import WebSocketDisconnect
 
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
-from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard import live_view, viewer
 from dashboard.api import live as live_api
@@ -122,8 +122,8 @@ def test_many_browsers_that_never_read(client: TestClient) -> None:
 # --- without a server
 
 
-def heartbeats(count: int) -> DecodedFrames:
-    return DecodedFrames(1, 1, "a-b", "client", FrameChunk(HEARTBEAT_FRAME * count, 0))
+def heartbeats(count: int) -> Amqp091DecodedFrames:
+    return Amqp091DecodedFrames(1, 1, "a-b", "client", FrameChunk(HEARTBEAT_FRAME * count, 0))
 
 
 class Time:

@@ -25,7 +25,8 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.wire import Table
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 
 START_NS = 1_700_000_000 * 10**9
 STEP_NS = 10**6
@@ -106,4 +107,4 @@ class Dialogue:
 
     def _add(self, sender: str, frames: list[Frame]) -> None:
         self._now += STEP_NS
-        self.decoded.append(DecodedFrames(self._now, self.stream, self.connection, sender, frames))
+        self.decoded.append(Amqp091DecodedFrames(self._now, self.stream, self.connection, sender, frames))

@@ -14,8 +14,10 @@ import pytest
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded, records_of
+from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded, records_of
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.observed import observed
 from amqproxy.export.packets import ExportedPackets
@@ -144,12 +146,12 @@ def test_a_command_is_never_cut_by_time() -> None:
     for round in range(2):
         for place, part in enumerate(parts):
             ts_ns = begin + (4 * round + place) * STEP_NS
-            dialogue.decoded.append(DecodedFrames(ts_ns, 0, dialogue.connection, "client", [Frame(part)]))
+            dialogue.decoded.append(Amqp091DecodedFrames(ts_ns, 0, dialogue.connection, "client", [Frame(part)]))
     decoded = dialogue.end()
     for first, last, whole in ((0, 0, [0]), (1, 4, [1]), (1, 3, []), (3, 8, [1]), (0, 4, [0, 1])):
         shows = lambda ts_ns, channel: begin + first * STEP_NS <= ts_ns <= begin + last * STEP_NS  # noqa: B023, E731
         again = reread(exported(decoded, shows=shows))
-        found = [each.ts_ns for each in again if isinstance(each, DecodedFrames)]
+        found = [each.ts_ns for each in again if isinstance(each, Amqp091DecodedFrames)]
         assert found == [begin + (4 * round + place) * STEP_NS for round in whole for place in range(4)]
 
 
@@ -164,7 +166,9 @@ def test_bodies_of_any_size_and_truncated_ones_are_exported() -> None:
         dialogue._add("client", frames)
     dialogue.publish("", "q", b"behind")
     again = reread(exported(dialogue.end()))
-    bodies = [frame for each in again if isinstance(each, DecodedFrames) for frame in each.frames if frame.kind == BODY]
+    bodies = [
+        frame for each in again if isinstance(each, Amqp091DecodedFrames) for frame in each.frames if frame.kind == BODY
+    ]
     assert [(frame.size, frame.lost) for frame in bodies] == [(125_000, 0), (100, 96), (100_000, 99_996), (6, 0)]
     assert [frame.known_payload[:6] for frame in bodies[1:]] == [b"seen", b"seen", b"behind"]
 
@@ -176,22 +180,24 @@ def test_notes_and_legs_are_kept() -> None:
     upstream = "10.0.0.2:50000-10.0.0.3:5672"
     for stream, (leg, name) in enumerate((("client", dialogue.connection), ("upstream", upstream))):
         frames = [Frame(encode_method(1, BasicPublish(routing_key=leg)))]
-        dialogue.decoded.append(DecodedFrames(ts_ns, stream, name, "client", frames, leg, note))
+        dialogue.decoded.append(Amqp091DecodedFrames(ts_ns, stream, name, "client", frames, leg, note))
     dialogue.decoded.append(StreamEnded(ts_ns, 1, upstream, "the capture ends"))
     data = exported(dialogue.end())
-    (client,) = [each for each in reread(data) if isinstance(each, DecodedFrames) and each.note != NOTHING]
+    (client,) = [each for each in reread(data) if isinstance(each, Amqp091DecodedFrames) and each.note != NOTHING]
     assert (client.leg, client.note) == ("client", note)
-    legs = [each.leg for each in reread(data, "both") if isinstance(each, DecodedFrames) and each.note != NOTHING]
+    legs = [
+        each.leg for each in reread(data, "both") if isinstance(each, Amqp091DecodedFrames) and each.note != NOTHING
+    ]
     assert legs == ["client", "upstream"]
 
 
 def test_notes_of_0_10_are_kept() -> None:
     note = Note(rules=("no",), tags=("a",), verdict="changed")
     original = recorded.decoded(recorded.QPIDD)
-    place = next(index for index, each in enumerate(original) if isinstance(each, DecodedAmqp010Frames))
+    place = next(index for index, each in enumerate(original) if isinstance(each, Amqp010DecodedFrames))
     original[place] = msgspec.structs.replace(original[place], note=note)
     again = reread(exported(original))
-    assert [each.note for each in again if isinstance(each, DecodedAmqp010Frames) and each.note != NOTHING] == [note]
+    assert [each.note for each in again if isinstance(each, Amqp010DecodedFrames) and each.note != NOTHING] == [note]
 
 
 def test_logins_are_not_exported() -> None:
@@ -221,7 +227,7 @@ def test_tshark_reads_an_export(expression: str, tmp_path: Path) -> None:
         data = exported(original, expression)
         path = tmp_path / f"{name}.pcapng"
         path.write_bytes(data)
-        again = [frame for each in reread(data) if isinstance(each, DecodedFrames) for frame in each.frames]
+        again = [frame for each in reread(data) if isinstance(each, Amqp091DecodedFrames) for frame in each.frames]
         port = original[0].connection.rpartition(":")[2]
         command = [require("tshark"), "-2", "-r", path, "-d", f"tcp.port=={port},amqp", "-T", "fields"]
         fields = ["amqp.type", "_ws.malformed", "tcp.analysis.lost_segment", "tcp.analysis.retransmission"]

@@ -21,9 +21,10 @@ from random import Random
 
 from amqproxy.amqp010.frame import BODY, OVERHEAD
 from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.arrow import record_batches
 from amqproxy.capture.decode import Decoder, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames
+from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
@@ -136,7 +137,7 @@ def show(passed: list[Decoded], dice: Random) -> None:
         batch.validate(full=True)
     meter = Amqp010Meter(MessageCounts())
     for each in passed:
-        if isinstance(each, DecodedAmqp010Frames):
+        if isinstance(each, Amqp010DecodedFrames):
             frames = [frame.raw for frame in each.frames if not frame.lost]
             is_cut = dice.random() < 0.5
             if is_cut:

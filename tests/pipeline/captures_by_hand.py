@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.capture.decoded import DecodedFrames, DecodedProtocolHeader
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import DecodedProtocolHeader
 from tests.capture.building import ethernet, ipv4, pcapng, tcp
 from tests.export.dialogue import Dialogue
 
@@ -18,7 +19,7 @@ def capture_of(*dialogues: Dialogue) -> bytes:
         for each in dialogue.decoded:
             if isinstance(each, DecodedProtocolHeader):
                 data = b"AMQP\0\0\x09\x01"
-            elif isinstance(each, DecodedFrames):
+            elif isinstance(each, Amqp091DecodedFrames):
                 data = b"".join(frame.raw for frame in each.frames)
             else:
                 continue

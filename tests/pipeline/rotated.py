@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.decoded import DecodedProtocolHeader, StreamEnded
 from amqproxy.pipeline.chains import chains, find
 from amqproxy.recording.entry import Ended, Entry, RecordedConnection
 from amqproxy.recording.recording_files import RecordingFiles
@@ -27,7 +28,7 @@ def entries_of(path: Path) -> Iterator[Entry]:
                 each.stream + 1, each.connection, is_tls=False, is_joined=False, upstream_name="127.0.0.1:4-127.0.0.1:5"
             )
         match each:
-            case DecodedFrames():
+            case Amqp091DecodedFrames():
                 for frame in each.frames:
                     yield Entry(each.ts_ns, session, Peer(each.sender), frame.raw, NOTHING)
             case DecodedProtocolHeader():

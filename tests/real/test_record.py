@@ -11,8 +11,8 @@ import pika
 import pika.exceptions
 import pytest
 
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames
 from tests.real.clients import Broker, pika_client
 from tests.real.own import OwnBroker
 from tests.real.poll import until
@@ -26,7 +26,7 @@ def recorded(directory: Path) -> list[str]:
     """The methods in the recordings, of the client's legs."""
     found = []
     for decoded in read_decoded(directory):
-        if isinstance(decoded, DecodedFrames):
+        if isinstance(decoded, Amqp091DecodedFrames):
             found += [frame.method.name for frame in decoded.frames if frame.kind == 1]
     return found
 
@@ -102,7 +102,7 @@ def test_what_is_encrypted_is_recorded_in_clear(rabbitmq: RabbitMQ, start_proxy:
     assert found[-1] == "connection.close-ok"
     assert b"\0guest\0*****" in file.read_bytes()
     assert b"\0guest\0guest" not in file.read_bytes()
-    upstream = [each for each in read_decoded(file, leg="upstream") if isinstance(each, DecodedFrames)]
+    upstream = [each for each in read_decoded(file, leg="upstream") if isinstance(each, Amqp091DecodedFrames)]
     assert {each.connection.rpartition(":")[2] for each in upstream} == {str(rabbitmq.tls_port)}
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.configuration.config import RecordConfig
 from amqproxy.recording.entry import Entry, Event, RecordedConnection
 from amqproxy.taps.note import NOTHING, Note
@@ -51,6 +51,6 @@ def shown(files: Sequence[Path], leg: str = "client") -> list[str]:
     found = []
     for file in files:
         for decoded in read_decoded(file, leg=leg):
-            if isinstance(decoded, DecodedFrames):
+            if isinstance(decoded, Amqp091DecodedFrames):
                 found += [f"{decoded.sender} {frame.method.name}" for frame in decoded.frames if frame.kind == 1]
     return found

@@ -32,8 +32,9 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.amqp091.wire import Table
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.synthetic_tcp import MAX_GAP_BYTES
 from amqproxy.export.packets import ExportedPackets
 from amqproxy.recording.entry import Ended, Entry, Event, Lost, RecordedConnection, Violation
@@ -143,7 +144,7 @@ def flat(decoded: list[Decoded]) -> dict[str, list[object]]:
     for each in decoded:
         shown = found.setdefault(each.connection, [])
         match each:
-            case DecodedFrames():
+            case Amqp091DecodedFrames():
                 shown += [(each.ts_ns, each.sender, frame.raw, each.note) for frame in each.frames]
             case DecodedProtocolHeader():
                 shown.append((each.ts_ns, each.sender, each.data))
@@ -264,7 +265,7 @@ def test_of_bodies_no_more_is_kept_than_is_wanted() -> None:
         [
             frame.size
             for each in read_decoded(io.BytesIO(of))
-            if isinstance(each, DecodedFrames)
+            if isinstance(each, Amqp091DecodedFrames)
             for frame in each.frames
         ]
         for of in (data, whole)
@@ -426,7 +427,7 @@ def test_wireshark_sees_the_same_frames(tmp_path: Path) -> None:
             found.append((epoch, int(port), kind, channel, size, next(named) if kind == METHOD else None))
     ours = []
     for each in read_decoded(path, leg="both"):
-        if isinstance(each, DecodedFrames):
+        if isinstance(each, Amqp091DecodedFrames):
             ends = [int(end.rpartition(":")[2]) for end in each.connection.split("-")]
             port = ends[0] if each.sender == "client" else ends[1]
             epoch = f"{each.ts_ns // 10**9}.{each.ts_ns % 10**9:09d}"

@@ -24,7 +24,8 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.steps import Step
 
@@ -93,7 +94,9 @@ class Recording:
     def _add(self, stream: int, sender: str, channel: int, said: Iterable[Said]) -> None:
         commands = [each if isinstance(each, Command) else Command(channel, each) for each in said]
         data = b"".join([each.encode(131072) for each in commands])
-        self.decoded.append(DecodedFrames(self._now, stream, f"client:{stream}-broker", sender, every_frame(data, 0)))
+        self.decoded.append(
+            Amqp091DecodedFrames(self._now, stream, f"client:{stream}-broker", sender, every_frame(data, 0))
+        )
 
 
 def message(method: Method, body: bytes, channel: int = 1, **properties: object) -> Command:

@@ -10,8 +10,8 @@ import pytest
 import amqproxy.testing.local_broker
 import amqproxy.testing.local_proxy
 from amqproxy.amqp091.frame import METHOD
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.testing import LocalBroker
 from tests.real.rabbitmq import RabbitMQ
@@ -297,7 +297,7 @@ def test_recordings_of_tests_that_fail_and_of_one_that_crashes(pytester: pytest.
     files = sorted(tmp_path.glob("*/amqproxy-*"))
     assert [file.name.endswith(".partial") for file in files] == [True, False, False]
     for file in files:
-        found = [each for each in read_decoded(file) if isinstance(each, DecodedFrames)]
+        found = [each for each in read_decoded(file) if isinstance(each, Amqp091DecodedFrames)]
         methods = [frame.method.name for each in found for frame in each.frames if frame.kind == METHOD]
         assert "basic.publish" in methods
         assert methods[-1] == "connection.close-ok"

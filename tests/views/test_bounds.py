@@ -10,7 +10,8 @@ from typing import Any
 from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.methods import ChannelOpen
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.selection.conversation import Conversation
 from amqproxy.capture.selection.selection import Selection
@@ -30,7 +31,7 @@ def short_connections(leg: str = "") -> Iterator[Decoded]:
     for stream in range(CONNECTIONS):
         name = f"10.0.0.1:{stream + 1}-10.0.0.2:5672"
         yield DecodedProtocolHeader(stream, stream, name, "client", "0-9-1", HEADER, leg)
-        yield DecodedFrames(stream, stream, name, "client", [OPEN], leg)
+        yield Amqp091DecodedFrames(stream, stream, name, "client", [OPEN], leg)
         yield StreamEnded(stream, stream, name, "over", leg)
 
 

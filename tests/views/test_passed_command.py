@@ -13,15 +13,10 @@ from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame, encode_frame
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedAmqp010Frames,
-    DecodedFrames,
-    SkippedBytes,
-    StreamEnded,
-    records_of,
-)
+from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded, records_of
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
 from tests.amqp010 import recorded as amqp010
@@ -45,8 +40,8 @@ def test_each_method_of_a_capture_is_one_command(name: str) -> None:
         assert all(each.kind is PassedKind.COMMAND for each in commands)
 
 
-def frames(*given: Frame, sender: str = "client", ts_ns: int = 1) -> DecodedFrames:
-    return DecodedFrames(ts_ns, 0, "a:1-b:2", sender, list(given))
+def frames(*given: Frame, sender: str = "client", ts_ns: int = 1) -> Amqp091DecodedFrames:
+    return Amqp091DecodedFrames(ts_ns, 0, "a:1-b:2", sender, list(given))
 
 
 def publish(body: bytes, channel: int = 1) -> list[Frame]:
@@ -148,7 +143,10 @@ def test_each_control_and_command_of_0_10_is_one(name: str) -> None:
 
 def test_a_rewritten_transfer_is_one_on_each_leg() -> None:
     transfer = Amqp010Frame(Amqp010Assembly(1, MessageTransfer(accept_mode=0, acquire_mode=0)).encode())
-    passed = [DecodedAmqp010Frames(1, 0, "a:1-b:2", "client", [transfer], [5], note=note) for note in CHANGED.values()]
+    passed = [
+        Amqp010DecodedFrames(1, 0, "a:1-b:2", "client", [transfer], command_ids=[5], note=note)
+        for note in CHANGED.values()
+    ]
     assert [(each.kind, each.note.leg) for each in commands_of(passed)] == [
         (PassedKind.COMMAND, "client"),
         (PassedKind.COMMAND, "upstream"),
@@ -162,7 +160,9 @@ def test_a_transfer_that_is_cut_is_shown_as_such() -> None:
         end = start + int.from_bytes(transfer[start + 2 : start + 4])
         frames.append(Amqp010Frame(transfer[start:end]))
         start = end
-    decoded_frames = DecodedAmqp010Frames(1, 0, "a:1-b:2", "client", frames[1:2] + frames[:3], [None, 5, 5, 5])
+    decoded_frames = Amqp010DecodedFrames(
+        1, 0, "a:1-b:2", "client", frames[1:2] + frames[:3], command_ids=[None, 5, 5, 5]
+    )
     found = list(commands_of([decoded_frames, StreamEnded(2, 0, "a:1-b:2", "over")]))
     assert [each.kind for each in found] == [PassedKind.STRAY_CONTENT, PassedKind.CUT_COMMAND, PassedKind.END]
     assert (found[1].command_id, found[1].size) == (5, 2 * 988)

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.methods import Method, QueueDelete
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import DecodedAmqp010Frames, DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.observed import observed
 from amqproxy.capture.selection.conversation import Conversation
@@ -139,7 +141,7 @@ def test_figures_are_those_of_a_recount(name: str) -> None:
     found = statistics([name])
     check(found, messages(name))
     passed = decoded(name)
-    lost = sum(frame.lost for each in passed if isinstance(each, DecodedFrames) for frame in each.frames)
+    lost = sum(frame.lost for each in passed if isinstance(each, Amqp091DecodedFrames) for frame in each.frames)
     assert found.lost_bytes == lost + sum(each.lost for each in passed if isinstance(each, SkippedBytes))
     assert (found.lost_bytes > 0) == any(each in name for each in ("dropped", "snapped", "midway", "broken"))
     everything = [each for each in records(passed) if each.channel is not None and each.size is not None]
@@ -244,9 +246,9 @@ def test_what_happened_when_is_all_that_happened(wanted: str | None) -> None:
 
 
 def test_a_filter_knows_tags() -> None:
-    def frames(method: Method, ts_ns: int, *tags: str) -> DecodedFrames:
+    def frames(method: Method, ts_ns: int, *tags: str) -> Amqp091DecodedFrames:
         frame = Frame(encode_method(1, method))
-        return DecodedFrames(ts_ns, 0, "10.0.0.1:4000-10.0.0.2:5672", "client", [frame], note=Note(tags=tags))
+        return Amqp091DecodedFrames(ts_ns, 0, "10.0.0.1:4000-10.0.0.2:5672", "client", [frame], note=Note(tags=tags))
 
     passed = [frames(QueueDelete(queue=name, no_wait=True), place, name) for place, name in enumerate("abb")]
     found = Collector(Selection(), compiled("'b' in tags"))
@@ -315,6 +317,6 @@ def test_figures_of_0_10_are_those_of_its_records(name: str, expression: str | N
         frames = sum(
             len(each.frames)
             for each in read_decoded(path, reads_amqp010=True)
-            if isinstance(each, DecodedAmqp010Frames)
+            if isinstance(each, Amqp010DecodedFrames)
         )
         assert sum(sums[0] for sums in collector.frames.values()) == frames

@@ -12,7 +12,8 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.capture.selection.session_legs import SessionLegs
 from amqproxy.taps.text import printable
 
@@ -97,7 +98,7 @@ class Conversation:
         """The same, once it has been seen which channels there are."""
         if self.channel is None:
             self._is_found = True
-        elif isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+        elif isinstance(each, DecodedFrames):
             for frame in each.frames:
                 self._is_found = self._is_found or frame.channel == self.channel
                 if len(self._channels) < MAX_LISTED:
@@ -140,9 +141,9 @@ def given_name(method: ConnectionStartOk | Amqp010StartOk) -> str:
 
 def _told(decoded: Decoded) -> str | None:
     """The name that the client gives its connection in these frames, "" where it gives none; None without start-ok."""
-    if not isinstance(decoded, DecodedFrames | DecodedAmqp010Frames) or decoded.sender != CLIENT:
+    if not isinstance(decoded, DecodedFrames) or decoded.sender != CLIENT:
         return None
-    if isinstance(decoded, DecodedAmqp010Frames):
+    if isinstance(decoded, Amqp010DecodedFrames):
         for each in decoded.frames:
             if each.index == Amqp010StartOk.index and each.is_whole_segment:
                 try:
@@ -161,6 +162,6 @@ def _told(decoded: Decoded) -> str | None:
 
 def _may_be_told(each: Decoded) -> bool:
     """Can the client still say how it is called, after this? It does so before any channel is used."""
-    if isinstance(each, DecodedFrames | DecodedAmqp010Frames):
+    if isinstance(each, DecodedFrames):
         return all(frame.channel == 0 for frame in each.frames)
     return not isinstance(each, SkippedBytes | StreamEnded)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.selection.conversation import Conversation
 from amqproxy.capture.selection.session_legs import SessionLegs
 from amqproxy.capture.selection.time_window import TimeWindow
@@ -71,15 +69,10 @@ class Selection:
                 continue
             if channel is None or (isinstance(each, SkippedBytes) and each.channel is None):
                 yield each
-            elif isinstance(each, DecodedAmqp010Frames):
-                pairs = zip(each.frames, each.command_ids, strict=True)
-                if found := [pair for pair in pairs if pair[0].channel == channel]:
-                    chosen, command_ids = zip(*found, strict=True)
-                    yield msgspec.structs.replace(each, frames=chosen, command_ids=command_ids)
             elif isinstance(each, DecodedFrames):
-                frames = [frame for frame in each.frames if frame.channel == channel]
-                if frames:
-                    yield msgspec.structs.replace(each, frames=frames)
+                places = [place for place, frame in enumerate(each.frames) if frame.channel == channel]
+                if places:
+                    yield each.at(places)
             elif isinstance(each, SkippedBytes):
                 if each.channel == channel:
                     yield each

@@ -8,7 +8,8 @@ from amqproxy.amqp010.assembly import AssemblyReader
 from amqproxy.amqp010.controls import ConnectionHeartbeat
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.replay.steps import (
     AssemblySent,
@@ -43,7 +44,7 @@ class Amqp010StepReader:
         ts_ns = decoded.ts_ns
         self.events = []
         match decoded:
-            case DecodedAmqp010Frames():
+            case Amqp010DecodedFrames():
                 self.events = self._trace.feed_noted(Peer(decoded.sender), decoded.frames, ts_ns)
                 self._take(decoded)
             case DecodedProtocolHeader():
@@ -74,7 +75,7 @@ class Amqp010StepReader:
     def _add_lost(self, ts_ns: int, sender: Peer, lost: int, reason: str) -> None:
         self._add(BytesLost, ts_ns, sender=sender, lost=lost, reason=reason, protocol=AMQP010)
 
-    def _take(self, decoded: DecodedAmqp010Frames) -> None:
+    def _take(self, decoded: Amqp010DecodedFrames) -> None:
         sender = Peer(decoded.sender)
         for frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
             if frame.index == ConnectionHeartbeat.index:

@@ -10,13 +10,8 @@ from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decoded import (
-    Decoded,
-    DecodedFrames,
-    DecodedProtocolHeader,
-    SkippedBytes,
-    StreamEnded,
-)
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.replay.steps import (
     BytesLost,
     BytesSent,
@@ -54,7 +49,7 @@ class Amqp091StepReader:
         """The steps that this completes."""
         ts_ns = decoded.ts_ns
         match decoded:
-            case DecodedFrames():
+            case Amqp091DecodedFrames():
                 self.events = self._trace.feed(Peer(decoded.sender), decoded.frames, ts_ns)
             case DecodedProtocolHeader():
                 if decoded.sender == "client":

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 import pytest
 
 from amqproxy.amqp091.tally import Tally
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.conversation import Conversation
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedProtocolHeader, SkippedBytes, records_of
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, records_of
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.capture.stream_events import Opened, StreamEnd
@@ -21,7 +22,7 @@ from tests.capture.building import address
 def test_every_frame_is_there(name: str) -> None:
     found: dict[tuple[int, str], list[bytes]] = {}
     for each in recorded.decoded(name):
-        if isinstance(each, DecodedAmqp010Frames):
+        if isinstance(each, Amqp010DecodedFrames):
             found.setdefault((each.stream, each.sender), []).extend(frame.raw for frame in each.frames)
         assert not isinstance(each, SkippedBytes)
     sent = {
@@ -78,7 +79,7 @@ def raws(passed: Iterable[Decoded]) -> list[tuple[str, str, bytes]]:
     return [
         (each.connection, each.sender, frame.raw)
         for each in passed
-        if isinstance(each, DecodedAmqp010Frames)
+        if isinstance(each, Amqp010DecodedFrames)
         for frame in each.frames
     ]
 

@@ -18,8 +18,9 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import CODES, Array, Entry, Item, List, Map, width_of
 from amqproxy.capture import json_lines
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames
+from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.taps.note import Note
 from tests.amqp010 import recorded, strategies
@@ -65,9 +66,8 @@ def frames(draw: st.DrawFn) -> Frame:
 def test_any_frames_give_the_lines_of_their_records(
     listed: list[tuple[Frame, int | None]], ts_ns: int, body: int
 ) -> None:
-    first = DecodedAmqp010Frames(
-        ts_ns, 7, 'a"b\\-é:1', "client", [frame for frame, _ in listed], [number for _, number in listed]
-    )
+    frames, numbers = [frame for frame, _ in listed], [number for _, number in listed]
+    first = Amqp010DecodedFrames(ts_ns, 7, 'a"b\\-é:1', "client", frames, command_ids=numbers)
     other = msgspec.structs.replace(first, sender="server", ts_ns=7, leg="client")
     noted = msgspec.structs.replace(other, leg="upstream", note=Note(("slow",), ("late",), "rewritten", "upstream"))
     passed: list[Decoded] = [first, other, noted]
@@ -109,7 +109,7 @@ def test_what_is_usual_needs_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     data += encode_frame(0xB, COMMAND, 1, MessageTransfer().encode())
     data += encode_frame(3, HEADER, 1, PROPERTIES.encode()) + encode_frame(7, BODY, 1, b"hello")
     found = FrameReader(frame_max=0).feed(data)
-    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, found, list(range(len(found))))]
+    passed: list[Decoded] = [Amqp010DecodedFrames(*WHERE, found, command_ids=list(range(len(found))))]
     lines = JSONLines(3)
     lines.add(passed[0])  # the beginning of the lines of a direction is taken from a record
     lines.take()
@@ -128,7 +128,9 @@ def test_depth(depth: int) -> None:
     for _ in range(depth):
         nested = Map([Entry("in", "map", nested)])
     payload = Header((MessageProperties(application_headers=nested),)).encode()
-    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, [Frame(encode_frame(3, HEADER, 1, payload))], [None])]
+    passed: list[Decoded] = [
+        Amqp010DecodedFrames(*WHERE, [Frame(encode_frame(3, HEADER, 1, payload))], command_ids=[None])
+    ]
     assert written(passed, 0) == by_records(passed, 0)
 
 
@@ -140,13 +142,13 @@ def test_there_is_room_for_arrays_whose_json_is_long(type_: str) -> None:
     payload = Header((MessageProperties(application_headers=Map([Entry("a", "array", array)])),)).encode()
     start_ok = ConnectionStartOk(Map([Entry("a", "array", array)]), "PLAIN", b"", "")
     found = [Frame(encode_frame(3, HEADER, 1, payload)), Frame(encode_method(0, start_ok))]
-    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, found, [None, None])]
+    passed: list[Decoded] = [Amqp010DecodedFrames(*WHERE, found, command_ids=[None, None])]
     assert written(passed, 0) == by_records(passed, 0)
 
 
 def test_a_body_that_was_captured_in_part() -> None:
     frame = Frame(encode_frame(7, BODY, 1, b"ab" + bytes(8)), 3, 8)
-    passed: list[Decoded] = [DecodedAmqp010Frames(*WHERE, [frame], [5])]
+    passed: list[Decoded] = [Amqp010DecodedFrames(*WHERE, [frame], command_ids=[5])]
     lines = written(passed, 5)
     assert lines == by_records(passed, 5)
     assert b'"size":10,"body":"ab","lost":8' in lines

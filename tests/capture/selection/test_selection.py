@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from amqproxy.amqp091.frame import Frame, encode_method
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.wire import Table
-from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import Decoded, StreamEnded
 from amqproxy.capture.selection.conversation import MAX_LISTED, Conversation
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.capture.selection.time_window import TimeWindow, moment
@@ -20,14 +21,14 @@ from tests.example_count import example_count
 from tests.views.followed import decoded, records
 
 
-def start_ok(stream: int, name: str | None) -> DecodedFrames:
+def start_ok(stream: int, name: str | None) -> Amqp091DecodedFrames:
     properties = Table({} if name is None else {"connection_name": name})
     method = ConnectionStartOk(client_properties=properties, mechanism="PLAIN", response=b"", locale="en_US")
     return frames(stream, Frame(encode_method(0, method)))
 
 
-def frames(stream: int, *given: Frame) -> DecodedFrames:
-    return DecodedFrames(stream, stream, f"10.0.0.1:{4000 + stream}-10.0.0.2:5672", "client", list(given))
+def frames(stream: int, *given: Frame) -> Amqp091DecodedFrames:
+    return Amqp091DecodedFrames(stream, stream, f"10.0.0.1:{4000 + stream}-10.0.0.2:5672", "client", list(given))
 
 
 def chosen(text: str, passed: list[Decoded]) -> list[int]:

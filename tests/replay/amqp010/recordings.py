@@ -14,7 +14,8 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Array, Map
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.steps import Step
 from tests.amqp010.samples import split
@@ -91,4 +92,6 @@ class Amqp010Recording:
             whole = Assembly(channel, given.method, given.header, given.body if given.has_body else None)
             frames = [Frame(raw) for raw in split(whole.encode())]
             ids = [numbering.number(frame) for frame in frames]
-            self.decoded.append(DecodedAmqp010Frames(self._now, stream, f"client:{stream}-broker", sender, frames, ids))
+            self.decoded.append(
+                Amqp010DecodedFrames(self._now, stream, f"client:{stream}-broker", sender, frames, command_ids=ids)
+            )

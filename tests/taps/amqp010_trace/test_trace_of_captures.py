@@ -18,8 +18,9 @@ import msgspec
 import pytest
 
 from amqproxy.amqp010.domains import ErrorCode
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedAmqp010Frames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.capture.observed import observed
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings
@@ -116,7 +117,7 @@ def recut(passed: Sequence[Decoded], random: Random) -> list[Decoded]:
     for each in passed:
         if isinstance(each, StreamEnded):
             ends.append(each)
-        elif isinstance(each, DecodedAmqp010Frames):
+        elif isinstance(each, Amqp010DecodedFrames):
             for frame, number in zip(each.frames, each.command_ids, strict=True):
                 one = msgspec.structs.replace(each, frames=[frame], command_ids=[number])
                 queues.setdefault((each.stream, each.sender), []).append(one)

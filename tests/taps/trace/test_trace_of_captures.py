@@ -10,8 +10,9 @@ import pytest
 
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, Peer
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded, read_records
-from amqproxy.capture.decoded import DecodedFrames, DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.decoded import DecodedProtocolHeader, SkippedBytes
 from amqproxy.taps.trace.connection_trace import Trace
 from amqproxy.taps.trace.events import (
     ChannelClosed,
@@ -43,7 +44,7 @@ def traced(path: Path) -> dict[int, list[TraceEvent]]:
         ts_ns = each.ts_ns
         trace = traces.setdefault(each.stream, Trace())
         found = events.setdefault(each.stream, [])
-        if isinstance(each, DecodedFrames):
+        if isinstance(each, Amqp091DecodedFrames):
             found += trace.feed(Peer(each.sender), each.frames, each.ts_ns)
         elif isinstance(each, DecodedProtocolHeader) and each.sender == CLIENT:
             trace.feed_protocol_header(each.ts_ns)

@@ -44,8 +44,9 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.wire import Table
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.dialogue import dialogues
 from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection
 from amqproxy.replay.mocking.cast import Cast
@@ -194,7 +195,7 @@ def test_a_recording_that_began_in_the_middle() -> None:
 def sent_by_client(name: str) -> list[bytes]:
     """The frames of a recorded client after its handshake."""
     decoded = read_decoded(CAPTURES / name)
-    frames = [each.frames for each in decoded if isinstance(each, DecodedFrames) and each.sender == "client"]
+    frames = [each.frames for each in decoded if isinstance(each, Amqp091DecodedFrames) and each.sender == "client"]
     return [frame.raw for each in frames for frame in each if frame.channel]
 
 
@@ -204,7 +205,7 @@ def scripts_with(*sent: tuple[str, Method]) -> list[AnyScript]:
     decoded: list[Decoded] = [DecodedProtocolHeader(0, 0, ends, "client", NAME, PROTOCOL_HEADER)]
     for second, (sender, method) in enumerate([("server", ConnectionStart()), *sent]):
         frames = [Frame(encode_method(0, method))]
-        decoded.append(DecodedFrames(second * 1_000_000_000, 0, ends, sender, frames))
+        decoded.append(Amqp091DecodedFrames(second * 1_000_000_000, 0, ends, sender, frames))
     return scripts_of(dialogues([*decoded, StreamEnded(99_000_000_000, 0, ends, "the capture ends")]))
 
 

@@ -1,0 +1,43 @@
+"""Decoded 0-10 frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import msgspec
+
+from amqproxy.amqp010.protocol_header import NAME
+from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.taps.amqp010_record import record_amqp010_frame
+from amqproxy.taps.record import Record
+
+
+class Amqp010DecodedFrames(DecodedFrames, frozen=True, gc=False, kw_only=True):
+    """0-10 frames that one packet completed.
+
+    `command_ids` has the id of each frame's command, or None for a control, and where the id is not known.
+    """
+
+    protocol = NAME
+    command_ids: Sequence[int | None]
+
+    def at(self, places: Sequence[int]) -> Self:
+        return msgspec.structs.replace(
+            self,
+            frames=[self.frames[place] for place in places],
+            command_ids=[self.command_ids[place] for place in places],
+        )
+
+    def records(self, body: int) -> Iterator[Record]:
+        for frame, command_id in zip(self.frames, self.command_ids, strict=True):
+            yield record_amqp010_frame(
+                frame,
+                ts_ns=self.ts_ns,
+                stream=self.stream,
+                connection=self.connection,
+                sender=self.sender,
+                command_id=command_id,
+                note=self.note,
+                body=body,
+            )

@@ -1,0 +1,33 @@
+"""Decoded 0-9-1 frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import msgspec
+
+from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.taps.record import Record, record_frame
+
+
+class Amqp091DecodedFrames(DecodedFrames, frozen=True, gc=False):
+    """0-9-1 frames that one packet completed."""
+
+    protocol = NAME
+
+    def at(self, places: Sequence[int]) -> Self:
+        return msgspec.structs.replace(self, frames=[self.frames[place] for place in places])
+
+    def records(self, body: int) -> Iterator[Record]:
+        for frame in self.frames:
+            yield record_frame(
+                frame,
+                ts_ns=self.ts_ns,
+                stream=self.stream,
+                connection=self.connection,
+                sender=self.sender,
+                note=self.note,
+                body=body,
+            )
