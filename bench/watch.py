@@ -31,9 +31,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.control import ControlClient
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
-from amqproxy.taps.metering.message_meter import MessageMeter
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from bench import latency, load, relay, talk
 from bench.peers import Proxy, amqproxy, listener, placements
 from bench.report import SUBJECT, Goal, Row, in_turns, progress

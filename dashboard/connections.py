@@ -18,9 +18,9 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.rules.client_info import learned_client, updated_amqp010_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.amqp010_record import plain
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.record import plain
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake
 from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.trace.events import (

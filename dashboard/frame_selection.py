@@ -18,7 +18,7 @@ from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.verdict import Stage
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring import RingEntry
 from dashboard.selected import Selected, narrowed

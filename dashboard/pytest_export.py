@@ -19,9 +19,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
+from amqproxy.taps.amqp010.transfers import TransferBase
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.trace.equivalents import equivalent
-from amqproxy.taps.trace.transfers import TransferBase
 from dashboard.equivalent_command import equivalent_command
 from dashboard.message_ring import FINDING, Content, MessageRow
 

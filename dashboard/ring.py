@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from dashboard.missing_frames import MissingFrames
 from dashboard.shared_rows import SharedRows
 

@@ -28,7 +28,7 @@ from amqproxy.capture.frame_columns import (
     Column,
     FrameColumns,
 )
-from amqproxy.taps.amqp010_record import FLAGS
+from amqproxy.taps.amqp010.record import FLAGS
 
 try:
     import pyarrow as pa

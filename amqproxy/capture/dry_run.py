@@ -32,7 +32,7 @@ from amqproxy.rules.engine.describe import describe_verdict
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.text import clock
 
 SEED = 0

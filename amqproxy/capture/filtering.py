@@ -14,7 +14,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 
 
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:

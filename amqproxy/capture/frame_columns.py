@@ -34,10 +34,10 @@ from amqproxy.capture.amqp010.row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SET
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
 from amqproxy.capture.json_lines import JSONLines
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.transfers import JMS_TYPE, MILLISECONDS
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import TYPES, Record, encoded
-from amqproxy.taps.trace.transfers import JMS_TYPE, MILLISECONDS
 
 if not cython.compiled:
     from amqproxy.capture.amqp010.json_fields import put_arguments, put_map, put_properties, put_uuid, value_size_at

@@ -27,8 +27,8 @@ from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
-from amqproxy.taps.amqp010_record import FLAGS
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.record import FLAGS
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt, json_value
 

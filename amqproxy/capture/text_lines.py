@@ -20,7 +20,7 @@ from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, records_of
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, excerpt
 from amqproxy.taps.text import ARROWS, clock, line, value_text

@@ -42,6 +42,7 @@ from amqproxy.comparison.traced_command import (
     Track,
 )
 from amqproxy.conversion.client_name import given_name
+from amqproxy.taps.amqp010.transfers import TransferDelivery
 from amqproxy.taps.message_recorder import NORMAL_CODES, CommandSelector
 from amqproxy.taps.record import json_mapping, json_value
 from amqproxy.taps.session_trace import SessionTrace
@@ -69,7 +70,6 @@ from amqproxy.taps.trace.events import (
     closer,
 )
 from amqproxy.taps.trace.open_tags import Span
-from amqproxy.taps.trace.transfers import TransferDelivery
 
 KEPT_BODY = 65_536
 """Bytes of each body that are kept, to find where it differs from another; of all of it there is a digest."""

@@ -16,10 +16,10 @@ from typing import Any
 from amqproxy.amqp010.commands import QueueDeclare
 from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk
+from amqproxy.taps.amqp010.transfers import TransferBase, TransferDelivery
 from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.record import json_value
 from amqproxy.taps.trace.events import CommandMethod
-from amqproxy.taps.trace.transfers import TransferBase, TransferDelivery
 
 MAX_NAMES = 4096
 """Names that the broker made up for one connection, and consumers of one channel, that are numbered: the first ones."""

@@ -15,7 +15,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
-from amqproxy.control.amqp010_broker_entries import branch_entry
+from amqproxy.control.amqp010.broker_entries import branch_entry
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.control.held_commands import shown_body
 from amqproxy.control.request import (

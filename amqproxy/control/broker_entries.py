@@ -15,7 +15,7 @@ from amqproxy.broker.queues.consumer import UNLIMITED, Consumer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.vhost import VirtualHost
-from amqproxy.control.amqp010_broker_entries import served_amqp010, served_sessions, served_subscriptions, state_of
+from amqproxy.control.amqp010.broker_entries import served_amqp010, served_sessions, served_subscriptions, state_of
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.control.session_entries import Entry
 from amqproxy.taps.record import json_mapping

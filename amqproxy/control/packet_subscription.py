@@ -15,8 +15,8 @@ from amqproxy.recording import entry as recorded
 from amqproxy.recording.entry_queue import EntryQueue
 from amqproxy.recording.recorder_tap import RecorderTap
 from amqproxy.recording.recording_encoder import RecordingEncoder
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 
 EVENT_BYTES = 48 * 1024

@@ -14,9 +14,9 @@ from amqproxy.control.tap_ring import Entry, TapRing
 from amqproxy.proxy.record_source import RecordSource
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.matching.watched_filter import WatchedFilter
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.findings.finding import Finding
-from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import encoded

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
-from amqproxy.control import amqp010_entries, amqp091_entries
+from amqproxy.control.amqp010 import entries as amqp010
+from amqproxy.control.amqp091 import entries as amqp091
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.peer import Peer
 from amqproxy.proxy.session.session import Session
@@ -26,8 +27,8 @@ class DialectEntries(NamedTuple):
 
 DIALECTS: Mapping[str, DialectEntries] = MappingProxyType(
     {
-        AMQP091: DialectEntries(amqp091_entries.connection, amqp091_entries.channels, amqp091_entries.consumers),
-        AMQP010: DialectEntries(amqp010_entries.connection, amqp010_entries.channels, amqp010_entries.consumers),
+        AMQP091: DialectEntries(amqp091.connection, amqp091.channels, amqp091.consumers),
+        AMQP010: DialectEntries(amqp010.connection, amqp010.channels, amqp010.consumers),
     }
 )
 

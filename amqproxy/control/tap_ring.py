@@ -12,8 +12,8 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.process.supervision import contained
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession
 

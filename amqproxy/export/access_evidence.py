@@ -25,7 +25,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.last_queue import LastQueues
 from amqproxy.rules.matching.generated_names import Shape, pattern_of, shape_of
 from amqproxy.rules.matching.operations import Operation, UnknownName, operations
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 
 MAX_SHAPES = 200
 """Different names, or combinations of them, to which one client may do one thing before they become any name."""

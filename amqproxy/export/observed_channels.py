@@ -33,7 +33,7 @@ from amqproxy.export.name_family import NameFamily
 from amqproxy.export.payload_schema import NodeBudget, PayloadSchema
 from amqproxy.rules.matching.generated_names import Shape, shape_of
 from amqproxy.rules.matching.operations import DIRECT_REPLY_TO
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.message_recorder import CommandSelector, SelectorOf
 from amqproxy.taps.record import encoded, json_value
 from amqproxy.taps.session_trace import SessionTrace

@@ -8,10 +8,10 @@ import msgspec
 
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
+from amqproxy.taps.amqp010.transfers import TransferProperties
 from amqproxy.taps.record import encoded, json_mapping, json_value
 from amqproxy.taps.trace.events import MessageProperties
-from amqproxy.taps.trace.transfers import TransferProperties
 
 MAX_KNOWN_HEADERS = 1024
 """Tables of headers that are remembered in JSON."""

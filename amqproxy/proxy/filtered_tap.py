@@ -16,8 +16,8 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession, present
 

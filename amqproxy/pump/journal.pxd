@@ -7,9 +7,9 @@ from libc.string cimport memcpy
 from amqproxy.compiled.byte_access cimport long_at, short_at
 from amqproxy.pump.pumped_connection cimport DirectionPointer, Pumped, PumpedConnection, PumpedDirection, PumpedPointer
 from amqproxy.pump.system_calls cimport BytePointer, CharPointer, ConstBytePointer, load, look, put, store
-from amqproxy.taps.metering.acknowledgement_run cimport AcknowledgementRun
-from amqproxy.taps.metering.amqp010_message_run cimport Amqp010MessageRun
-from amqproxy.taps.metering.message_run cimport MessageRun
+from amqproxy.taps.metering.amqp091.acknowledgement_run cimport AcknowledgementRun
+from amqproxy.taps.metering.amqp010.message_run cimport Amqp010MessageRun
+from amqproxy.taps.metering.amqp091.message_run cimport MessageRun
 
 
 cdef extern from "Python.h":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from amqproxy.amqp010.frame import BODY as AMQP010_BODY
 from amqproxy.amqp091.frame import BODY
-from amqproxy.taps.metering.acknowledgement_run import AcknowledgementRun
-from amqproxy.taps.metering.amqp010_message_run import Amqp010MessageRun
-from amqproxy.taps.metering.message_run import MessageRun
+from amqproxy.taps.metering.amqp010.message_run import Amqp010MessageRun
+from amqproxy.taps.metering.amqp091.acknowledgement_run import AcknowledgementRun
+from amqproxy.taps.metering.amqp091.message_run import MessageRun
 
 try:
     import cython

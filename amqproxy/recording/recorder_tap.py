@@ -20,8 +20,8 @@ from amqproxy.recording.entry import (
     Violation,
 )
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
 

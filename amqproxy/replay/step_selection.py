@@ -13,7 +13,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 
 ALWAYS = ("connection.", "channel.", "session.")
 """Methods that begin so open and close what the others need: the filter is not asked."""

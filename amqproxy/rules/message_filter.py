@@ -13,9 +13,9 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
+from amqproxy.taps.amqp010.transfers import TransferBase, TransferProperties
 from amqproxy.taps.trace.events import CommandMethod, MessageProperties
-from amqproxy.taps.trace.transfers import TransferBase, TransferProperties
 
 
 class MessageFilter:

@@ -6,8 +6,9 @@
 
 - `tap` is what a session shows its frames to, `note` what rules did to a command. Two taps put what they make into a
   bounded queue (`record_queue`): `frame_tap`, and `trace_tap`, with an `observer` for each connection.
-- `trace` turns the frames of a connection into what happened: a publish was confirmed after 3 ms. `amqp010_trace` does
-  the same for 0-10, with the same events. `session_trace` is either for what taps are shown, with what rules did.
+- `trace` turns the frames of a connection into what happened: a publish was confirmed after 3 ms, of either protocol.
+  `session_trace` is that for what taps are shown, with what rules did.
+- `amqp091` and `amqp010` have what taps are shown of each protocol: `chunk` the frames of one read.
 - `topology` has what clients have declared, bound and consumed, without a tap.
 - `message_recorder` makes the records of messages, `findings` has the detectors.
 - `method_arguments` are those of either protocol, as JSON can hold them.
@@ -17,5 +18,5 @@
 - `object_tap` counts messages by user, exchange and the like, with a bound on the series (`bounded_series`).
 - `metrics` counts for Prometheus, `endpoint` serves that.
 
-Imports: `amqproxy.amqp091`, `amqproxy.amqp010`, msgspec, prometheus-client.
+Imports: the protocols, msgspec, prometheus-client.
 """

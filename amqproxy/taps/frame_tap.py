@@ -9,8 +9,8 @@ from amqproxy.amqp010.frame import BODY as AMQP010_BODY
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import BODY, Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.amqp010_record import record_amqp010_frame
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.record import record_amqp010_frame
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import record_error, record_frame, record_protocol_header
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from amqproxy.amqp010.methods import Method as Amqp010Method
-from amqproxy.taps import amqp010_record, record
+from amqproxy.taps import record
+from amqproxy.taps.amqp010 import record as amqp010_record
+from amqproxy.taps.amqp010.transfers import TransferBase
 from amqproxy.taps.trace.events import CommandMethod
-from amqproxy.taps.trace.transfers import TransferBase
 
 
 def method_arguments(method: CommandMethod) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.bounded_series import BoundedSeries
 from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding

@@ -9,12 +9,12 @@ from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BasicPublish, ChannelClose
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_trace.attachment_trace import AttachmentTrace
-from amqproxy.taps.amqp010_trace.connection_trace import Amqp010Trace
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.activity import Activity
-from amqproxy.taps.trace.channel_trace import ChannelTrace
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.amqp010.attachment_trace import AttachmentTrace
+from amqproxy.taps.trace.amqp010.connection_trace import Amqp010Trace
+from amqproxy.taps.trace.amqp091.channel_trace import ChannelTrace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.event_queue import Listener
 from amqproxy.taps.trace.events import MessagePublished, TraceEvent
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts

@@ -10,7 +10,7 @@ from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
 
 AnyProtocolError: TypeAlias = ProtocolError | Amqp010Error

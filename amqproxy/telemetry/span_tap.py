@@ -10,7 +10,7 @@ from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.configuration.config import split_address
 from amqproxy.process.supervision import contained
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.session_trace import Frames, SessionTrace, relieve_in_steps
 from amqproxy.taps.tap import AnyProtocolError, TappedSession

@@ -12,8 +12,8 @@ from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
 

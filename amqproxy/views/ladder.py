@@ -14,9 +14,9 @@ from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.capture.selection.conversation import given_name
+from amqproxy.taps.amqp010.transfers import TransferProperties
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.method_arguments import method_arguments
-from amqproxy.taps.trace.transfers import TransferProperties
 from amqproxy.views.command_text import note_text, title
 from amqproxy.views.passed_command import PassedCommand, PassedKind
 

@@ -19,11 +19,11 @@ from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
-from amqproxy.taps.amqp010_trace.partial_command import PartialCommand
+from amqproxy.taps.amqp010.transfers import TransferProperties
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.trace.amqp010.partial_command import PartialCommand
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import MessageProperties, Method
-from amqproxy.taps.trace.transfers import TransferProperties
 
 _Place = tuple[str, int, int, str]
 """Where a command is sent: sender, channel, track (0 in 0-9-1), and the leg of its note."""

@@ -30,7 +30,7 @@ from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.message_filter import MessageFilter
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.note import Note

@@ -15,7 +15,7 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.app.printing import Printing, PrintSettings
 from amqproxy.capture.text_lines import TextLines
 from amqproxy.configuration.config import Limits
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from tests.transcripts.words import octets
 

@@ -31,7 +31,7 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.arrow import record_batches, schema
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded, records_of
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.amqp010 import recorded
 from tests.capture.any_frames import CAPTURES, WHERE, amqp010_frames, frames, times

@@ -16,7 +16,7 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, SkippedBytes
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import Note
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
 from tests.capture.lines_of_records import by_records, written

@@ -12,7 +12,7 @@ from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.json_lines import JSONLines
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from tests.capture.any_frames import WHERE
 
 

@@ -26,7 +26,7 @@ from amqproxy.control.packet_subscription import EVENT_BYTES, PacketSubscription
 from amqproxy.control.record_subscription import RecordSubscription
 from amqproxy.control.request import Subscribe
 from amqproxy.control.tap_ring import TapRing
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
 from tests.example_count import example_count

@@ -21,7 +21,7 @@ from amqproxy.control.record_subscription import FRAMES_A_LOOK, RecordSubscripti
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.tap_ring import TapRing
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from tests.example_count import example_count
 from tests.taps.sessions import Session

@@ -17,7 +17,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.control.tap_ring import ENTRY_COST, Cursor, Entry, Missed, TapRing
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from tests.proxy.recording_tap import Audience
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of

@@ -17,7 +17,7 @@ from amqproxy.peer import CLIENT
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.matching.filters import compiled
-from amqproxy.taps.amqp010_record import arguments, plain
+from amqproxy.taps.amqp010.record import arguments, plain
 from amqproxy.taps.record import MASK, encoded
 from dashboard.amqp010_dissection import amqp010_dissected
 from dashboard.field import Field

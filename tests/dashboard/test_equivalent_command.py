@@ -7,7 +7,7 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 from amqproxy.amqp091 import methods
 from amqproxy.amqp091.properties import Properties
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.taps.trace.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
+from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
 from dashboard.equivalent_command import EquivalentCommand, equivalent_command
 from dashboard.message_ring import Content
 

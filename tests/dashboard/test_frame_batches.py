@@ -12,8 +12,8 @@ from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from dashboard.frame_batches import MAX_FRAMES, batches
 from tests.amqp010.samples import TRANSFER_FRAMES
 

@@ -18,8 +18,8 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from dashboard import frame_query
 from dashboard.frame_query import Page, entries_for, find
 from dashboard.frame_selection import FrameSelection

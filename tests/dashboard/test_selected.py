@@ -8,7 +8,7 @@ from amqproxy.amqp091.frame import HEARTBEAT_FRAME, every_frame
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import DecodedFrames
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from dashboard.selected import narrowed
 from tests.amqp010.samples import TRANSFER
 

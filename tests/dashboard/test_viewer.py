@@ -12,7 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from dashboard import live_view, viewer
 from dashboard.api import live as live_api
 from dashboard.frame_selection import FrameSelection

@@ -31,9 +31,9 @@ from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.pump.pumps import are_available
-from amqproxy.taps.metering.amqp010_meter import Amqp010Meter
+from amqproxy.taps.metering.amqp010.meter import Amqp010Meter
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
-from amqproxy.taps.metering.message_meter import MessageMeter
 from tests.amqp010 import recorded
 from tests.capture import golden, lines_of_records, text_of_records
 from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump

@@ -38,7 +38,7 @@ from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import Tap, TappedSession
 

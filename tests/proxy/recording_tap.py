@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.amqp010_record import TYPES
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.record import TYPES
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, TappedSession
 

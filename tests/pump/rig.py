@@ -16,7 +16,7 @@ from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
-from amqproxy.taps.metering.message_run import RUN
+from amqproxy.taps.metering.amqp091.message_run import RUN
 
 DEADLINE = 20.0
 BOUNDS = (10e-6, 1e-3, 1.0)

@@ -14,10 +14,10 @@ from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
 from amqproxy.pump.pumps import are_available
-from amqproxy.taps.metering.amqp010_message_run import RUN as AMQP010_RUN
+from amqproxy.taps.metering.amqp010.message_run import RUN as AMQP010_RUN
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
+from amqproxy.taps.metering.amqp091.message_run import RUN
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
-from amqproxy.taps.metering.message_meter import MessageMeter
-from amqproxy.taps.metering.message_run import RUN
 from amqproxy.taps.metrics import Metrics
 from tests.example_count import example_count
 from tests.proxy.amqp010_script import transfer

@@ -6,7 +6,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.recording.entry import Ended, Entry, Lost, Violation
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
 from amqproxy.recording.recorder_tap import EVENTS_SHARE, RecorderTap
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from tests.taps.sessions import Session
 from tests.transcripts.words import octets

@@ -20,7 +20,7 @@ from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, Connecti
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.rules.client_info import readable_property, updated_amqp010_client, updated_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 
 AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
 """As RabbitMQ's own clients write it: a table without its length."""

@@ -18,7 +18,7 @@ from amqproxy.peer import CLIENT, SERVER
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.message_filter import MessageFilter, message_filters_of
-from amqproxy.taps.trace.transfers import TransferDelivery, TransferProperties, TransferPublish
+from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties, TransferPublish
 
 HEADER = Header(
     (DeliveryProperties(routing_key="k", exchange="x"), MessageProperties(application_headers=Map({"tenant": "a"})))

@@ -4,9 +4,9 @@ from amqproxy.amqp010.commands import MessageTransfer, QueueDelete
 from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp091.methods import ConnectionStartOk, QueuePurge
+from amqproxy.taps.amqp010.transfers import TransferPublish
 from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.record import MASK
-from amqproxy.taps.trace.transfers import TransferPublish
 
 
 def test_each_has_the_names_of_its_specification() -> None:

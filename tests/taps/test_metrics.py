@@ -16,7 +16,7 @@ from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metrics import (
     LATENCY_BUCKETS,
     REFUSALS,

@@ -32,7 +32,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import SelectorOf
@@ -42,9 +42,9 @@ from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.trace_tap import OBSERVERS_A_STEP, TraceTap
-from tests.taps.amqp010_trace.traced import START, ids, published
-from tests.taps.amqp010_trace.traced import frames_of as amqp010_frames
 from tests.taps.sessions import Session
+from tests.taps.trace.amqp010.traced import START, ids, published
+from tests.taps.trace.amqp010.traced import frames_of as amqp010_frames
 from tests.taps.trace.traced import frames_of
 
 

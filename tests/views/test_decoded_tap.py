@@ -13,7 +13,7 @@ from amqproxy.app.printing import Lines
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.capture.text_lines import TextLines
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note

@@ -9,7 +9,7 @@ import msgspec
 
 from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.capture.decoded import DecodedFrames
-from amqproxy.taps.amqp010_record import record_amqp010_frame
+from amqproxy.taps.amqp010.record import record_amqp010_frame
 from amqproxy.taps.record import Record
 
 

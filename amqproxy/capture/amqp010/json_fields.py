@@ -1,4 +1,4 @@
-"""What a frame of AMQP 0-10 holds, written as JSON from its bytes: what `amqp010_record` makes of it, byte for byte.
+"""What a 0-10 frame holds, written as JSON from its bytes: what `taps.amqp010.record` makes of it, byte for byte.
 
 What is odd, such as a value that is malformed or not UTF-8, or of a type that is rare, is left to the frame's record.
 This module may be compiled.

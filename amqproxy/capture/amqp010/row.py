@@ -14,9 +14,9 @@ from amqproxy.amqp010.frame import BODY, HEADER, Frame
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import Header
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
+from amqproxy.taps.amqp010.transfers import TransferProperties
 from amqproxy.taps.record import encoded
-from amqproxy.taps.trace.transfers import TransferProperties
 
 ARGUMENT_COLUMNS = {
     "exchange": "exchange",

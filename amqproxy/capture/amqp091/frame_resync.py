@@ -22,7 +22,7 @@ from amqproxy.amqp091.protocol_header import foreign_answer
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.amqp091.boundary import HEAD_BYTES, IMPOSSIBLE, MAX_WINDOW_BYTES, BoundarySearch, frame_at
 from amqproxy.capture.unreadable_bytes import MAX_KEPT_BYTES, MISSING, UnreadableBytes
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 
 if not cython.compiled:
     from amqproxy.compiled.byte_access import long_at

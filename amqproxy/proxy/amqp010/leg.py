@@ -18,7 +18,7 @@ from amqproxy.peer import Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.turns import TurnQueue
 from amqproxy.sockets.transport import Transport
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 
 MOST_RETAINED = 256
 """Detached sessions that are remembered in case their client comes back: of others, only what is new is known."""

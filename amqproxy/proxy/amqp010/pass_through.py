@@ -18,8 +18,8 @@ from amqproxy.proxy.amqp010.stateful import STATEFUL
 from amqproxy.proxy.session.passage import NothingWaits
 from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.note import NOTHING, Note
 
 

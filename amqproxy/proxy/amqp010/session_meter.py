@@ -8,7 +8,7 @@ from amqproxy.peer import SERVER, Peer
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained
 from amqproxy.proxy.amqp010.client_observer import Amqp010ClientObserver
-from amqproxy.taps.metering.amqp010_meter import Amqp010Meter, AttachmentMeter
+from amqproxy.taps.metering.amqp010.meter import Amqp010Meter, AttachmentMeter
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 

@@ -53,8 +53,8 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.sockets.transport import Transport, TransportBroken
-from amqproxy.taps.amqp010_record import plain
-from amqproxy.taps.amqp010_session_ends import SessionEnds
+from amqproxy.taps.amqp010.record import plain
+from amqproxy.taps.amqp010.session_ends import SessionEnds
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
 _CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))

@@ -14,7 +14,7 @@ from amqproxy.proxy.amqp091.leg import Amqp091Leg
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.relay import Pacing
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 
 
 class Amqp091Direction:

@@ -17,7 +17,7 @@ from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.proxy.session.passage import NothingWaits
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained
-from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 
 
 class SessionMeter:

@@ -40,7 +40,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.sockets.transport import Transport, TransportBroken
-from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
 

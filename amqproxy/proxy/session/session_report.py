@@ -27,7 +27,7 @@ from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import Transport
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import AnyProtocolError, Tap

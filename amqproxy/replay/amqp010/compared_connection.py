@@ -26,7 +26,7 @@ from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import LiveDelivery
 from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 
 OF_BROKER_J = "$"
 """How the names of queues begin that Broker-J has, and whose messages it makes itself."""

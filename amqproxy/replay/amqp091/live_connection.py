@@ -44,7 +44,7 @@ from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel
 from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 
 MAX_EARLY = 100_000
 """Live commands of one channel that the recording has not asked for yet; those beyond are reported at once."""

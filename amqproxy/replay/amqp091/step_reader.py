@@ -21,7 +21,7 @@ from amqproxy.replay.steps import (
     Step,
     StepBase,
 )
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import TraceEvent
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.channel_trace import BODY_TOO_LONG, FROM_CLIENT
+from amqproxy.taps.trace.amqp091.channel_trace import BODY_TOO_LONG, FROM_CLIENT
 from amqproxy.taps.trace.events import HistoryLost
 
 

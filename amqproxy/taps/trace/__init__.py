@@ -1,35 +1,26 @@
 """What happened on one connection: the frames of both directions, turned into events that link a command to its answer.
 
-    frames and times → `Trace` → events
+    frames and times → `amqp091` or `amqp010` → events
 
-- `connection_trace`: `Trace`, for one connection: its opening, blocking, closing; and its channels.
-- `handshake`: what the peers say of themselves and agree on; `handshake_facts`: the same of either protocol.
-- `channel_trace`: one channel, composed of the parts that follow.
-- `channel_life`: opened, asked to stop or go on, closed.
-- `channel_requests`: requests and replies.
-- `publishes`: the numbers of publishes, confirms and returns.
-- `deliveries`: for which consumer each delivery is, and what the client settles.
-- `transactions`: what takes effect with tx.commit.
-- `channel_context`: what the parts of one channel share.
+- `amqp091` and `amqp010`: the trace of a connection of each protocol; both make the same events.
+- `events`: what comes out, in the order in which it happened.
+- `event_queue`: events until they are returned, and the listener that is shown them.
+- `equivalents`: requests of either protocol as methods of 0-9-1.
+- `handshake_facts`: what the peers say of themselves and agree on.
 - `requests`: requests that await their replies.
 - `consumers`: the consumers of a channel, and the queues that they are of.
-- `frame_order`: frames of a capture that were seen before what they answer.
-- `causes`: which method a close is about.
 - `content`: a method with its header and body, from their frames.
-- `returns`: which publish a basic.return gives back.
 - `open_tags`: ranges of publishes or deliveries that are not settled, with the time of each.
+- `activity`: when each peer has sent anything.
 - `budget`: what the channels of a connection may hold, all together.
-- `event_queue`: events until they are returned, and the listener that is shown them; of either protocol.
-- `events`: what comes out, in the order in which it happened; also of AMQP 0-10, from `amqproxy.taps.amqp010_trace`.
-- `transfers`: the messages and properties of 0-10 in events; `equivalents`: its requests as methods of 0-9-1.
 
 Who reads events does not ask which protocol they are of. What carries a message has `exchange`, `routing_key`,
 `mandatory`, `redelivered`, `delivery_tag` and `consumer_tag` in `event.method`, and its properties have the names of
-0-9-1: so have the structs of 0-9-1 itself, and for 0-10 those of `transfers`. A request is what was sent, with its
-`name`, and its arguments by `amqproxy.taps.method_arguments`; where it matters what it asks for, `equivalent(request)`
-is the method of 0-9-1 that asks for the same. `on_channel` is the channel, or None for the connection itself: a session
-of 0-10 may be on channel 0. What only 0-10 can leave open is None: the delivery tag of a connection that was joined in
-its middle.
+0-9-1: so have the structs of 0-9-1 itself, and for 0-10 those of `taps.amqp010.transfers`. A request is what was
+sent, with its `name`, and its arguments by `amqproxy.taps.method_arguments`; where it matters what it asks for,
+`equivalent(request)` is the method of 0-9-1 that asks for the same. `on_channel` is the channel, or None for the
+connection itself: a session of 0-10 may be on channel 0. What only 0-10 can leave open is None: the delivery tag of a
+connection that was joined in its middle.
 
 The frames come from a live session, a capture or the integrated broker. Findings, `--messages` and all that follow read
 the events, and derive nothing from frames themselves; but for `amqproxy.taps.metering`, which counts by the same

@@ -27,8 +27,8 @@ from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, BasicPublish, Bas
 from amqproxy.amqp091.methods import Method as Amqp091Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.peer import Peer
+from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
 from amqproxy.taps.trace.open_tags import Span
-from amqproxy.taps.trace.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
 
 Method: TypeAlias = Amqp091Method | Amqp010Method
 """What was sent, of either protocol."""

@@ -3,8 +3,8 @@
 from structlog.testing import capture_logs
 
 from amqproxy.proxy.amqp091.session_meter import SessionMeter
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
-from amqproxy.taps.metering.message_meter import MessageMeter
 from tests.transcripts.words import octets
 
 PUBLISH = octets("1: basic.publish, 1: header 1, 1: body 1")

@@ -14,7 +14,7 @@ from amqproxy.peer import CLIENT
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.watched_filter import WatchedFilter
 from amqproxy.rules.message_filter import MessageFilter
-from amqproxy.taps.trace.transfers import TransferProperties, TransferPublish
+from amqproxy.taps.amqp010.transfers import TransferProperties, TransferPublish
 
 EXPRESSION = "int(headers.attempt) > 3"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionClose
+from tests.taps.findings.amqp010.inspected import InspectedAmqp010
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 
 def busy() -> Inspected:

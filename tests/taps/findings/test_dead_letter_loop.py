@@ -10,8 +10,8 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import BasicDeliver
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from tests.taps.findings.amqp010.inspected import InspectedAmqp010
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 
 def deaths(*counts: int) -> list[dict[str, Any]]:

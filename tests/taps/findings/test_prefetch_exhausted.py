@@ -15,8 +15,8 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
 )
+from tests.taps.findings.amqp010.inspected import InspectedAmqp010
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 
 def consuming(prefetch: int, open: int, *, no_ack: bool = False) -> Inspected:

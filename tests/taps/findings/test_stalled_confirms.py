@@ -6,8 +6,8 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelClose, ConnectionBlocked, ConnectionUnblocked
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
+from tests.taps.findings.amqp010.inspected import InspectedAmqp010
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
 
 
 def publishing(*, confirms: bool = True) -> Inspected:

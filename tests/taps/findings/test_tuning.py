@@ -14,9 +14,9 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
 )
 from amqproxy.peer import CLIENT, SERVER
-from tests.taps.amqp010_trace.traced import START
+from tests.taps.findings.amqp010.inspected import InspectedAmqp010
 from tests.taps.findings.inspected import Inspected
-from tests.taps.findings.inspected_amqp010 import InspectedAmqp010
+from tests.taps.trace.amqp010.traced import START
 
 TEXT = "NOT_ALLOWED - negotiated frame_max = 100 is lower than the minimum allowed value (4096)"
 

@@ -36,11 +36,11 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.taps.amqp010.transfers import TransferProperties, TransferPublish
 from amqproxy.taps.findings import unconsumed_queue
 from amqproxy.taps.findings.finding import RecordNumber
 from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
 from amqproxy.taps.trace.events import MessagePublished
-from amqproxy.taps.trace.transfers import TransferProperties, TransferPublish
 from tests.taps.findings.inspected_together import Member, Together
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import TraceEvent
 from tests.taps.trace.simulation import CHANNELS, Passed, Simulation, Step
 

@@ -13,7 +13,7 @@ from amqproxy.amqp091.transitions import ANSWERS, CLIENT, Peer
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded, read_records
 from amqproxy.capture.decoded import DecodedProtocolHeader, SkippedBytes
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     DeliveriesSettled,

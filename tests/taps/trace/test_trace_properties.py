@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ConnectionClosed,

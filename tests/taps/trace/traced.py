@@ -18,7 +18,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.taps.trace.connection_trace import Trace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import TraceEvent
 
 E = TypeVar("E", bound=TraceEvent)

@@ -19,8 +19,8 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
 from amqproxy.peer import SERVER, Peer
-from amqproxy.taps.amqp010_session_ends import SessionEnds
-from amqproxy.taps.metering.amqp010_meter import Amqp010Meter, AttachmentMeter
+from amqproxy.taps.amqp010.session_ends import SessionEnds
+from amqproxy.taps.metering.amqp010.meter import Amqp010Meter, AttachmentMeter
 from amqproxy.taps.metrics import Metrics, code_label
 
 _COUNTED = frozenset(

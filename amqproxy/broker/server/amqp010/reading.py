@@ -9,7 +9,7 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER, SIZE
 from amqproxy.amqp010.tally import Tally
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 
 
 class Amqp010Reading:

@@ -9,8 +9,8 @@ from amqproxy.amqp091.errors import AccessRefused, ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, ConnectionOpenOk, Method
 from amqproxy.amqp091.transitions import SERVER, Peer
-from amqproxy.taps.metering.channel_meter import ChannelMeter
-from amqproxy.taps.metering.message_meter import MessageMeter
+from amqproxy.taps.metering.amqp091.channel_meter import ChannelMeter
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metrics import Metrics, code_label
 
 _COUNTED = frozenset(each.index for each in (ConnectionOpenOk, ConnectionClose, ChannelOpenOk, ChannelClose))

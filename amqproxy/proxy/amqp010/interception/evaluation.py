@@ -20,7 +20,7 @@ from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Stage, Verdict
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 
 
 class Evaluation:

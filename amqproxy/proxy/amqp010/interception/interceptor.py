@@ -56,8 +56,8 @@ from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.verdict import Close, Impairment, Verdict
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
-from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.metering.amqp010.meter import AttachmentMeter
 from amqproxy.taps.note import LEGS, Note
 
 MAX_HELD = 16 * 1024 * 1024

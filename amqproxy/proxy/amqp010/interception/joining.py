@@ -11,7 +11,7 @@ from amqproxy.amqp010.session import Session
 from amqproxy.amqp010.subscription import Subscription
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.peer import Peer
-from amqproxy.taps.metering.amqp010_meter import AttachmentMeter
+from amqproxy.taps.metering.amqp010.meter import AttachmentMeter
 
 UnderWay = Mapping[Peer, set[tuple[int, int]]]
 """For each sender, the channels and tracks on which a control or command has begun and not ended."""

@@ -18,7 +18,7 @@ from amqproxy.amqp010.session import Session
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.encoding import damaged, encoded, fitting
 from amqproxy.proxy.amqp010.interception.path import ChannelPaths
-from amqproxy.taps.amqp010_chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.note import LEGS, NOTHING, Note
 
 _ENDS = ("session.attach", "session.attached", "session.detach", "session.detached", "execution.exception")

@@ -27,7 +27,7 @@ from amqproxy.replay.mocking.mock_connection import Login, MockConnection, Refus
 from amqproxy.replay.mocking.mock_notes import is_of_the_run
 from amqproxy.replay.mocking.mock_settings import MAX_HELD, MockSettings
 from amqproxy.replay.names import SharedNames
-from amqproxy.taps.amqp010_record import plain
+from amqproxy.taps.amqp010.record import plain
 
 USUAL_TUNE = controls.ConnectionTune(256, MAX_FRAME, 0, 120)
 """What is proposed where the recording has no connection.tune."""

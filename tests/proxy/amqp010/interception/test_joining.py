@@ -8,7 +8,7 @@ from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.joining import join_sessions
-from amqproxy.taps.metering.amqp010_meter import AttachmentMeter, Subscribed
+from amqproxy.taps.metering.amqp010.meter import AttachmentMeter, Subscribed
 from tests.proxy.amqp010.interception.amqp010_stage import Amqp010Stage, transfer
 
 

@@ -1,0 +1,568 @@
+"""What happens on one session while it is attached to a channel: its life, its commands and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.commands import (
+    DtxCommit,
+    DtxEnd,
+    DtxRollback,
+    DtxSelect,
+    DtxStart,
+    ExecutionException,
+    ExecutionResult,
+    MessageAccept,
+    MessageCancel,
+    MessageFlow,
+    MessageReject,
+    MessageRelease,
+    MessageSetFlowMode,
+    MessageStop,
+    MessageSubscribe,
+    MessageTransfer,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+)
+from amqproxy.amqp010.controls import (
+    SessionCommandPoint,
+    SessionCompleted,
+    SessionDetached,
+    SessionGap,
+    SessionRequestTimeout,
+    SessionTimeout,
+)
+from amqproxy.amqp010.domains import DetachCode, XaStatus
+from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.methods import METHODS, Command, Control
+from amqproxy.amqp010.results import XaResult
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.amqp010.transaction import TransactionMode
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.taps.trace.amqp010.branches import Branches, BranchKey, BranchWork, key_of
+from amqproxy.taps.trace.amqp010.command_numbers import CommandNumbers
+from amqproxy.taps.trace.amqp010.delivered_transfers import DeliveredTransfers
+from amqproxy.taps.trace.amqp010.partial_command import PartialCommand
+from amqproxy.taps.trace.amqp010.pending_commands import PendingCommand, PendingCommands
+from amqproxy.taps.trace.amqp010.published_transfers import PublishedTransfers
+from amqproxy.taps.trace.amqp010.session_context import SessionContext
+from amqproxy.taps.trace.amqp010.transactions import SessionTransactions
+from amqproxy.taps.trace.budget import Budgets
+from amqproxy.taps.trace.events import (
+    ChannelClosed,
+    ChannelOpened,
+    HistoryLost,
+    RequestAnswered,
+    RequestSent,
+    RequestUnanswered,
+    Settlement,
+    TraceEvent,
+)
+from amqproxy.taps.trace.open_tags import Span
+
+CREDIT = (MessageFlow, MessageSetFlowMode, MessageStop)
+"""Commands about credit, which is given all the time: nothing waits for their completion."""
+
+
+class AttachmentTrace:
+    """A session on channel `number`, attached at `ts_ns` under `name`; both None where that was not seen.
+
+    Each part owns its state; this hands each control and command to the parts that it concerns.
+    """
+
+    __slots__ = (
+        "_attached_ts_ns",
+        "_body",
+        "_branch",
+        "_branches",
+        "_context",
+        "_deliveries",
+        "_detaching",
+        "_digests",
+        "_is_closed",
+        "_numbers",
+        "_partial",
+        "_pending",
+        "_publishes",
+        "_starts",
+        "_timeouts",
+        "_transactions",
+        "is_opened",
+        "name",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        name: bytes | None,
+        events: list[TraceEvent],
+        budgets: Budgets,
+        branches: Branches,
+        *,
+        epoch: int,
+        ts_ns: int | None = None,
+        body: int = 0,
+        digests: bool = False,
+    ) -> None:
+        self.name = name
+        self.is_opened = name is None
+        self._attached_ts_ns = ts_ns
+        self._context = context = SessionContext(number, events, budgets, knows_start=name is not None, epoch=epoch)
+        self._branches = branches
+        self._branch: BranchWork | None = None
+        self._starts: dict[int, BranchKey] = {}
+        self._numbers = {peer: CommandNumbers() for peer in Peer}
+        self._pending = {peer: PendingCommands(budgets.memory) for peer in Peer}
+        self._partial: dict[Peer, PartialCommand] = {}
+        self._timeouts: dict[Peer, tuple[int, SessionRequestTimeout]] = {}
+        self._transactions = SessionTransactions(budgets.spans)
+        self._publishes = PublishedTransfers(context)
+        self._deliveries = DeliveredTransfers(context, self._numbers[SERVER], self._transactions)
+        self._is_closed = False
+        self._detaching: list[Peer] = []
+        self._body = body
+        self._digests = digests
+
+    @property
+    def knows_start(self) -> bool:
+        """Was all seen since the session was new?"""
+        return self._context.knows_start
+
+    @property
+    def epoch(self) -> int:
+        """Which attachment to its channel this is, from 1; 0 if it was there before the first frame."""
+        return self._context.epoch
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publishes are open: not confirmed, or not committed."""
+        return self._publishes.unconfirmed + sum([each.publishes.count for each in self._branches.of(self)])
+
+    @property
+    def unacked(self) -> int:
+        """How many deliveries are open."""
+        return self._deliveries.unacked
+
+    @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest deliveries that are open."""
+        return self._deliveries.oldest_unacked
+
+    def is_unacked(self, tag: int) -> bool:
+        """Is the delivery with this command id open?"""
+        return self._deliveries.is_unacked(tag)
+
+    def queue_of(self, consumer_tag: str) -> str | None:
+        """The queue of the subscription with that destination, if it is known."""
+        return self._deliveries.queue_of(consumer_tag)
+
+    def has_sent(self, sender: Peer, command_ids: SequenceSet | None) -> bool:
+        """Were all of these commands of `sender` seen, as far as is known?"""
+        numbers = self._numbers[sender]
+        if numbers.next is None and command_ids:
+            return not self._context.knows_start
+        return all(numbers.has_sent(positions[-1]) for positions in numbers.ranges(command_ids))
+
+    def has_asked(self, sender: Peer, reply: SessionDetached | SessionTimeout) -> bool:
+        """Has `sender` sent what this control of the other answers, as far as is known?"""
+        if not self._context.knows_start:
+            return True
+        if isinstance(reply, SessionTimeout):
+            return sender in self._timeouts
+        return sender in self._detaching or bool(reply.code)
+
+    def has_subscription(self, destination: str) -> bool:
+        """Is there such a subscription, as far as is known?"""
+        return self._deliveries.has_subscription(destination)
+
+    # --- frames
+
+    def feed_command_frame(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        """Take a frame of a command. `ProtocolError` if it is malformed."""
+        if frame.begins_assembly:
+            command = PartialCommand(self._numbers[sender].begin(), self._body, is_digested=self._digests)
+            self._partial[sender] = command
+        else:
+            found = self._partial.get(sender)
+            if found is None:
+                return
+            command = found
+        try:
+            is_complete = command.add(frame)
+        except BaseException:
+            self._partial.pop(sender, None)
+            self._numbers[sender].finish()
+            raise
+        if is_complete:
+            self._complete(sender, ts_ns)
+
+    def end_content(self, sender: Peer, ts_ns: int) -> None:
+        """Nothing more is shown of the transfer that `sender` has begun, if there is one."""
+        if sender in self._partial and self._partial[sender].method is not None:
+            self._complete(sender, ts_ns)
+
+    def _complete(self, sender: Peer, ts_ns: int) -> None:
+        command = self._partial.pop(sender)
+        self._numbers[sender].finish()
+        method: Command = command.method
+        position = command.position
+        if sender is CLIENT and position is not None and not self._context.is_unread:
+            self._pending[CLIENT].note(position, method, command.wire_size)
+        handler = _COMMANDS[sender].get(type(method))
+        if handler is not None:
+            handler(self, command, ts_ns)
+        else:
+            self._request(sender, command, ts_ns)
+        if self._context.budgets.spans.left < 0:
+            self._keep_budget(ts_ns)
+
+    def feed_control(self, sender: Peer, control: Control, ts_ns: int) -> None:
+        """Take a control of the class session, but for those that attach and detach."""
+        numbers = self._numbers
+        match control:
+            case SessionCommandPoint():
+                self._point(sender, control)
+            case SessionCompleted():
+                for positions in numbers[sender.other].ranges(control.commands):
+                    self._completed(sender, positions, ts_ns)
+            case SessionGap():
+                for positions in numbers[sender].ranges(control.commands):
+                    if sender is CLIENT:
+                        self._publishes.settle(Settlement.UNKNOWN, positions, self._branches.of(self), ts_ns)
+                    self._pending[sender].take_all(positions)
+            case SessionRequestTimeout():
+                self._timeouts[sender] = (ts_ns, control)
+            case SessionTimeout():
+                asked = self._timeouts.pop(sender.other, None)
+                self._answer(sender, asked, control, ts_ns)
+            case _:
+                pass
+
+    def _point(self, sender: Peer, control: SessionCommandPoint) -> None:
+        self._numbers[sender].point(control.command_id or 0)
+        if control.command_id and sender is CLIENT and self._context.knows_start:
+            self._context.lose()  # it has been attached before
+
+    # --- the life of the session
+
+    def attached(self, ts_ns: int) -> None:
+        """The server has sent session.attached."""
+        if self.is_opened:
+            return
+        self.is_opened = True
+        context = self._context
+        latency = None if self._attached_ts_ns is None else ts_ns - self._attached_ts_ns
+        name = None if self.name is None else self.name.decode("utf-8", "surrogateescape")
+        context.events.append(
+            ChannelOpened(
+                ts_ns=ts_ns, channel=context.number, epoch=context.epoch, latency_ns=latency, session_name=name
+            )
+        )
+
+    def detach(self, sender: Peer, ts_ns: int) -> None:
+        """`sender` has sent session.detach."""
+        self._detaching.append(sender)
+        self._close(sender, 0, "", ts_ns)
+
+    def detached(self, sender: Peer, control: SessionDetached, ts_ns: int) -> None:
+        """`sender` has sent session.detached: the session is over, and is to be ended."""
+        code = control.code or 0
+        self._close(sender, code, _DETACH_TEXTS.get(code, ""), ts_ns)
+
+    def _on_exception(self, sender: Peer, command: PartialCommand, ts_ns: int) -> None:
+        exception: ExecutionException = command.method
+        cause: Command | None = None
+        if exception.command_id is not None:
+            position = self._numbers[sender.other].position(exception.command_id)
+            cause = None if position is None else self._pending[sender.other].find(position)
+        named = METHODS.get((exception.failing_class_code or 0) << 8 | (exception.failing_command_code or 0))
+        name = cause.name if cause is not None else None if named is None else named.name
+        self._close(sender, exception.error_code or 0, exception.description or "", ts_ns, name, cause)
+
+    def _close(
+        self,
+        sender: Peer,
+        code: int,
+        text: str,
+        ts_ns: int,
+        method: str | None = None,
+        cause: Command | None = None,
+    ) -> None:
+        context = self._context
+        context.is_unread = True
+        if self._is_closed:
+            return
+        self._is_closed = True
+        context.events.append(
+            ChannelClosed(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                by=sender,
+                code=code,
+                text=text,
+                method=method,
+                cause=cause,
+            )
+        )
+
+    @property
+    def is_closing(self) -> bool:
+        """Has either peer ended it?"""
+        return self._is_closed
+
+    def stop_reading(self) -> None:
+        """The server does not read what the client sends any more."""
+        self._context.is_unread = True
+
+    def lose(self, ts_ns: int) -> None:
+        """Frames are missing: nothing of what was open is known any more."""
+        self._settle_open(Settlement.UNKNOWN, ts_ns)
+        for peer in Peer:
+            self._pending[peer].clear()
+            self._numbers[peer].lose()
+        self._forget()
+        self._context.lose()
+        self.is_opened = True
+
+    def end(self, ts_ns: int) -> None:
+        """The session is over, or its connection: report what was still open."""
+        context = self._context
+        unanswered = [
+            (asked.ts_ns, peer, asked.command) for peer, pending in self._pending.items() for asked in pending.clear()
+        ]
+        for sent_ns, peer, request in sorted(unanswered, key=lambda each: each[0]):
+            context.events.append(
+                RequestUnanswered(
+                    ts_ns=ts_ns,
+                    channel=context.number,
+                    epoch=context.epoch,
+                    sender=peer,
+                    request=request,
+                    latency_ns=ts_ns - sent_ns,
+                )
+            )
+        self._settle_open(Settlement.OPEN, ts_ns)
+        self._forget()
+
+    def _settle_open(self, outcome: Settlement, ts_ns: int) -> None:
+        for work in self._branches.forget(self):
+            # What has been prepared may yet be committed; what is under way is rolled back.
+            ending = outcome if work is self._branch else Settlement.UNKNOWN
+            self._end_work(work, ending, ts_ns)
+        self._branch = None
+        self._deliveries.give_up(self._transactions.clear(), outcome, ts_ns)
+        self._publishes.end(outcome, ts_ns)
+        self._deliveries.end(outcome, ts_ns)
+
+    def _forget(self) -> None:
+        self._partial.clear()
+        self._starts.clear()
+        self._timeouts.clear()
+        self._deliveries.forget()
+
+    def _keep_budget(self, ts_ns: int) -> None:
+        """Forget the older half of the runs when there are too many: what became of those is unknown."""
+        while self._context.budgets.spans.left < 0:
+            has_published = self._publishes.forget_older_half(ts_ns)
+            has_delivered = self._deliveries.forget_older_half(ts_ns)
+            self._context.has_forgotten = True
+            if not (has_published or has_delivered):
+                self._deliveries.give_up(self._transactions.give_up(), Settlement.UNKNOWN, ts_ns)
+                for work in self._branches.of(self):
+                    self._end_work(work, Settlement.UNKNOWN, ts_ns)
+                break
+
+    # --- requests and replies
+
+    def _request(self, sender: Peer, command: PartialCommand, ts_ns: int) -> None:
+        context = self._context
+        method: Command = command.method
+        if sender is CLIENT and not context.is_unread:
+            self._note_request(method, command.position)
+            if self._transactions.are_too_many:
+                self.lose_track(sender, "too many transactions are under way", ts_ns)
+                return
+        position = command.position
+        is_awaited = position is not None and type(method) not in CREDIT
+        if not (is_awaited and self._pending[sender].add(position or 0, ts_ns, method, command.wire_size)):
+            context.events.append(
+                RequestSent(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, request=method)
+            )
+
+    def _note_request(self, method: Command, position: int | None) -> None:
+        """The client asks for what other parts need to know."""
+        context = self._context
+        match method:
+            case MessageSubscribe():
+                self._deliveries.subscribe(method.destination or "", method.queue or "")
+            case TxSelect():
+                context.mode = TransactionMode.TX
+            case DtxSelect():
+                context.mode = TransactionMode.DTX
+            case TxCommit() if position is not None:
+                self._transactions.commit(position)
+            case TxRollback() if position is not None:
+                self._deliveries.reopen(self._transactions.roll_back(position))
+            case DtxStart():
+                context.mode = TransactionMode.DTX
+                self._branch = self._branches.begin(key_of(method.xid), self, context.budgets.spans)
+            case DtxEnd():
+                self._branch = None
+            case _:
+                pass
+
+    def _completed(self, sender: Peer, positions: range, ts_ns: int) -> None:
+        """`sender` has completed commands of the other."""
+        answered = self._pending[sender.other].take_all(positions)
+        ends = [each for each in answered if type(each[1].command) in _ENDS]
+        if sender is SERVER:
+            self._publishes.confirm(positions, ts_ns)
+        for position, asked in answered:
+            number = id_of(position)
+            reply = SessionCompleted(commands=SequenceSet([(number, number)]))
+            self._answer(sender, (asked.ts_ns, asked.command), reply, ts_ns)
+            if isinstance(asked.command, MessageCancel):
+                self._deliveries.cancelled(asked.command.destination or "")
+        for position, asked in ends:
+            self._end_transaction(position, asked, ts_ns)
+
+    def _answer(
+        self, sender: Peer, asked: tuple[int, Command | Control] | None, reply: Command | Control, ts_ns: int
+    ) -> None:
+        context = self._context
+        context.events.append(
+            RequestAnswered(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                sender=sender.other,
+                request=None if asked is None else asked[1],
+                reply=reply,
+                latency_ns=None if asked is None else ts_ns - asked[0],
+            )
+        )
+
+    def _on_result(self, sender: Peer, command: PartialCommand, ts_ns: int) -> None:
+        result: ExecutionResult = command.method
+        position = None if result.command_id is None else self._numbers[sender.other].position(result.command_id)
+        asked = None if position is None else self._pending[sender.other].take(position)
+        self._answer(sender, None if asked is None else (asked.ts_ns, asked.command), result, ts_ns)
+        if asked is not None and isinstance(result.value, XaResult):
+            self._note_branch(asked.command, result.value.status or 0, ts_ns)
+
+    # --- publishes and deliveries
+
+    def _on_publish(self, command: PartialCommand, ts_ns: int) -> None:
+        self._publishes.publish(command, None if self._context.is_unread else self._branch, ts_ns)
+
+    def _on_server_accept(self, command: PartialCommand, ts_ns: int) -> None:
+        for positions in self._numbers[CLIENT].ranges(command.method.transfers):
+            self._publishes.confirm(positions, ts_ns)
+
+    def _on_server_reject(self, command: PartialCommand, ts_ns: int) -> None:
+        reject: MessageReject = command.method
+        for positions in self._numbers[CLIENT].ranges(reject.transfers):
+            works = self._branches.of(self)
+            self._publishes.reject(positions, reject.code or 0, reject.text or "", works, ts_ns)
+
+    def _on_server_release(self, command: PartialCommand, ts_ns: int) -> None:
+        for positions in self._numbers[CLIENT].ranges(command.method.transfers):
+            self._publishes.settle(Settlement.NACKED, positions, self._branches.of(self), ts_ns)
+
+    def _settle(self, outcome: Settlement, command: PartialCommand, ts_ns: int) -> None:
+        if self._context.is_unread:
+            return
+        ranges = list(self._numbers[SERVER].ranges(command.method.transfers))
+        work = self._branch if outcome is Settlement.ACKED else None
+        self._deliveries.settle(outcome, command.method.name, ranges, work, ts_ns)
+
+    # --- transactions
+
+    def _end_transaction(self, position: int, asked: PendingCommand, ts_ns: int) -> None:
+        """The server has completed a tx.commit or a tx.rollback."""
+        outcome = Settlement.COMMITTED if isinstance(asked.command, TxCommit) else Settlement.ROLLED_BACK
+        self._publishes.end_transaction(position, outcome, ts_ns)
+        for each in self._transactions.ended(position):
+            self._context.events.append(msgspec.structs.replace(each.event, ts_ns=ts_ns))
+
+    def _note_branch(self, method: Command, status: int, ts_ns: int) -> None:
+        """The server has answered a command about a branch."""
+        match method:
+            case DtxStart() if status != XaStatus.XA_OK:
+                self._end_branch(key_of(method.xid), Settlement.UNKNOWN, ts_ns)
+                self._branch = None
+            case DtxCommit():
+                self._end_branch(key_of(method.xid), _COMMITTED.get(status, Settlement.UNKNOWN), ts_ns)
+            case DtxRollback():
+                outcome = Settlement.COMMITTED if status == XaStatus.XA_HEURCOM else Settlement.ROLLED_BACK
+                self._end_branch(key_of(method.xid), outcome, ts_ns)
+            case _:
+                pass
+
+    def _end_branch(self, key: BranchKey, outcome: Settlement, ts_ns: int) -> None:
+        for work in self._branches.end(key):
+            owner = work.owner
+            assert isinstance(owner, AttachmentTrace)
+            owner._end_work(work, outcome, ts_ns)
+
+    def _end_work(self, work: BranchWork, outcome: Settlement, ts_ns: int) -> None:
+        self._publishes.end_branch(work, outcome, ts_ns)
+        accepted = work.take_accepted()
+        if outcome is Settlement.COMMITTED:
+            for each in accepted:
+                self._context.events.append(msgspec.structs.replace(each.event, ts_ns=ts_ns))
+        else:  # peers differ in who holds them now
+            ending = Settlement.OPEN if outcome is Settlement.OPEN else Settlement.UNKNOWN
+            self._deliveries.give_up(accepted, ending, ts_ns)
+
+    def lose_track(self, sender: Peer, reason: str, ts_ns: int) -> None:
+        """Something of the session cannot be followed."""
+        context = self._context
+        context.events.append(
+            HistoryLost(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, reason=reason)
+        )
+        self.lose(ts_ns)
+
+
+_ENDS = (TxCommit, TxRollback)
+
+_COMMITTED: dict[int, Settlement] = {
+    XaStatus.XA_OK: Settlement.COMMITTED,
+    XaStatus.XA_RDONLY: Settlement.COMMITTED,
+    XaStatus.XA_HEURCOM: Settlement.COMMITTED,
+    XaStatus.XA_RBROLLBACK: Settlement.ROLLED_BACK,
+    XaStatus.XA_RBTIMEOUT: Settlement.ROLLED_BACK,
+    XaStatus.XA_HEURRB: Settlement.ROLLED_BACK,
+}
+
+_DETACH_TEXTS: dict[int, str] = {
+    each: each.name.lower().replace("_", "-") for each in DetachCode if each is not DetachCode.NORMAL
+}
+
+_Handler = Callable[[AttachmentTrace, PartialCommand, int], object]
+
+_COMMANDS: dict[Peer, dict[type[Any], _Handler]] = {
+    CLIENT: {
+        ExecutionException: lambda session, command, ts_ns: session._on_exception(CLIENT, command, ts_ns),
+        ExecutionResult: lambda session, command, ts_ns: session._on_result(CLIENT, command, ts_ns),
+        MessageAccept: lambda session, command, ts_ns: session._settle(Settlement.ACKED, command, ts_ns),
+        MessageReject: lambda session, command, ts_ns: session._settle(Settlement.REJECTED, command, ts_ns),
+        MessageRelease: lambda session, command, ts_ns: session._settle(Settlement.RECOVERED, command, ts_ns),
+        MessageTransfer: AttachmentTrace._on_publish,
+    },
+    SERVER: {
+        ExecutionException: lambda session, command, ts_ns: session._on_exception(SERVER, command, ts_ns),
+        ExecutionResult: lambda session, command, ts_ns: session._on_result(SERVER, command, ts_ns),
+        MessageAccept: AttachmentTrace._on_server_accept,
+        MessageReject: AttachmentTrace._on_server_reject,
+        MessageRelease: AttachmentTrace._on_server_release,
+        MessageTransfer: lambda session, command, ts_ns: session._deliveries.deliver(command, ts_ns),
+    },
+}
+"""What each command does, by its sender; all others are requests."""

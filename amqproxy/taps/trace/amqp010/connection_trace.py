@@ -1,0 +1,480 @@
+"""What happens on one connection of AMQP 0-10: its opening and closing, and the sessions on its channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from amqproxy.amqp010.assembly import AssemblyReader
+from amqproxy.amqp010.commands import (
+    ExecutionException,
+    ExecutionResult,
+    MessageAccept,
+    MessageReject,
+    MessageRelease,
+    MessageTransfer,
+)
+from amqproxy.amqp010.controls import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpenOk,
+    ConnectionStart,
+    SessionAttach,
+    SessionAttached,
+    SessionCompleted,
+    SessionDetach,
+    SessionDetached,
+    SessionTimeout,
+)
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import COMMAND, CONTROL, Frame
+from amqproxy.amqp010.methods import BY_NAME, Control
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.taps.trace.activity import Activity
+from amqproxy.taps.trace.amqp010.attachment_trace import AttachmentTrace
+from amqproxy.taps.trace.amqp010.branches import Branches
+from amqproxy.taps.trace.amqp010.handshake import Amqp010Handshake
+from amqproxy.taps.trace.amqp010.held_frames import HeldFrames
+from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
+from amqproxy.taps.trace.event_queue import EventQueue, Listener
+from amqproxy.taps.trace.events import ConnectionClosed, HistoryLost, TraceEvent
+from amqproxy.taps.trace.handshake_facts import HandshakeFacts
+from amqproxy.taps.trace.open_tags import MAX_SPANS
+
+HEARTBEAT = BY_NAME["connection.heartbeat"].index
+_START = ConnectionStart.index
+
+SESSION_COST = 4096
+"""Bytes that a session is counted as; beyond the budget, sessions are not followed."""
+
+
+OnAmqp010Frame = Callable[[Peer, Frame, int], None]
+"""Takes a frame of a sender, and its time, in nanoseconds."""
+
+
+class ChannelSessions:
+    """The sessions on one channel: the one that each peer uses, and those that the client has attached since.
+
+    They differ while a peer has detached from one, or attached to one, and the other does not know yet.
+    """
+
+    __slots__ = ("attaching", "readers", "sessions")
+
+    def __init__(self) -> None:
+        self.sessions: dict[Peer, AttachmentTrace | None] = dict.fromkeys(Peer)
+        self.attaching: list[AttachmentTrace] = []
+        self.readers: dict[Peer, AssemblyReader] = {}
+        """Of controls that come in several frames."""
+
+    def all(self) -> list[AttachmentTrace]:
+        """All of them, each once."""
+        found: list[AttachmentTrace] = []
+        for each in (self.sessions[SERVER], self.sessions[CLIENT], *self.attaching):
+            if each is not None and each not in found:
+                found.append(each)
+        return found
+
+    def named(self, sender: Peer, name: bytes) -> AttachmentTrace | None:
+        """The session that `sender` means by a name."""
+        for each in (self.sessions[sender], self.sessions[sender.other], *self.attaching):
+            if each is not None and each.name in (name, None):
+                return each
+        return None
+
+    def remove(self, session: AttachmentTrace) -> None:
+        """A session is over."""
+        for peer in Peer:
+            if self.sessions[peer] is session:
+                self.sessions[peer] = None
+        if session in self.attaching:
+            self.attaching.remove(session)
+
+
+class Amqp010Trace:
+    """One connection, from its protocol header on, or from the first frame that was seen of it.
+
+    It is used as `trace.connection_trace.Trace` is, and its options are the same. `channels` are the sessions that the
+    client uses, by the numbers of their channels.
+    """
+
+    __slots__ = (
+        "_body",
+        "_branches",
+        "_budgets",
+        "_by_channel",
+        "_digests",
+        "_epochs",
+        "_events",
+        "_handshake",
+        "_held",
+        "_is_closed",
+        "_is_joined",
+        "_is_open",
+        "_is_unread",
+        "_latest_ts_ns",
+        "_on_frame",
+        "_queue",
+        "activity",
+        "channels",
+    )
+
+    def __init__(
+        self,
+        *,
+        body: int = 0,
+        digests: bool = False,
+        max_spans: int = MAX_SPANS,
+        max_memory: int = MAX_MEMORY,
+        is_ordered: bool = True,
+        on_frame: OnAmqp010Frame | None = None,
+    ) -> None:
+        self.channels: dict[int, AttachmentTrace] = {}
+        self._by_channel: dict[int, ChannelSessions] = {}
+        self._epochs: dict[int, int] = {}
+        """The last epoch of each channel."""
+        self._body = body
+        self._digests = digests
+        self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
+        self._branches = Branches()
+        self._queue = EventQueue()
+        self._events = self._queue.events
+        self._handshake = Amqp010Handshake()
+        self.activity = Activity()
+        self._is_joined: bool | None = None
+        self._is_open: bool | None = False
+        self._is_closed = False
+        self._is_unread = False
+        self._held = None if is_ordered else HeldFrames(self._budgets.memory, self._is_early)
+        self._latest_ts_ns = 0
+        self._on_frame = on_frame
+
+    @property
+    def facts(self) -> HandshakeFacts:
+        """What the handshake has shown."""
+        return self._handshake.facts
+
+    def listen(self, listener: Listener) -> None:
+        """Show events to `listener` after each frame; see `EventQueue`."""
+        self._queue.listen(listener)
+
+    @property
+    def reopened_channels(self) -> list[int]:
+        """None: a session of 0-10 has a name, and one that is attached anew is another one."""
+        return []
+
+    @property
+    def memory_used(self) -> int:
+        """The bytes that what is open takes, about."""
+        return self._budgets.bytes_used
+
+    def feed_protocol_header(self, ts_ns: int) -> None:
+        """Take the client's protocol header: nothing came before it. Section 4.3."""
+        self._handshake.facts.greet(ts_ns)
+        self._is_joined = False
+
+    def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int, *, is_by_proxy: bool = False) -> list[TraceEvent]:
+        """Take frames of `sender` that one read has completed; `is_by_proxy` is whether the proxy sent them."""
+        self.activity.note(sender, ts_ns)
+        for frame in frames:
+            if self._is_joined is None:
+                self._begin(frame, ts_ns)
+            if self._held is None:
+                self._feed(sender, frame, ts_ns, is_by_proxy)
+            else:
+                self._feed_in_order(self._held, sender, frame, ts_ns, is_by_proxy)
+        return self._queue.take()
+
+    def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
+        """Nothing more is shown of the transfer that `sender` has begun on a channel, if there is one."""
+        session = self._session(sender, number)
+        if session is not None:
+            session.end_content(sender, ts_ns)
+        return self._queue.take()
+
+    def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
+        """Nothing more is shown of what is on a channel: report what was still open."""
+        channel = self._by_channel.pop(number, None)
+        for session in [] if channel is None else channel.all():
+            self._end_session(session, ts_ns)
+        self.channels.pop(number, None)
+        return self._queue.take()
+
+    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
+        """Bytes of `sender` are missing, or could not be read as frames."""
+        self._lose(sender, reason, ts_ns)
+        if self._held is not None and self._held.count:
+            self._feed_held(self._held)  # what these are about may have been missed
+            self._forget(ts_ns)
+        return self._queue.take()
+
+    def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
+        """The connection is over, or what is seen of it: report all that was still open."""
+        if self._held is not None:
+            self._feed_held(self._held)
+            ts_ns = max(self._latest_ts_ns, ts_ns)
+        self._end_sessions(ts_ns)
+        if not self._is_closed:
+            self._is_closed = True
+            self._events.append(ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text=reason, is_open=self._is_open))
+        return self._queue.take()
+
+    # --- frames
+
+    def _feed(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
+        if self._on_frame is not None:
+            self._on_frame(sender, frame, ts_ns)
+        try:
+            if frame.kind == CONTROL:
+                self._feed_control_frame(sender, frame, ts_ns)
+            else:
+                session = self._session(sender, frame.channel)
+                if session is None and self._is_joined:
+                    session = self._join(frame.channel)
+                if session is not None:
+                    session.feed_command_frame(sender, frame, ts_ns)
+        except ProtocolError as error:
+            self._lose(sender, error.reply_text, ts_ns)
+        self._queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.index == HEARTBEAT)
+
+    def _feed_in_order(self, held: HeldFrames, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
+        """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
+        if held.may_pass(sender, frame):
+            self._feed_late(sender, frame, ts_ns, is_by_proxy)
+        elif not held.hold(sender, frame, ts_ns, is_by_proxy):
+            self._lose(sender, "too many frames were seen before what they answer", ts_ns)
+            self._feed_held(held)
+            self._feed_late(sender, frame, ts_ns, is_by_proxy)
+            self._forget(ts_ns)
+        while held.count and (found := held.next()) is not None:
+            self._feed_late(found[0], *found[1])
+
+    def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
+        """Take a frame at its time, but never before one that was taken before it."""
+        if ts_ns > self._latest_ts_ns:
+            self._latest_ts_ns = ts_ns
+        self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)
+
+    def _feed_held(self, held: HeldFrames) -> None:
+        """Take all frames that are held, though what they answer was not seen."""
+        while (found := held.next_at_the_end()) is not None:
+            self._feed_late(found[0], *found[1])
+
+    def _begin(self, frame: Frame, ts_ns: int) -> None:
+        """Take the first frame: without a protocol header before it, only connection.start is the beginning."""
+        self._is_joined = frame.index != _START
+        if self._is_joined:
+            self._is_open = None
+            self._events.append(HistoryLost(ts_ns=ts_ns, sender=None, reason="its beginning was not seen"))
+
+    def _lose(self, sender: Peer, reason: str, ts_ns: int) -> None:
+        self._events.append(HistoryLost(ts_ns=ts_ns, sender=sender, reason=reason))
+        self._forget(ts_ns)
+
+    def _forget(self, ts_ns: int) -> None:
+        """Forget all that led to what is not known from now on."""
+        self._is_joined = True
+        self._is_open = self._is_open or None
+        for channel in self._by_channel.values():
+            channel.readers.clear()
+            for session in channel.all():
+                session.lose(ts_ns)
+                if self._is_unread:
+                    session.stop_reading()
+
+    # --- sessions
+
+    def _session(self, sender: Peer, number: int) -> AttachmentTrace | None:
+        """The session that `sender` uses on a channel."""
+        channel = self._by_channel.get(number)
+        return None if channel is None else channel.sessions[sender]
+
+    def _channel(self, number: int) -> ChannelSessions:
+        channel = self._by_channel.get(number)
+        if channel is None:
+            channel = self._by_channel[number] = ChannelSessions()
+        return channel
+
+    def _join(self, number: int) -> AttachmentTrace | None:
+        """A session is in use whose beginning was not seen."""
+        channel = self._channel(number)
+        known = channel.all()
+        session = known[-1] if known else self._new_session(number, None, None)
+        if session is not None:
+            for peer in Peer:
+                if channel.sessions[peer] is None:
+                    channel.sessions[peer] = session
+            self.channels.setdefault(number, session)
+        return session
+
+    def _new_session(self, number: int, name: bytes | None, ts_ns: int | None) -> AttachmentTrace | None:
+        if not self._budgets.memory.take(SESSION_COST):
+            return None
+        last = self._epochs.get(number)
+        epoch = int(name is not None) if last is None else last + 1
+        self._epochs[number] = epoch
+        session = AttachmentTrace(
+            number,
+            name,
+            self._events,
+            self._budgets,
+            self._branches,
+            epoch=epoch,
+            ts_ns=ts_ns,
+            body=self._body,
+            digests=self._digests,
+        )
+        if self._is_unread:
+            session.stop_reading()
+        return session
+
+    def _attach(self, sender: Peer, number: int, name: bytes, ts_ns: int) -> None:
+        channel = self._channel(number)
+        current = channel.sessions[sender]
+        if current is not None and not current.is_closing and (current.name == name or current.name is None):
+            return  # to what it is attached to already
+        session = self._new_session(number, name, ts_ns)
+        channel.sessions[sender] = session
+        if session is None:
+            self.channels.pop(number, None)
+        else:
+            channel.attaching.append(session)
+            self.channels[number] = session
+
+    def _attached(self, sender: Peer, number: int, name: bytes, ts_ns: int) -> None:
+        channel = self._channel(number)
+        session = next((each for each in channel.attaching if each.name == name), None)
+        if session is None:
+            return
+        channel.attaching.remove(session)
+        channel.sessions[sender] = session
+        session.attached(ts_ns)
+
+    def _detached(self, sender: Peer, number: int, control: SessionDetached, ts_ns: int) -> None:
+        channel = self._channel(number)
+        session = channel.named(sender, control.name_ or b"")
+        if session is None:
+            return
+        session.detached(sender, control, ts_ns)
+        channel.remove(session)
+        if self.channels.get(number) is session:
+            del self.channels[number]
+        self._end_session(session, ts_ns)
+
+    def _end_session(self, session: AttachmentTrace, ts_ns: int) -> None:
+        session.end(ts_ns)
+        self._budgets.memory.give(SESSION_COST)
+
+    def _end_sessions(self, ts_ns: int) -> None:
+        for channel in self._by_channel.values():
+            for session in channel.all():
+                self._end_session(session, ts_ns)
+        self._by_channel.clear()
+        self.channels.clear()
+
+    # --- controls
+
+    def _feed_control_frame(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
+        if frame.is_whole_segment and frame.begins_assembly:
+            self._feed_control(sender, frame.channel, frame.method, ts_ns)
+            return
+        readers = self._channel(frame.channel).readers
+        assembly = readers.setdefault(sender, AssemblyReader()).add(frame)
+        if assembly is not None:
+            del readers[sender]
+            self._feed_control(sender, frame.channel, assembly.method, ts_ns)
+
+    def _feed_control(self, sender: Peer, number: int, control: Control, ts_ns: int) -> None:
+        match control:
+            case ConnectionClose():
+                self._close(sender, control, ts_ns)
+            case ConnectionCloseOk():
+                self._end_sessions(ts_ns)
+            case ConnectionOpenOk():
+                self._is_open = True
+                self._events.append(self._handshake.opened(ts_ns))
+            case SessionAttach():
+                self._attach(sender, number, control.name_ or b"", ts_ns)
+            case SessionAttached():
+                self._attached(sender, number, control.name_ or b"", ts_ns)
+            case SessionDetach():
+                session = self._channel(number).named(sender, control.name_ or b"")
+                if session is not None:
+                    session.detach(sender, ts_ns)
+            case SessionDetached():
+                self._detached(sender, number, control, ts_ns)
+            case _ if control.name.startswith("session."):
+                found = self._session(sender, number)
+                if found is None and self._is_joined:
+                    found = self._join(number)
+                if found is not None:
+                    found.feed_control(sender, control, ts_ns)
+            case _:
+                self._handshake.learn(control)
+
+    def _close(self, sender: Peer, close: ConnectionClose, ts_ns: int) -> None:
+        self._is_unread = True
+        for channel in self._by_channel.values():
+            for session in channel.all():
+                session.stop_reading()
+        if self._is_closed:
+            return  # both close at once; the first one counts
+        self._is_closed = True
+        is_answer = sender is SERVER and self._is_open is False
+        self._events.append(
+            ConnectionClosed(
+                ts_ns=ts_ns,
+                by=sender,
+                code=close.reply_code or 0,
+                text=close.reply_text or "",
+                method=self._handshake.answered if is_answer else None,
+                is_open=self._is_open,
+            )
+        )
+
+    # --- what was seen too early
+
+    def _is_early(self, sender: Peer, frame: Frame) -> bool:
+        """Does it answer, or is it about, what was not seen yet? What cannot be known is not early."""
+        if not (frame.is_whole_segment and frame.begins_assembly):
+            return False
+        channel = self._by_channel.get(frame.channel)
+        session = None if channel is None else channel.sessions[sender]
+        is_known = session is not None and session.knows_start
+        if self._is_joined and not (is_known and frame.kind == COMMAND):
+            return False
+        try:
+            method: Any = frame.method
+        except ProtocolError:
+            return False
+        if frame.kind == COMMAND:
+            return session is not None and _is_early_command(session, sender, method)
+        match method:
+            case SessionAttached():
+                return channel is None or all(each.name != method.name_ for each in channel.all())
+            case SessionDetached():
+                named = None if channel is None else channel.named(sender, method.name_ or b"")
+                return named is None or not named.has_asked(sender.other, method)
+            case SessionTimeout():
+                return session is not None and not session.has_asked(sender.other, method)
+            case SessionCompleted():
+                return session is not None and not session.has_sent(sender.other, method.commands)
+            case ConnectionOpenOk():
+                return self._handshake.answered != "connection.open"
+            case ConnectionClose():
+                return sender is SERVER and self._handshake.unanswered > 0
+            case ConnectionCloseOk():
+                return not self._is_closed
+        return False
+
+
+def _is_early_command(session: AttachmentTrace, sender: Peer, method: Any) -> bool:
+    match method:
+        case MessageAccept() | MessageReject() | MessageRelease():
+            return not session.has_sent(sender.other, method.transfers)
+        case ExecutionResult() | ExecutionException():
+            number = method.command_id
+            return number is not None and not session.has_sent(sender.other, SequenceSet([(number, number)]))
+        case MessageTransfer():
+            return sender is SERVER and not session.has_subscription(method.destination or "")
+    return False

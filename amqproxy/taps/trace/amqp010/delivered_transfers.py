@@ -1,0 +1,204 @@
+"""The deliveries of one session: a server's transfers, and what the client says becomes of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+
+from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.domains import AcceptMode, AcquireMode
+from amqproxy.amqp010.transaction import TransactionMode
+from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties
+from amqproxy.taps.trace.amqp010.branches import BranchWork
+from amqproxy.taps.trace.amqp010.command_numbers import CommandNumbers
+from amqproxy.taps.trace.amqp010.open_transfers import OpenTransfers, TransferRun, spans_of
+from amqproxy.taps.trace.amqp010.partial_command import PartialCommand
+from amqproxy.taps.trace.amqp010.session_context import SessionContext
+from amqproxy.taps.trace.amqp010.transactions import Accepted, SessionTransactions
+from amqproxy.taps.trace.consumers import CONSUMER_COST
+from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
+from amqproxy.taps.trace.open_tags import Span
+
+_stop = attrgetter("stop")
+
+
+class DeliveredTransfers:
+    """Links deliveries to the queues of their subscriptions, and to what the client settles."""
+
+    __slots__ = ("_context", "_numbers", "_queues", "_transactions", "_unaccepted")
+
+    def __init__(self, context: SessionContext, numbers: CommandNumbers, transactions: SessionTransactions) -> None:
+        self._context = context
+        self._numbers = numbers
+        self._transactions = transactions
+        self._queues: dict[str, str] = {}
+        self._unaccepted = OpenTransfers(context.budgets.spans)
+
+    @property
+    def unacked(self) -> int:
+        """How many are open."""
+        return self._unaccepted.count
+
+    @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest that are open."""
+        return self._unaccepted.oldest
+
+    def is_unacked(self, command_id: int) -> bool:
+        """Is the delivery with this id open?"""
+        position = self._numbers.position(command_id)
+        return position is not None and position in self._unaccepted
+
+    # --- subscriptions
+
+    def subscribe(self, destination: str, queue: str) -> None:
+        """The client subscribes to a queue."""
+        if destination not in self._queues and not self._context.budgets.memory.take(CONSUMER_COST):
+            return
+        self._queues[destination] = queue
+
+    def cancelled(self, destination: str) -> None:
+        """The server has ended a subscription."""
+        if self._queues.pop(destination, None) is not None:
+            self._context.budgets.memory.give(CONSUMER_COST)
+
+    def queue_of(self, destination: str) -> str | None:
+        """The queue of a subscription, if it is known."""
+        return self._queues.get(destination)
+
+    def has_subscription(self, destination: str) -> bool:
+        """Is there such a subscription, as far as is known?"""
+        return not self._context.knows_start or destination in self._queues
+
+    # --- what the server sends
+
+    def deliver(self, command: PartialCommand, ts_ns: int) -> None:
+        """The server has sent a message."""
+        context = self._context
+        position = command.position
+        command_id = None if position is None else id_of(position)
+        method = TransferDelivery.of(command.method, command.header, command_id)
+        awaits: bool | None = command.method.accept_mode != AcceptMode.NONE
+        if awaits and position is None:
+            awaits = None
+        if awaits and position is not None and position in self._unaccepted:
+            # Sent again: which of the two is settled cannot be known.
+            self._report(Settlement.UNKNOWN, self._unaccepted.settle(range(position, position + 1)), ts_ns)
+        context.events.append(
+            MessageDelivered(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                method=method,
+                properties=TransferProperties(command.header),
+                size=command.size,
+                body=command.body,
+                digest=command.digest,
+                queue=self._queues.get(method.consumer_tag),
+                awaits=awaits,
+                is_browsed=command.method.acquire_mode == AcquireMode.NOT_ACQUIRED,
+            )
+        )
+        if not awaits or position is None:
+            return
+        if not self._unaccepted.add(position, id_of(position), ts_ns, method.consumer_tag):
+            self._unaccepted.reopen([TransferRun(position, position, id_of(position), ts_ns, method.consumer_tag)])
+
+    # --- what the client settles
+
+    def settle(self, outcome: Settlement, by: str, ranges: list[range], work: BranchWork | None, ts_ns: int) -> None:
+        """The client settles deliveries by a command; accepts are in the transaction, if there is one."""
+        if not ranges:
+            return
+        context = self._context
+        runs = [run for positions in ranges for run in self._unaccepted.settle(positions)]
+        unknown, tag = self._unknown(ranges, runs)
+        event = DeliveriesSettled(
+            ts_ns=ts_ns,
+            channel=context.number,
+            epoch=context.epoch,
+            outcome=outcome,
+            spans=spans_of(runs),
+            tag=id_of(ranges[-1][-1] if tag is None else tag),
+            multiple=sum(map(len, ranges)) > 1,
+            requeue=outcome is Settlement.RECOVERED,
+            command=by,
+            is_unknown_tag=unknown,
+            is_certain=context.mode is not None,
+        )
+        if outcome is Settlement.ACKED and runs:
+            if work is not None:
+                work.add(Accepted(event, runs))
+                return
+            if context.mode is TransactionMode.TX:
+                self._transactions.add(Accepted(event, runs))
+                return
+        context.events.append(event)
+
+    def _unknown(self, ranges: list[range], runs: list[TransferRun]) -> tuple[bool | None, int | None]:
+        """Is one of these positions not open, and which is the first? None where that cannot be known."""
+        if sum(map(len, ranges)) == sum([run.size for run in runs]):
+            return False, None
+        covered: list[range] = []
+        for run in sorted(runs):
+            if covered and run.first == covered[-1].stop:
+                covered[-1] = range(covered[-1].start, run.last + 1)
+            else:
+                covered.append(range(run.first, run.last + 1))
+        for positions in ranges:
+            position = positions.start
+            place = bisect_right(covered, position, key=_stop)
+            if place < len(covered) and position in covered[place]:
+                position = covered[place].stop
+            if position < positions.stop:
+                has_missed = self._numbers.is_before(position)
+                if not self._context.knows_start and not self._numbers.has_sent(position):
+                    has_missed = True  # what is missing may not have been noticed yet
+                if self._context.has_forgotten or has_missed:
+                    return None, position
+                return True, position
+        return False, None
+
+    def reopen(self, accepted: list[Accepted]) -> None:
+        """A transaction in which the client accepted these was rolled back: it holds them as before."""
+        self._unaccepted.reopen([run for each in accepted for run in each.runs])
+
+    # --- the end, and what is forgotten
+
+    def give_up(self, accepted: list[Accepted], outcome: Settlement, ts_ns: int) -> None:
+        """Report what was accepted in a transaction that has not ended."""
+        for each in accepted:
+            self._report(outcome, each.runs, ts_ns, command=each.event.command, tag=each.event.tag)
+
+    def end(self, outcome: Settlement, ts_ns: int) -> None:
+        """Nothing more is seen of those that are open."""
+        self._report(outcome, self._unaccepted.clear(), ts_ns)
+
+    def forget_older_half(self, ts_ns: int) -> bool:
+        """Forget the older half of the runs, if there are several; what became of them is unknown."""
+        runs = self._unaccepted.forget_older_half()
+        self._report(Settlement.UNKNOWN, runs, ts_ns)
+        return bool(runs)
+
+    def forget(self) -> None:
+        """Forget what led to the deliveries that come next."""
+        self._context.budgets.memory.give(CONSUMER_COST * len(self._queues))
+        self._queues.clear()
+
+    def _report(
+        self, outcome: Settlement, runs: list[TransferRun], ts_ns: int, *, command: str = "", tag: int | None = None
+    ) -> None:
+        if not runs:
+            return
+        context = self._context
+        context.events.append(
+            DeliveriesSettled(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                outcome=outcome,
+                spans=spans_of(runs),
+                tag=tag,
+                command=command,
+            )
+        )

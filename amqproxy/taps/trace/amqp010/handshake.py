@@ -1,0 +1,85 @@
+"""What the peers of a connection say of themselves, and agree on, before it is open. Section 9.1, connection."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.controls import (
+    ConnectionOpen,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from amqproxy.amqp010.login import user_of
+from amqproxy.amqp010.methods import Control
+from amqproxy.amqp010.wire import Map
+from amqproxy.conversion.method_views import DEFAULT_VHOST
+from amqproxy.taps.amqp010.record import plain
+from amqproxy.taps.trace.events import ConnectionOpened
+from amqproxy.taps.trace.handshake_facts import HandshakeFacts
+
+
+class Amqp010Handshake:
+    """The handshake of one connection, as far as it was seen; `facts` are what it has shown.
+
+    `answered` is the client's control that the server has answered by what comes next; `unanswered` counts what the
+    server has asked, and the client not answered.
+    """
+
+    __slots__ = ("_offered", "_tuned", "answered", "facts", "unanswered")
+
+    def __init__(self) -> None:
+        self.facts = HandshakeFacts()
+        self.answered: str | None = None
+        self.unanswered = 0
+        self._offered: ConnectionTune | None = None
+        self._tuned: ConnectionTuneOk | None = None
+
+    def learn(self, control: Control) -> None:
+        """Take a control of the handshake."""
+        facts = self.facts
+        facts.take_step(control.name)
+        self.unanswered += _ASKED.get(control.name, 0)
+        match control:
+            case ConnectionStart():
+                facts.server_properties = plain(control.server_properties or Map())
+            case ConnectionStartOk():
+                self.answered = control.name
+                facts.client_properties = plain(control.client_properties or Map())
+                facts.mechanism = control.mechanism
+                facts.user = user_of(control.mechanism, control.response) or None
+            case ConnectionSecureOk():
+                self.answered = control.name
+                facts.user = user_of(facts.mechanism, control.response) or facts.user
+            case ConnectionTune():
+                self._offered = control
+            case ConnectionTuneOk():
+                self.answered = control.name
+                self._tuned = control
+            case ConnectionOpen():
+                self.answered = control.name
+                facts.virtual_host = control.virtual_host or DEFAULT_VHOST
+            case _:
+                pass
+
+    def opened(self, ts_ns: int) -> ConnectionOpened:
+        """The server has sent connection.open-ok. What tune-ok leaves out is as the server has offered it."""
+        facts, tuned, offered = self.facts, self._tuned, self._offered
+        if tuned is not None:
+            facts.channel_max, facts.frame_max = tuned.channel_max, tuned.max_frame_size
+            facts.heartbeat = tuned.heartbeat or 0
+            if offered is not None:
+                facts.channel_max = offered.channel_max if facts.channel_max is None else facts.channel_max
+                facts.frame_max = offered.max_frame_size if facts.frame_max is None else facts.frame_max
+        return facts.opened(ts_ns)
+
+
+_ASKED = {
+    "connection.start": 1,
+    "connection.start-ok": -1,
+    "connection.secure": 1,
+    "connection.secure-ok": -1,
+    "connection.tune": 1,
+    "connection.open": -1,
+}
+"""What the server asks, and the client's answers."""

@@ -1,0 +1,162 @@
+"""The publishes of one session: a client's transfers, and what the server says became of them."""
+
+from __future__ import annotations
+
+from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.domains import RejectCode
+from amqproxy.amqp010.transaction import TransactionMode
+from amqproxy.taps.amqp010.transfers import TransferProperties, TransferPublish, TransferReturn
+from amqproxy.taps.trace.amqp010.branches import BranchWork
+from amqproxy.taps.trace.amqp010.open_transfers import OpenTransfers, TransferRun, spans_of
+from amqproxy.taps.trace.amqp010.partial_command import PartialCommand
+from amqproxy.taps.trace.amqp010.session_context import SessionContext
+from amqproxy.taps.trace.events import MessagePublished, MessageReturned, PublishesSettled, Settlement
+from amqproxy.taps.trace.requests import REQUEST_COST
+
+MAX_RETURNABLE = 1024
+"""Publishes of one session whose fields are remembered for when they come back; the oldest is forgotten first."""
+
+
+class PublishedTransfers:
+    """Numbers publishes, and links them to completions, accepts, rejects and the ends of transactions.
+
+    `count` is how many the client has sent. Those outside of transactions are apart from those in one.
+    """
+
+    __slots__ = ("_context", "_in_tx", "_open", "_returnable", "count")
+
+    def __init__(self, context: SessionContext) -> None:
+        self.count = 0
+        self._context = context
+        self._open = OpenTransfers(context.budgets.spans)
+        self._in_tx = OpenTransfers(context.budgets.spans)
+        self._returnable: dict[int, tuple[TransferPublish, TransferProperties, int, int]] = {}
+        """By positions: what was published, and what that is counted as."""
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many are open, but for those in branches."""
+        return self._open.count + self._in_tx.count
+
+    def publish(self, command: PartialCommand, work: BranchWork | None, ts_ns: int) -> None:
+        """The client has sent a message; in a branch of dtx, if there is `work` on one."""
+        context = self._context
+        self.count = number = self.count + 1
+        position = command.position
+        method = TransferPublish.of(command.method, command.header)
+        properties = TransferProperties(command.header)
+        tag = None
+        awaits: bool | None = None
+        if position is not None and (context.is_unread or context.mode is not None):
+            if work is not None:
+                awaits = work.publishes.add(position, number, ts_ns) or None
+            elif context.mode is TransactionMode.TX:
+                awaits = self._in_tx.add(position, number, ts_ns) or None
+            else:
+                awaits = self._open.add(position, number, ts_ns) or None
+                tag = id_of(position)
+        may_return = method.mandatory or method.transfer.accept_mode is None  # which some brokers read as explicit
+        if awaits and may_return and position is not None:
+            self._remember(position, method, properties, command)
+        context.events.append(
+            MessagePublished(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                number=number,
+                method=method,
+                properties=properties,
+                size=command.size,
+                body=command.body,
+                digest=command.digest,
+                confirm_tag=tag,
+                awaits=awaits,
+            )
+        )
+
+    def confirm(self, positions: range, ts_ns: int) -> None:
+        """The server has completed, or accepted, commands."""
+        self._report(Settlement.CONFIRMED, self._open.settle(positions), ts_ns)
+
+    def reject(self, positions: range, code: int, text: str, works: list[BranchWork], ts_ns: int) -> None:
+        """The server has rejected publishes, also those in transactions: they are no part of these any more."""
+        for run in self._taken(positions, works):
+            if code in (RejectCode.UNROUTABLE, RejectCode.IMMEDIATE):
+                for position in range(run.first, run.last + 1):
+                    self._give_back(position, run.number + position - run.first, code, text, ts_ns)
+            self._report(Settlement.NACKED, [run], ts_ns)
+
+    def settle(self, outcome: Settlement, positions: range, works: list[BranchWork], ts_ns: int) -> None:
+        """This has become of publishes, also of those in transactions."""
+        self._report(outcome, self._taken(positions, works), ts_ns)
+
+    def _taken(self, positions: range, works: list[BranchWork]) -> list[TransferRun]:
+        places = [self._open, self._in_tx, *(each.publishes for each in works)]
+        return [run for place in places for run in place.settle(positions)]
+
+    def _give_back(self, position: int, number: int, code: int, text: str, ts_ns: int) -> None:
+        found = self._returnable.get(position)
+        if found is None:
+            return
+        context = self._context
+        publish, properties, size, _ = found
+        context.events.append(
+            MessageReturned(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                number=number,
+                method=TransferReturn.of(publish, code, text),
+                properties=properties,
+                size=size,
+            )
+        )
+
+    def _remember(
+        self, position: int, method: TransferPublish, properties: TransferProperties, command: PartialCommand
+    ) -> None:
+        cost = REQUEST_COST + command.wire_size
+        if len(self._returnable) >= MAX_RETURNABLE:
+            self._forget_returnable(next(iter(self._returnable)))
+        if self._context.budgets.memory.take(cost):
+            self._returnable[position] = (method, properties, command.size, cost)
+
+    def _forget_returnable(self, position: int) -> None:
+        found = self._returnable.pop(position, None)
+        if found is not None:
+            self._context.budgets.memory.give(found[3])
+
+    def end_transaction(self, position: int, outcome: Settlement, ts_ns: int) -> None:
+        """The server has ended the transaction whose tx.commit or tx.rollback is at `position`."""
+        self._report(outcome, self._in_tx.settle_up_to(position), ts_ns)
+
+    def end_branch(self, work: BranchWork, outcome: Settlement, ts_ns: int) -> None:
+        """What was published in a branch has become this."""
+        self._report(outcome, work.publishes.clear(), ts_ns)
+
+    def end(self, outcome: Settlement, ts_ns: int) -> None:
+        """Nothing more is seen of those that are open."""
+        self._report(outcome, sorted(self._open.clear() + self._in_tx.clear()), ts_ns)
+        for position in tuple(self._returnable):
+            self._forget_returnable(position)
+
+    def forget_older_half(self, ts_ns: int) -> bool:
+        """Forget the older half of the runs, if there are several; what became of them is unknown."""
+        runs = self._open.forget_older_half() + self._in_tx.forget_older_half()
+        self._report(Settlement.UNKNOWN, runs, ts_ns)
+        return bool(runs)
+
+    def _report(self, outcome: Settlement, runs: list[TransferRun], ts_ns: int) -> None:
+        if not runs:
+            return
+        for run in runs if self._returnable else ():
+            positions = range(run.first, run.last + 1)
+            for position in positions if run.size < MAX_RETURNABLE else tuple(self._returnable):
+                if position in positions:
+                    self._forget_returnable(position)
+        context = self._context
+        context.events.append(
+            PublishesSettled(
+                ts_ns=ts_ns, channel=context.number, epoch=context.epoch, outcome=outcome, spans=spans_of(runs)
+            )
+        )

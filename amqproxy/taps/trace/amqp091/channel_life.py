@@ -1,0 +1,98 @@
+"""The life of one channel: opened, asked to stop or go on, closed."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.methods import ChannelClose, ChannelFlow, Method
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.taps.trace.amqp091.causes import named_method
+from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
+from amqproxy.taps.trace.amqp091.frame_order import Missing
+from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened, FlowChanged
+
+_CLOSE = Missing(frozenset(("channel.close",)))
+_CLOSE_OK = Missing(frozenset(("channel.close-ok",)))
+
+
+class ChannelLife:
+    """Links channel.open and channel.close to their replies.
+
+    `is_opened` is whether the broker has answered channel.open.
+    """
+
+    __slots__ = ("_closes", "_context", "_opened_ts_ns", "is_opened")
+
+    def __init__(self, context: ChannelContext) -> None:
+        self.is_opened = not context.knows_start
+        self._context = context
+        self._opened_ts_ns: int | None = None
+        self._closes: set[Peer] = set()
+
+    @property
+    def is_closing(self) -> bool:
+        """Has either peer closed the channel?"""
+        return bool(self._closes)
+
+    @property
+    def lacks_close_ok(self) -> bool:
+        """Whether the client has not answered the broker's channel.close."""
+        return SERVER in self._closes
+
+    def open(self, ts_ns: int) -> None:
+        """The client has sent channel.open."""
+        self._opened_ts_ns = ts_ns
+
+    def opened(self, ts_ns: int) -> None:
+        """The broker has sent channel.open-ok."""
+        self.is_opened = True
+        context = self._context
+        latency = None if self._opened_ts_ns is None else ts_ns - self._opened_ts_ns
+        context.events.append(
+            ChannelOpened(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, latency_ns=latency)
+        )
+
+    def flow(self, sender: Peer, method: ChannelFlow, ts_ns: int) -> None:
+        """`sender` has sent channel.flow."""
+        context = self._context
+        context.events.append(
+            FlowChanged(
+                ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, is_active=method.active
+            )
+        )
+
+    def close(self, sender: Peer, method: ChannelClose, cause: Method | None, ts_ns: int) -> None:
+        """`sender` has sent channel.close, after which the broker reads nothing else of the client."""
+        context = self._context
+        self._closes.add(sender)
+        context.is_unread = True
+        context.events.append(
+            ChannelClosed(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                by=sender,
+                code=method.reply_code,
+                text=method.reply_text,
+                method=named_method(method),
+                cause=cause,
+            )
+        )
+
+    def missing_for_close_ok(self, sender: Peer) -> Missing | None:
+        """What `sender` answers with channel.close-ok, if it was not seen yet."""
+        return None if sender.other in self._closes else _CLOSE
+
+    def missing_for_open(self) -> Missing | None:
+        """What ends the channel before the client may open it once more, if it was not seen yet."""
+        return _CLOSE_OK if CLIENT in self._closes else None
+
+    def close_answered(self, sender: Peer) -> bool | None:
+        """`sender` has sent channel.close-ok: is the channel closed with it? None if there was no channel.close."""
+        if sender.other not in self._closes:
+            return None
+        self._closes.remove(sender.other)
+        return not self._closes
+
+    def lose(self) -> None:
+        """Frames of the channel are missing."""
+        self.is_opened = True
+        self._closes.clear()

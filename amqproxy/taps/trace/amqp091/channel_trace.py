@@ -1,0 +1,435 @@
+"""What happens on one channel: its life, and the parts that trace its requests, publishes and deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.channel import ChannelMode
+from amqproxy.amqp091.frame import BODY, HEADER, Frame
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionClose,
+    Method,
+    QueueDeclareOk,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SENDERS, SERVER, Peer
+from amqproxy.taps.trace.amqp091.causes import named_method, only_cause
+from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
+from amqproxy.taps.trace.amqp091.channel_life import ChannelLife
+from amqproxy.taps.trace.amqp091.channel_requests import RequestTrace
+from amqproxy.taps.trace.amqp091.deliveries import DeliveryTrace
+from amqproxy.taps.trace.amqp091.frame_order import Missing
+from amqproxy.taps.trace.amqp091.publishes import PublishTrace
+from amqproxy.taps.trace.amqp091.transactions import TransactionTrace
+from amqproxy.taps.trace.budget import Budgets
+from amqproxy.taps.trace.content import PartialContent
+from amqproxy.taps.trace.events import HistoryLost, Settlement, TraceEvent
+from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.requests import TimedRequest
+
+BODY_TOO_LONG = "a body that was announced with"
+FROM_CLIENT = "from the client, which only a server sends"
+"""Within the reasons for which the broker does not read what else a client sends on a channel."""
+
+MISSING_OPEN = Missing(frozenset(("channel.open",)))
+"""What the broker's frames wait for on a channel that the client has not opened."""
+
+
+class ChannelTrace:
+    """One channel, from its channel.open on, or from the first frame that was seen of it.
+
+    Each part owns its state; this hands each frame to the parts that it concerns. What happens is appended to `events`.
+    """
+
+    __slots__ = (
+        "_body",
+        "_contents",
+        "_context",
+        "_deliveries",
+        "_digests",
+        "_life",
+        "_publishes",
+        "_requests",
+        "_spans",
+        "_transactions",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        events: list[TraceEvent],
+        budgets: Budgets,
+        *,
+        knows_start: bool,
+        epoch: int = 0,
+        body: int = 0,
+        digests: bool = False,
+    ) -> None:
+        self._context = context = ChannelContext(number, events, budgets, knows_start=knows_start, epoch=epoch)
+        self._life = ChannelLife(context)
+        self._requests = RequestTrace(context)
+        self._publishes = PublishTrace(context)
+        self._transactions = TransactionTrace(context)
+        self._deliveries = DeliveryTrace(context, self._requests.consumers, self._transactions)
+        self._spans = budgets.spans
+        self._body = body
+        self._digests = digests
+        self._contents: dict[Peer, PartialContent] = {}
+        if not knows_start:
+            self._forget()
+
+    @property
+    def knows_start(self) -> bool:
+        """Were all frames since channel.open seen?"""
+        return self._context.knows_start
+
+    @property
+    def epoch(self) -> int:
+        """Which opening of the channel's number this is, from 1; 0 if it was open before the first frame."""
+        return self._context.epoch
+
+    @property
+    def is_opened(self) -> bool:
+        """Has the broker answered channel.open?"""
+        return self._life.is_opened
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publishes are open: not confirmed, or not committed."""
+        return self._publishes.unconfirmed
+
+    @property
+    def unacked(self) -> int:
+        """How many deliveries are open."""
+        return self._deliveries.unacked
+
+    @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest deliveries that are open."""
+        return self._deliveries.oldest_unacked
+
+    @property
+    def is_closing(self) -> bool:
+        """Has either peer closed the channel?"""
+        return self._life.is_closing
+
+    @property
+    def lacks_close_ok(self) -> bool:
+        """Whether the client has not answered the broker's channel.close."""
+        return self._life.lacks_close_ok
+
+    def causes(self, close: ChannelClose | ConnectionClose) -> list[Method] | None:
+        """The client's methods that a close may be about; None if there may be more than are remembered."""
+        return self._requests.causes(close)
+
+    def has_cause(self, close: ConnectionClose) -> bool:
+        """Was a method of the client seen that a close may be about?"""
+        return self._requests.has_cause(close)
+
+    def is_unacked(self, tag: int) -> bool:
+        """Is the delivery with that tag open?"""
+        return self._deliveries.is_unacked(tag)
+
+    def queue_of(self, consumer_tag: str) -> str | None:
+        """The queue of a consumer, if it is known."""
+        found = self._requests.consumers.find(consumer_tag)
+        return found[0].queue if len(found) == 1 else None
+
+    def feed(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
+        """Take a frame; True when the channel is closed with it, and has been ended. `ProtocolError` if malformed."""
+        if frame.kind == HEADER:
+            content = self._contents.get(sender)
+            if content is not None and not content.has_header:
+                header = frame.header
+                if content.add_header(header.body_size, header.properties):
+                    self._complete(sender, ts_ns)
+        elif frame.kind == BODY:
+            content = self._contents.get(sender)
+            if content is None or not content.has_header:
+                return False
+            if sender is CLIENT and frame.size > content.remaining:
+                self._stop_reading_content(f"{BODY_TOO_LONG} {content.size} bytes is longer", ts_ns)
+            elif content.add_body(frame.size, frame.known_payload if content.wants_body else None):
+                self._complete(sender, ts_ns)
+        else:
+            return self._feed_method(sender, frame.method, frame.size, ts_ns)
+        return False
+
+    def end_content(self, sender: Peer, ts_ns: int) -> None:
+        """Nothing more is shown of the content that `sender` has begun, if there is one."""
+        if sender in self._contents:
+            self._complete(sender, ts_ns)
+
+    def rewrite_publish(self, number: int) -> None:
+        """A rule has changed the publish with this number, the last one."""
+        self._publishes.rewrite(number)
+
+    def missing(self, sender: Peer, method: Method) -> Missing | None:
+        """What `method` answers, or is about, if that was not seen yet; None, too, where it cannot be known."""
+        if not self._context.knows_start:
+            return None
+        if isinstance(method, ChannelCloseOk):
+            return self._life.missing_for_close_ok(sender)
+        if sender is CLIENT:
+            return self._missing_for_client(method)
+        match method:
+            case BasicAck() | BasicNack():
+                return self._publishes.missing_for_confirm(method.delivery_tag)
+            case BasicDeliver():
+                return self._requests.missing_for_delivery(method.consumer_tag)
+            case BasicReturn():
+                return self._publishes.missing_for_return()
+            case ChannelOpenOk():
+                return MISSING_OPEN if self.is_opened else None
+            case ChannelClose():
+                name = named_method(method)
+                return None if name is None or self._requests.has_cause(method) else Missing(frozenset((name,)))
+        return self._requests.missing_for_reply(SERVER, method) if method.name in ANSWERS else None
+
+    def missing_for_open(self) -> Missing | None:
+        """What ends the channel before the client may open it once more, if it was not seen yet."""
+        return self._life.missing_for_open() if self._context.knows_start else None
+
+    def _missing_for_client(self, method: Method) -> Missing | None:
+        if self._context.is_unread:
+            return None
+        if isinstance(method, (BasicAck, BasicNack, BasicReject)):
+            return self._deliveries.missing_for_settlement(method.delivery_tag)
+        return self._requests.missing_for_reply(CLIENT, method) if method.name in ANSWERS else None
+
+    def stop_reading(self) -> None:
+        """The broker does not read what the client sends any more."""
+        self._context.is_unread = True
+
+    def lose(self, ts_ns: int) -> None:
+        """Frames of the channel are missing: nothing of what was open is known any more."""
+        self._settle_open(Settlement.UNKNOWN, ts_ns)
+        self._context.lose()
+        self._publishes.lose()
+        self._life.lose()
+        self._forget()
+
+    def _lose_track(self, sender: Peer, reason: str, ts_ns: int) -> None:
+        self._add(
+            HistoryLost(
+                ts_ns=ts_ns, channel=self._context.number, epoch=self._context.epoch, sender=sender, reason=reason
+            )
+        )
+        self.lose(ts_ns)
+
+    def end(self, ts_ns: int) -> None:
+        """The channel is over: report what was still open."""
+        self._requests.end(ts_ns)
+        self._settle_open(Settlement.OPEN, ts_ns)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget all that led to what is not known from now on."""
+        self._contents.clear()
+        self._deliveries.forget()
+        self._publishes.forget_mandatory()
+        self._requests.forget()
+
+    def _settle_open(self, outcome: Settlement, ts_ns: int) -> None:
+        self._deliveries.give_up(self._transactions.clear(), outcome, ts_ns)
+        self._publishes.end(outcome, ts_ns)
+        self._deliveries.end(outcome, ts_ns)
+
+    def _keep_budget(self, ts_ns: int) -> None:
+        """Forget the older half of the ranges when there are too many: what became of those is unknown."""
+        while self._spans.left < 0:
+            has_published = self._publishes.forget_older_half(ts_ns)
+            has_delivered = self._deliveries.forget_older_half(ts_ns)
+            if not (has_published or has_delivered):
+                self._deliveries.give_up(self._transactions.give_up(), Settlement.UNKNOWN, ts_ns)
+                break
+            self._context.has_forgotten = True
+
+    def _add(self, event: TraceEvent) -> None:
+        self._context.events.append(event)
+
+    # --- frames
+
+    def _complete(self, sender: Peer, ts_ns: int) -> None:
+        """A method has all of its content."""
+        content = self._contents.pop(sender)
+        match content.method:
+            case BasicPublish() as publish:
+                is_open = self._publishes.publish(publish, content, ts_ns)
+            case BasicDeliver() | BasicGetOk() as delivered:
+                is_open = self._deliveries.deliver(delivered, content, ts_ns)
+            case BasicReturn() as returned:
+                self._publishes.give_back(returned, content, ts_ns)
+                return
+            case _:
+                return
+        if is_open and self._spans.left < 0:
+            self._keep_budget(ts_ns)
+
+    def _feed_method(self, sender: Peer, method: Method, size: int, ts_ns: int) -> bool:
+        name = method.name
+        if sender not in SENDERS[name]:
+            if sender is CLIENT and method.carries_content and not self._context.is_unread:
+                self._requests.note(method, size)
+                self._stop_reading_content(f"{name} {FROM_CLIENT}", ts_ns)
+            return False
+        if self._contents:
+            self._contents.pop(sender, None)  # what has come of it is all that comes
+        if sender is CLIENT:
+            if self._context.is_unread:
+                self._feed_unread(method, size, ts_ns)
+                return isinstance(method, ChannelCloseOk) and self._is_closed(sender, ts_ns)
+            self._requests.note(method, size)
+        if method.carries_content:
+            self._contents[sender] = PartialContent(method, self._body, is_digested=self._digests)
+            if isinstance(method, BasicGetOk):
+                self._deliveries.begin_get(self._requests.answer(sender, method, ts_ns), ts_ns)
+            return False
+        if isinstance(method, ChannelCloseOk):
+            return self._is_closed(sender, ts_ns)
+        found = self._requests.answer(sender, method, ts_ns) if name in ANSWERS else None
+        handler = _HANDLERS[sender].get(type(method))
+        if handler is not None:
+            handler(self, method, found, ts_ns)
+        if name in REPLIES:
+            self._requests.request(sender, method, size, ts_ns)
+        return False
+
+    def _stop_reading_content(self, reason: str, ts_ns: int) -> None:
+        """The client sends a content that RabbitMQ reads without end, or only to close the connection after it."""
+        self._contents.pop(CLIENT, None)
+        context = self._context
+        context.is_unread = True
+        self._add(HistoryLost(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=CLIENT, reason=reason))
+
+    def _feed_unread(self, method: Method, size: int, ts_ns: int) -> None:
+        """The client sends what the broker does not read any more. Section 1.5.2.5."""
+        if isinstance(method, BasicPublish):
+            self._contents[CLIENT] = PartialContent(method, self._body, is_digested=self._digests)
+        elif isinstance(method, ChannelClose):
+            self._life.close(CLIENT, method, None, ts_ns)
+        elif method.name in REPLIES:
+            self._requests.request(CLIENT, method, size, ts_ns)
+
+    # --- the life of the channel
+
+    def _is_closed(self, sender: Peer, ts_ns: int) -> bool:
+        """`sender` has sent channel.close-ok: is every channel.close answered with it?"""
+        is_closed = self._life.close_answered(sender)
+        if is_closed is None and self._context.knows_start:
+            self._lose_track(sender, "channel.close-ok without channel.close", ts_ns)
+            return False
+        return is_closed is not False
+
+    # --- publishes and deliveries
+
+    def _confirm(self, outcome: Settlement, method: BasicAck | BasicNack, ts_ns: int) -> None:
+        self._publishes.confirm(outcome, method.delivery_tag, method.multiple, ts_ns)
+        if self._spans.left < 0:
+            self._keep_budget(ts_ns)
+
+    def _settle(self, outcome: Settlement, method: BasicAck | BasicNack | BasicReject, ts_ns: int) -> None:
+        if self._deliveries.settle(outcome, method, ts_ns):
+            self._requests.refuse(method)
+        if self._spans.left < 0:
+            self._keep_budget(ts_ns)
+
+    def _on_recover_ok(self, method: BasicRecoverOk, found: TimedRequest | None, ts_ns: int) -> None:
+        self._deliveries.end_recovery()
+        request = None if found is None else found.request
+        self._deliveries.recover(ts_ns, requeue=request.requeue if isinstance(request, BasicRecover) else None)
+
+    # --- transactions
+
+    def _on_commit(self, method: TxCommit, found: TimedRequest | None, ts_ns: int) -> None:
+        self._transactions.commit(self._publishes.count)
+        self._keep_track_of_transactions(ts_ns)
+
+    def _on_rollback(self, method: TxRollback, found: TimedRequest | None, ts_ns: int) -> None:
+        self._deliveries.reopen(self._transactions.roll_back(self._publishes.count))
+        self._keep_track_of_transactions(ts_ns)
+
+    def _keep_track_of_transactions(self, ts_ns: int) -> None:
+        if self._transactions.are_too_many:
+            self._lose_track(CLIENT, "too many transactions are under way", ts_ns)
+
+    def _on_tx_ended(self, method: TxCommitOk | TxRollbackOk, found: TimedRequest | None, ts_ns: int) -> None:
+        self._context.learn_mode(ChannelMode.TX)
+        transaction = self._transactions.answered()
+        if transaction is None:
+            return
+        outcome = Settlement.COMMITTED if isinstance(method, TxCommitOk) else Settlement.ROLLED_BACK
+        self._publishes.settle_transaction(transaction.last_publish, outcome, ts_ns)
+        for event in transaction.settled:
+            self._add(msgspec.structs.replace(event, ts_ns=ts_ns))
+
+
+_Handler = Callable[[ChannelTrace, Any, TimedRequest | None, int], object]
+
+_HANDLERS: dict[Peer, dict[type[Method], _Handler]] = {
+    CLIENT: {
+        BasicAck: lambda channel, method, found, ts_ns: channel._settle(Settlement.ACKED, method, ts_ns),
+        BasicNack: lambda channel, method, found, ts_ns: channel._settle(Settlement.NACKED, method, ts_ns),
+        BasicRecover: lambda channel, method, found, ts_ns: channel._deliveries.begin_recovery(),
+        BasicRecoverAsync: lambda channel, method, found, ts_ns: channel._deliveries.recover(
+            ts_ns, requeue=method.requeue
+        ),
+        BasicReject: lambda channel, method, found, ts_ns: channel._settle(Settlement.REJECTED, method, ts_ns),
+        ChannelClose: lambda channel, method, found, ts_ns: channel._life.close(CLIENT, method, None, ts_ns),
+        ChannelFlow: lambda channel, method, found, ts_ns: channel._life.flow(CLIENT, method, ts_ns),
+        ChannelOpen: lambda channel, method, found, ts_ns: channel._life.open(ts_ns),
+        ConfirmSelect: lambda channel, method, found, ts_ns: channel._publishes.begin_confirms(),
+        TxCommit: ChannelTrace._on_commit,
+        TxRollback: ChannelTrace._on_rollback,
+        TxSelect: lambda channel, method, found, ts_ns: channel._context.select_mode(ChannelMode.TX),
+    },
+    SERVER: {
+        BasicAck: lambda channel, method, found, ts_ns: channel._confirm(Settlement.CONFIRMED, method, ts_ns),
+        BasicCancel: lambda channel, method, found, ts_ns: channel._requests.consumers.end_by_broker(
+            method.consumer_tag
+        ),
+        BasicCancelOk: lambda channel, method, found, ts_ns: channel._requests.cancelled(method, found),
+        BasicConsumeOk: lambda channel, method, found, ts_ns: channel._requests.consuming(method, found),
+        BasicNack: lambda channel, method, found, ts_ns: channel._confirm(Settlement.NACKED, method, ts_ns),
+        BasicRecoverOk: ChannelTrace._on_recover_ok,
+        ChannelClose: lambda channel, method, found, ts_ns: channel._life.close(
+            SERVER, method, only_cause([channel.causes(method)]), ts_ns
+        ),
+        ChannelFlow: lambda channel, method, found, ts_ns: channel._life.flow(SERVER, method, ts_ns),
+        ChannelOpenOk: lambda channel, method, found, ts_ns: channel._life.opened(ts_ns),
+        ConfirmSelectOk: lambda channel, method, found, ts_ns: channel._context.learn_mode(ChannelMode.CONFIRM),
+        QueueDeclareOk: lambda channel, method, found, ts_ns: channel._requests.declared(method, found),
+        TxCommitOk: ChannelTrace._on_tx_ended,
+        TxRollbackOk: ChannelTrace._on_tx_ended,
+        TxSelectOk: lambda channel, method, found, ts_ns: channel._context.learn_mode(ChannelMode.TX),
+    },
+}
+"""What each method does, by its sender."""

@@ -1,0 +1,282 @@
+"""The deliveries of one channel: for which consumer each is, and what the client says becomes of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from amqproxy.amqp091.channel import ChannelMode
+from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGet, BasicGetOk, BasicNack, BasicReject
+from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
+from amqproxy.taps.trace.amqp091.frame_order import Missing
+from amqproxy.taps.trace.amqp091.transactions import TransactionTrace
+from amqproxy.taps.trace.consumers import Consumers, queue_name
+from amqproxy.taps.trace.content import PartialContent
+from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
+from amqproxy.taps.trace.open_tags import OpenTags, Span
+from amqproxy.taps.trace.requests import TimedRequest
+
+MAX_UNSURE = 1024
+"""Consumers of one channel of which it is remembered that they may need no acknowledgements."""
+
+
+class _Got(NamedTuple):
+    """What is known of the basic.get of the message that is coming."""
+
+    queue: str | None
+    awaits: bool | None
+    latency_ns: int | None
+
+
+_UNKNOWN_GET = _Got(None, None, None)
+
+
+_DELIVERIES = frozenset(("basic.deliver", "basic.get-ok"))
+
+
+class DeliveryTrace:
+    """Links deliveries to their consumers, and to what the client settles."""
+
+    __slots__ = (
+        "_all_unsure",
+        "_consumers",
+        "_context",
+        "_got",
+        "_last_tag",
+        "_recovering",
+        "_transactions",
+        "_unacked",
+        "_unsure",
+    )
+
+    def __init__(self, context: ChannelContext, consumers: Consumers, transactions: TransactionTrace) -> None:
+        self._context = context
+        self._consumers = consumers
+        self._transactions = transactions
+        self._unacked = OpenTags(context.budgets.spans)
+        self._unsure: dict[str | None, None] = {}  # smaller than a set
+        self._all_unsure = False
+        self._got = _UNKNOWN_GET
+        self._last_tag = 0
+        self._recovering = 0
+
+    @property
+    def unacked(self) -> int:
+        """How many are open."""
+        return self._unacked.count
+
+    @property
+    def oldest_unacked(self) -> Span | None:
+        """The oldest that are open."""
+        return self._unacked.oldest
+
+    def is_unacked(self, tag: int) -> bool:
+        """Is the delivery with that tag open?"""
+        return tag in self._unacked
+
+    # --- what the broker sends
+
+    def begin_get(self, found: TimedRequest | None, ts_ns: int) -> None:
+        """The broker has answered a basic.get with basic.get-ok; the message follows."""
+        self._got = _UNKNOWN_GET
+        if found is not None and isinstance(found.request, BasicGet):
+            get = found.request
+            self._got = _Got(queue_name(get.queue, found.last), not get.no_ack, ts_ns - found.ts_ns)
+
+    def deliver(self, method: BasicDeliver | BasicGetOk, content: PartialContent, ts_ns: int) -> bool:
+        """The broker has sent a message; may it be open?"""
+        context = self._context
+        tag = method.delivery_tag
+        latency: int | None = None
+        consumer_tag: str | None = None
+        if isinstance(method, BasicDeliver):
+            consumer_tag, queue, awaits = self._consumer(method.consumer_tag)
+        else:
+            queue, awaits, latency = self._got
+        context.events.append(
+            MessageDelivered(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                method=method,
+                properties=content.properties,
+                size=content.size,
+                body=content.body,
+                digest=content.digest,
+                queue=queue,
+                awaits=awaits,
+                latency_ns=latency,
+            )
+        )
+        if tag > self._last_tag:
+            self._last_tag = tag
+        if awaits is False:
+            return False
+        if tag <= self._unacked.last:  # direct replies repeat their tag: which of the two this is cannot be known
+            context.has_forgotten = True
+            spans = self._unacked.settle(tag)
+            if spans:
+                self._report(Settlement.UNKNOWN, spans, ts_ns)
+        else:
+            if awaits is None:
+                self._add_unsure(consumer_tag)
+            self._unacked.add(tag, ts_ns, consumer_tag)
+        return True
+
+    def _consumer(self, tag: str) -> tuple[str, str | None, bool | None]:
+        """The tag of a consumer, its queue, and whether the client acknowledges its deliveries."""
+        consumers = self._consumers.find(tag)
+        if not consumers:
+            return tag, None, None
+        first = consumers[0]
+        if len(consumers) == 1:
+            return first.tag or tag, first.queue, not first.consume.no_ack
+        queues = {each.queue for each in consumers}
+        modes = {each.consume.no_ack for each in consumers}
+        return (
+            first.tag or tag,
+            first.queue if len(queues) == 1 else None,
+            not first.consume.no_ack if len(modes) == 1 else None,
+        )
+
+    def _add_unsure(self, consumer_tag: str | None) -> None:
+        if len(self._unsure) < MAX_UNSURE:
+            self._unsure[consumer_tag] = None
+        else:
+            self._all_unsure = True
+
+    # --- what the client settles
+
+    def missing_for_settlement(self, tag: int) -> Missing | None:
+        """What the client settles with that tag, if it was not seen yet: the broker numbers deliveries from 1."""
+        if tag <= self._unacked.last:  # others are not settled; and direct replies have the tag of the next delivery
+            return None
+        return Missing(_DELIVERIES, max(1, tag - self._last_tag))
+
+    def settle(self, outcome: Settlement, method: BasicAck | BasicNack | BasicReject, ts_ns: int) -> bool | None:
+        """The client settles deliveries. Is the tag unknown to the broker? None where that cannot be known."""
+        context = self._context
+        tag, multiple = method.delivery_tag, getattr(method, "multiple", False)
+        unknown: bool | None = False
+        if self._recovering:
+            spans = None  # the broker takes them back before it reads this
+        else:
+            spans = self._unacked.settle(tag, multiple=multiple)
+        if spans is None and (tag or not multiple):
+            is_certain = context.knows_start and not context.has_forgotten and not self._recovering
+            # Tag 0 stands for all with multiple only: no delivery has it (tests/behaviours/test_errors.py).
+            unknown = True if is_certain or not tag else None
+        event = DeliveriesSettled(
+            ts_ns=ts_ns,
+            channel=context.number,
+            epoch=context.epoch,
+            outcome=outcome,
+            spans=spans or (),
+            tag=tag,
+            multiple=multiple,
+            requeue=getattr(method, "requeue", False),
+            is_unknown_tag=unknown,
+            is_certain=self._is_certain(spans or ()),
+        )
+        if context.mode is ChannelMode.TX and context.knows_start and spans:
+            self._transactions.add(event)
+        else:
+            context.events.append(event)
+        return unknown
+
+    def reopen(self, settled: list[DeliveriesSettled]) -> None:
+        """The client has rolled back the transaction in which it settled these.
+
+        The broker works in order: what the client settles after it may be what it had settled before.
+        """
+        for each in settled:
+            self._unacked.reopen(each.spans)
+
+    def begin_recovery(self) -> None:
+        """The client has sent basic.recover."""
+        self._recovering += 1
+
+    def end_recovery(self) -> None:
+        """The broker has sent basic.recover-ok."""
+        self._recovering = max(0, self._recovering - 1)
+
+    def recover(self, ts_ns: int, *, requeue: bool | None) -> None:
+        """The client gives back all deliveries."""
+        spans = self._unacked.clear()
+        if spans:
+            context = self._context
+            context.events.append(
+                DeliveriesSettled(
+                    ts_ns=ts_ns,
+                    channel=context.number,
+                    epoch=context.epoch,
+                    outcome=Settlement.RECOVERED,
+                    spans=spans,
+                    requeue=requeue,
+                    is_certain=self._is_certain(spans),
+                )
+            )
+
+    # --- the end, and what is forgotten
+
+    def end(self, outcome: Settlement, ts_ns: int) -> None:
+        """Nothing more is seen of those that are open."""
+        spans = self._unacked.clear()
+        if outcome is not Settlement.UNKNOWN:
+            unsure = tuple(each for each in spans if self._is_unsure(each))
+            if unsure:
+                self._report(Settlement.UNKNOWN, unsure, ts_ns)
+                spans = tuple(each for each in spans if each not in unsure)
+        if spans:
+            self._report(outcome, spans, ts_ns)
+        self._unsure.clear()
+        self._all_unsure = False
+
+    def give_up(self, settled: list[DeliveriesSettled], outcome: Settlement, ts_ns: int) -> None:
+        """Report what was settled in a transaction that has not ended."""
+        for each in settled:
+            actual = outcome if each.is_certain else Settlement.UNKNOWN
+            self._report(actual, each.spans, ts_ns, tag=each.tag, multiple=each.multiple)
+
+    def forget_older_half(self, ts_ns: int) -> bool:
+        """Forget the older half of the ranges, if there are several; what became of them is unknown."""
+        spans = self._unacked.forget_older_half()
+        if spans:
+            self._report(Settlement.UNKNOWN, spans, ts_ns)
+        return bool(spans)
+
+    def forget(self) -> None:
+        """Forget what led to the deliveries that come next."""
+        self._got = _UNKNOWN_GET
+        self._recovering = 0
+        self._consumers.lose()
+
+    def _is_unsure(self, span: Span) -> bool:
+        """May these deliveries need no acknowledgement?"""
+        return self._all_unsure or span.consumer_tag in self._unsure
+
+    def _is_certain(self, spans: tuple[Span, ...]) -> bool:
+        if not self._context.knows_start:
+            return False
+        return not (self._unsure or self._all_unsure) or not any(map(self._is_unsure, spans))
+
+    def _report(
+        self,
+        outcome: Settlement,
+        spans: tuple[Span, ...],
+        ts_ns: int,
+        *,
+        tag: int | None = None,
+        multiple: bool = False,
+    ) -> None:
+        context = self._context
+        context.events.append(
+            DeliveriesSettled(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                outcome=outcome,
+                spans=spans,
+                tag=tag,
+                multiple=multiple,
+            )
+        )

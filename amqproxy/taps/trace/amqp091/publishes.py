@@ -1,0 +1,184 @@
+"""The publishes of one channel: their numbers, and what the broker says became of them."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.channel import ChannelMode
+from amqproxy.amqp091.methods import BasicPublish, BasicReturn
+from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
+from amqproxy.taps.trace.amqp091.frame_order import Missing
+from amqproxy.taps.trace.amqp091.returns import MandatoryPublishes
+from amqproxy.taps.trace.content import PartialContent
+from amqproxy.taps.trace.events import MessagePublished, MessageReturned, PublishesSettled, Settlement
+from amqproxy.taps.trace.open_tags import OpenTags, Span
+
+_CONFIRM_SELECT = Missing(frozenset(("confirm.select",)))
+_PUBLISH = frozenset(("basic.publish",))
+
+
+class PublishTrace:
+    """Numbers publishes, and links them to confirms, returns and the ends of transactions.
+
+    `count` is how many the client has sent.
+    """
+
+    __slots__ = ("_confirms_from", "_context", "_mandatory", "_returnable", "_unconfirmed", "count")
+
+    def __init__(self, context: ChannelContext) -> None:
+        self.count = 0
+        self._context = context
+        self._confirms_from: int | None = None
+        self._returnable = 0
+        self._unconfirmed = OpenTags(context.budgets.spans)
+        self._mandatory = MandatoryPublishes(context.budgets.memory)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many are open: not confirmed, or not committed."""
+        return self._unconfirmed.count
+
+    def begin_confirms(self) -> None:
+        """The client has sent confirm.select: the broker counts the publishes after it."""
+        if self._context.select_mode(ChannelMode.CONFIRM):
+            self._confirms_from = self.count
+
+    def publish(self, publish: BasicPublish, content: PartialContent, ts_ns: int) -> bool:
+        """The client has sent a message; is it open?"""
+        context = self._context
+        self.count = number = self.count + 1
+        tag = None
+        awaits: bool | None = None
+        if context.is_unread:
+            awaits = True
+        elif context.knows_start:
+            awaits = context.mode is not ChannelMode.NORMAL
+            if self._confirms_from is not None:
+                tag = number - self._confirms_from
+        if (publish.mandatory or publish.immediate) and not context.is_unread:
+            self._returnable += 1
+            self._mandatory.add(
+                number,
+                publish.exchange,
+                publish.routing_key,
+                content.size,
+                content.properties,
+                is_settled=bool(awaits),
+            )
+        context.events.append(
+            MessagePublished(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                number=number,
+                method=publish,
+                properties=content.properties,
+                size=content.size if content.has_header else None,
+                body=content.body,
+                digest=content.digest,
+                confirm_tag=tag,
+                awaits=awaits,
+            )
+        )
+        if not awaits:
+            return False
+        self._unconfirmed.add(number, ts_ns)
+        return True
+
+    def rewrite(self, number: int) -> None:
+        """A rule has changed the last publish, which has this number."""
+        self._mandatory.rewrite(number)
+
+    def give_back(self, returned: BasicReturn, content: PartialContent, ts_ns: int) -> None:
+        """The broker has returned a message."""
+        self._returnable -= 1
+        number = self._mandatory.match(returned.exchange, returned.routing_key, content.size, content.properties)
+        self._context.events.append(
+            MessageReturned(
+                ts_ns=ts_ns,
+                channel=self._context.number,
+                epoch=self._context.epoch,
+                number=number,
+                method=returned,
+                properties=content.properties,
+                size=content.size,
+                body=content.body,
+                digest=content.digest,
+            )
+        )
+
+    def confirm(self, outcome: Settlement, tag: int, multiple: bool, ts_ns: int) -> None:
+        """The broker settles the publish that it numbers `tag`, with `multiple` all up to it."""
+        context = self._context
+        base = self._confirms_from
+        context.learn_mode(ChannelMode.CONFIRM)
+        spans: tuple[Span, ...] | None = None
+        unknown: bool | None = False
+        if base is not None:
+            spans = self._unconfirmed.settle(base + tag if tag else 0, multiple=multiple)
+        if spans is None:
+            unknown = True if context.knows_start and not context.has_forgotten else None
+            if base is not None and multiple and base + tag <= self._unconfirmed.last:
+                spans = self._unconfirmed.settle_up_to(base + tag)
+        self._settle(outcome, spans or (), ts_ns, is_unknown_tag=unknown)
+
+    def missing_for_confirm(self, tag: int) -> Missing | None:
+        """What the broker settles with that tag, if it was not seen yet."""
+        if self._context.mode is ChannelMode.NORMAL:
+            return _CONFIRM_SELECT
+        if self._confirms_from is None or tag <= self.count - self._confirms_from:
+            return None
+        return Missing(_PUBLISH, tag - (self.count - self._confirms_from))
+
+    def missing_for_return(self) -> Missing | None:
+        """What the broker returns, if it was not seen yet."""
+        return None if self._returnable > 0 else Missing(_PUBLISH)
+
+    def settle_transaction(self, last: int, outcome: Settlement, ts_ns: int) -> None:
+        """The broker has ended the transaction whose last publish was number `last`."""
+        spans = self._unconfirmed.settle_up_to(last)
+        if spans:
+            self._settle(outcome, spans, ts_ns)
+
+    def _settle(
+        self, outcome: Settlement, spans: tuple[Span, ...], ts_ns: int, *, is_unknown_tag: bool | None = False
+    ) -> None:
+        oldest_open = self._unconfirmed.first or self.count + 1
+        for span in spans:
+            self._mandatory.settle(span.first, span.last, oldest_open)
+        self._report(outcome, spans, ts_ns, is_unknown_tag=is_unknown_tag)
+
+    def _report(
+        self, outcome: Settlement, spans: tuple[Span, ...], ts_ns: int, *, is_unknown_tag: bool | None = False
+    ) -> None:
+        context = self._context
+        context.events.append(
+            PublishesSettled(
+                ts_ns=ts_ns,
+                channel=context.number,
+                epoch=context.epoch,
+                outcome=outcome,
+                spans=spans,
+                is_unknown_tag=is_unknown_tag,
+            )
+        )
+
+    def end(self, outcome: Settlement, ts_ns: int) -> None:
+        """Nothing more is seen of those that are open."""
+        spans = self._unconfirmed.clear()
+        if spans:
+            self._report(outcome, spans, ts_ns)
+
+    def forget_older_half(self, ts_ns: int) -> bool:
+        """Forget the older half of the ranges, if there are several; what became of them is unknown."""
+        spans = self._unconfirmed.forget_older_half()
+        if spans:
+            self._report(Settlement.UNKNOWN, spans, ts_ns)
+            self._mandatory.lose()
+        return bool(spans)
+
+    def lose(self) -> None:
+        """Frames of the channel are missing: confirms and returns cannot be linked to publishes from now on."""
+        self._confirms_from = None
+
+    def forget_mandatory(self) -> None:
+        """Publishes that may be returned are not known any more."""
+        self._mandatory.lose()
