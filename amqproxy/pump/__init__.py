@@ -61,7 +61,7 @@ What metrics know of messages (open ones, publish → confirm, delivery → ackn
 an `Amqp010Meter` counts over the same bytes: it keeps tags and times of every open message and knows rare methods; it
 stays in Python's thread, one for both owners, so that nothing of it has to be handed over. A pump writes what has
 passed into its journal, a ring of 4 MiB, with the time of each read: of messages that are alike and follow one another,
-how many there are (`taps.metering.message_run`), and likewise of acknowledgements whose tags follow one another
+how many there are (`taps.metering.amqp091.message_run`), and likewise of acknowledgements whose tags follow one another
 (`taps.metering.acknowledgement_run`); of other bodies only that they were there. It is
 read four times a second, when it is half full, and before a connection is back. So latencies are those of the pump's
 clock, however late they are counted. When the journal is full, since Python has been held up for long (some 40,000
